@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The functions that a generated device kernel calls, and the launches around it. A *body* holds the mathematics of
-// one path group: for one atom and a lane's channels, forward, backward and gather of one run of its paths; forward over
-// a uvw path takes all channels of the sender.
+// one path group: for one atom and a lane's channels, forward, backward and gather of one run of its paths; forward
+// over a uvw path takes all channels of the sender.
 #ifndef EQUI_DEVICE_PATH_GROUP_IMPL_H
 #define EQUI_DEVICE_PATH_GROUP_IMPL_H
 
@@ -127,16 +127,16 @@ KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TableRow<R, ROWS> &t, int colu
   polynomial<ROWS>(coefficients, f, w, dw);
 }
 template <int ROWS, class R, class T>
-KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TwoTableRows<R, ROWS> &t, int column, int stride, T f, TwoChannels<T> &w,
-                                            TwoChannels<T> &dw) {
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TwoTableRows<R, ROWS> &t, int column, int stride, T f,
+                                            TwoChannels<T> &w, TwoChannels<T> &dw) {
   polynomial<ROWS>(t.first, column, stride, f, w.first, dw.first);
   polynomial<ROWS>(t.second, column, stride, f, w.second, dw.second);
 }
 
 using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
 
-// What a lane has to do: one atom, its edges [begin, end) in the numbers of the call, and N channels, of which the first
-// is not its own where it is not active and only takes part in sums.
+// What a lane has to do: one atom, its edges [begin, end) in the numbers of the call, and N channels, of which the
+// first is not its own where it is not active and only takes part in sums.
 template <int N>
 struct DeviceAtom {
   const TeamMember &team;
@@ -199,8 +199,8 @@ KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom<N> &a,
   return true;
 }
 
-// A lane's weights: the first row of its tables, or those of edge 0. Then those of an edge. W: TableRow, TwoTableRows, or
-// the pointer to weights of edges.
+// A lane's weights: the first row of its tables, or those of edge 0. Then those of an edge. W: TableRow, TwoTableRows,
+// or the pointer to weights of edges.
 template <int ROWS, int N, class T>
 KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a) {
   if constexpr (ROWS == 1) {
@@ -270,8 +270,8 @@ KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const D
   return u.parts + u.num_edges * (num_channel_items(N, u.channels) * first + a.channel / (N * ITEM_CHANNELS) * num);
 }
 
-// Channels that a lane takes of a path group, if there are as many. Kernels of float64 and duals fill the registers with
-// one.
+// Channels that a lane takes of a path group, if there are as many. Kernels of float64 and duals fill the registers
+// with one.
 template <class Body, class T>
 constexpr int LANE_CHANNELS = std::is_same_v<T, float> ? Body::LANE_CHANNELS : 1;
 

@@ -30,8 +30,8 @@ KOKKOS_FORCEINLINE_FUNCTION void fetch_line([[maybe_unused]] const void *p) {
 #endif
 }
 
-// The edges [begin, end) of a call in turn, for a lane and its N channels. LINES: of all components() and edges(), which
-// number them from FIRST on.
+// The edges [begin, end) of a call in turn, for a lane and its N channels. LINES: of all components() and edges(),
+// which number them from FIRST on.
 template <class T, int N, int LINES>
 class EdgesAhead {
   static constexpr int LANES = DeviceTraits<>::LANES, SLOTS = (LINES + LANES - 1) / LANES;
@@ -98,8 +98,8 @@ class EdgesAhead {
 
   const DeviceEdgeRecord<T> *records_;
   int last_, lane_, block_, block_channels_, row_ = 0, next_row_ = 0;    // rows: of this edge and the next one
-  const char *from_[SLOTS] = {};    // null: the lane has no line
-  unsigned bytes_[SLOTS] = {};      // from one row, or edge, to the next
+  const char *from_[SLOTS] = {};                                         // null: the lane has no line
+  unsigned bytes_[SLOTS] = {};                                           // from one row, or edge, to the next
   bool by_edge_[SLOTS] = {};
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a lane of a device has of its channels: one, or two, of neighboring channel blocks. Two share what the lanes read
-// together of an edge, and the exchanges that add up over the lanes.
+// What a lane of a device has of its channels: one, or two, of neighboring channel blocks. Two share what the lanes
+// read together of an edge, and the exchanges that add up over the lanes.
 #ifndef EQUI_LANE_CHANNELS_H
 #define EQUI_LANE_CHANNELS_H
 

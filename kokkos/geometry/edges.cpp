@@ -250,13 +250,9 @@ void Edges<T, G>::set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64
 
 template <class T, class G>
 EdgeArrays<T, G> Edges<T, G>::arrays(int d) {
-  return EdgeArrays<T, G>{lmax_,
-                          data_->distance.data(),
-                          data_->unit_vector.data(),
-                          data_->force.data(),
-                          data_->harmonics.data(),
-                          num_y_,
-                          adjoint()}
+  return EdgeArrays<T, G>{
+      lmax_,    data_->distance.data(), data_->unit_vector.data(), data_->force.data(), data_->harmonics.data(), num_y_,
+      adjoint()}
       .along(d, data_->size);
 }
 

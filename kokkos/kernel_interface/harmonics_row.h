@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a device keeps the harmonics of edges: in rows in which those from order 1 on begin at a multiple of four numbers,
-// so that kernels load them four at a time. Pointers are to the harmonic of order 0 of edge 0.
+// How a device keeps the harmonics of edges: in rows in which those from order 1 on begin at a multiple of four
+// numbers, so that kernels load them four at a time. Pointers are to the harmonic of order 0 of edge 0.
 #ifndef EQUI_HARMONICS_ROW_H
 #define EQUI_HARMONICS_ROW_H
 

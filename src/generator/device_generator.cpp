@@ -24,16 +24,19 @@ constexpr struct {
 } NUMBER_TYPES[NUM_TYPES] = {
     {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
 
-// How kernels come by the entries of M: these are linear forms of the harmonics, most of them single ones with a factor.
-// Where registers allow it a lane makes them, since an entry that all lanes read costs as much as one that each reads
-// for itself; else they are coupled beforehand.
+// How kernels come by the entries of M: these are linear forms of the harmonics, most of them single ones with a
+// factor. Where registers allow it a lane makes them, since an entry that all lanes read costs as much as one that each
+// reads for itself; else they are coupled beforehand.
 struct Entries {
   const PathGroupSchedule &u;
   bool are_coupled;
 
   Dialect dialect(std::function<void(const PathSchedule &, int)> load = {}) const {
     if (are_coupled) return {"V", device_coupled, std::move(load)};
-    return {"V", [this](int k) { return is_harmonic(k) ? "y" + std::to_string(u.coupled[k].terms[0].index) : text_of("m%d", k); },
+    return {"V",
+            [this](int k) {
+              return is_harmonic(k) ? "y" + std::to_string(u.coupled[k].terms[0].index) : text_of("m%d", k);
+            },
             std::move(load)};
   }
   // Those that a path reads. Its harmonics are there.
@@ -46,9 +49,7 @@ struct Entries {
   }
 
  private:
-  bool is_harmonic(int k) const {
-    return u.coupled[k].terms.size() == 1 && u.coupled[k].terms[0].coefficient == 1.0;
-  }
+  bool is_harmonic(int k) const { return u.coupled[k].terms.size() == 1 && u.coupled[k].terms[0].coefficient == 1.0; }
 };
 
 // The weight of a path, and its entries of M.
@@ -196,7 +197,8 @@ void generate_gather(Text &text, const PathGroupSchedule &u, const Entries &entr
     const auto load = [&](const PathSchedule &p, int q) {
       load_path(text, entries, p, q);
       define_output(text, "cotangent", "row", q);
-      for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const V g%d = a.load(o, %d * u.path[%d].stride);", c, c, q);
+      for (int c = 0; c < 2 * p.l3 + 1; ++c)
+        text.line("        const V g%d = a.load(o, %d * u.path[%d].stride);", c, c, q);
     };
     generate_products(text, entries.dialect(load), u, run, true);
     end_edges(text);
@@ -371,7 +373,8 @@ void dispatch(Text &text, const char *name, int num_runs, const char *sizes, con
               const char *parameters, const char *arguments) {
   text.line("  template <%s, class T, int N>", sizes);
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int run, const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a%s) const {",
+      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int run, const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a%s) const "
+      "{",
       name, parameters);
   for (int g = 0; g + 1 < num_runs; ++g)
     text.line("    if (run == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);

@@ -106,7 +106,8 @@ void generate_uvw_forward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("  // out[w,m3] = sum_e sum_u W[u,w] z[u,m3] of channels w .., z[u,m3] = sum_m1 M[m1,m3] x[u,m1]");
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) "
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom<1> "
+      "&a) "
       "{");
   for (int c = 0; c < d3; ++c) text.line("    T a%d[OUTPUTS] = {};", c);
   text.line("    const int channels = w < u.outputs ? u.channels : 0;");
@@ -136,7 +137,8 @@ void generate_uvw_backward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("  // y_adj[m2] += sum_m1 x[m1] D[m1,m2], and the same of dh times y[m2] is dE/df.");
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a,");
+      "  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom<1> "
+      "&a,");
   text.line("                                                   T *to, bool add) {");
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
@@ -165,7 +167,8 @@ void generate_uvw_gather(GeneratedText &text, const PathGroupSchedule &u) {
       "  // x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3], h[m3] = sum_w W[u,w] g[w,m3], over the receivers that a sender");
   text.line("  // reaches");
   text.line("  template <int ROWS, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) {");
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) {");
   text.line("    using V = T;");
   for (int a = 0; a < d1; ++a) text.line("    V a%d = 0;", a);
   begin_uvw_edges(text, "a.channel", "0");

@@ -14,7 +14,8 @@ void load_coupled(GeneratedText &text, const PathSchedule &p);
 void locate_coupled(GeneratedText &text, const PathGroupSchedule &u);
 // The components of the sender, of a lane's channels.
 void load_sender(GeneratedText &text, int d1);
-// The sums a0, a1, ... of numbers V as sum[num], with those of the groups of lanes that share the atom; a lane without a store ends.
+// The sums a0, a1, ... of numbers V as sum[num], with those of the groups of lanes that share the atom; a lane without
+// a store ends.
 void add_up_shares(GeneratedText &text, int num);
 // Adds sum[d1] to the adjoint of the atom's own row.
 void store_x_adj(GeneratedText &text, int d1);

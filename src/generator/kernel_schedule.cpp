@@ -203,7 +203,7 @@ int PathGroupSchedule::forward_numbers(const Run &run, int channels) const {
 int PathGroupSchedule::backward_numbers(const Run &run, int channels) const {
   constexpr int WEIGHT = 2;                                                              // and its derivative
   if (shape.is_uvw()) return (backward_outputs + 2) * (2 * paths[0].l3 + 1) + WEIGHT;    // cotangents, h and dh
-  const int sums = 1 + static_cast<int>(harmonics(run).size());    // over the channels
+  const int sums = 1 + static_cast<int>(harmonics(run).size());                          // over the channels
   int kept = 0, products = 0;
   for (int q = run.first; q < run.last; ++q) {
     kept += static_cast<int>(paths[q].d.size());

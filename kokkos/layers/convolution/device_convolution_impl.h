@@ -286,14 +286,15 @@ std::size_t DeviceConvolution<T>::bytes() const {
   template void DeviceRigidConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                      \
                                                     FeatureRows<const Real<T>>, bool, FeatureRows<const Real<T>>, int, \
                                                     G *, const Table &, Scratch &) const;
-#define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                                \
-  template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,    \
-                                              const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
-  template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                           \
-                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, G *,       \
-                                               FeatureRows<Real<T>>, Scratch &) const;                            \
-  template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>,  \
-                                            FeatureRows<const Real<T>>, int, G *, FeatureRows<Real<T>>, Scratch &) const;
+#define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                               \
+  template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,   \
+                                              const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const; \
+  template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                          \
+                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, G *,      \
+                                               FeatureRows<Real<T>>, Scratch &) const;                                \
+  template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>, \
+                                            FeatureRows<const Real<T>>, int, G *, FeatureRows<Real<T>>, Scratch &)    \
+      const;
 
 }    // namespace equi
 

@@ -74,8 +74,8 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
   void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) override {
     prepare(step, receivers, 0, true, {});
     op_.fused(step.exec, receivers, FeatureRows<R>{step.features.data(input_), step.num_rows, 0},
-              step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.adjoint(),
-              x_adj, step.scratch);
+              step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.adjoint(), x_adj,
+              step.scratch);
   }
 
   std::size_t bytes() const override { return op_.bytes(); }

@@ -90,10 +90,9 @@ void DeviceRigidConvolution<T>::backward(const DeviceExec &exec, const DeviceBat
                                   u.x = x.data + block;
                                   u.out_adj = out_adj.data;
                                 });
-    launch_add_parts(
-        exec, "equi:add_edge_tangents",
-        AddPartsKernel<R, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
-                                                        scratch.bins_per_length.data(), y_adj});
+    launch_add_parts(exec, "equi:add_edge_tangents",
+                     AddPartsKernel<R, G, typename PathGroups::Sums>{
+                         batch, num_y, path_groups_.sums(parts, batch.count), scratch.bins_per_length.data(), y_adj});
   };
   if (x_moves) add({plane, 0});
   add({0, plane});
@@ -115,8 +114,8 @@ template <class T>
 std::size_t DeviceRigidConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
   return scratch.records.growth(num_edges) + scratch.bins_per_length.growth(num_edges) +
-         scratch.y.growth(num_edges * harmonics_row(tables_.view().num_y)) + scratch.coupled.growth(num_edges * coupled_width) +
-         scratch.parts.growth(num_edges * path_groups_.part_size());
+         scratch.y.growth(num_edges * harmonics_row(tables_.view().num_y)) +
+         scratch.coupled.growth(num_edges * coupled_width) + scratch.parts.growth(num_edges * path_groups_.part_size());
 }
 
 }    // namespace equi
