@@ -37,6 +37,21 @@ class DenseBranches {
   DeviceExec exec_;
 };
 
+// While one is there that allows it, products of float32 that its thread asks for may run on tensor cores, where there
+// are some (device_dense_tensor.h): faster, and 2e-7 too small.
+class TensorCoreProducts {
+ public:
+  explicit TensorCoreProducts(bool are_allowed) : before_(are_allowed_) { are_allowed_ = are_allowed; }
+  ~TensorCoreProducts() { are_allowed_ = before_; }
+  TensorCoreProducts(const TensorCoreProducts &) = delete;
+  TensorCoreProducts &operator=(const TensorCoreProducts &) = delete;
+  static bool are_allowed() { return are_allowed_; }
+
+ private:
+  inline static thread_local bool are_allowed_ = false;
+  bool before_;
+};
+
 // Operands whose rows do not follow one another: rows of A and of C are so many numbers apart, and each holds several
 // planes side by side, k numbers of A and n of C; the product is that of all planes with one B.
 struct DensePlanes {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on CUDA: on tensor cores where float32 fits them, else by cuBLAS; on the stream of the kernels, and on
-// others beside it for branches.
+// Dense products on CUDA: by cuBLAS, or on tensor cores where that is allowed and float32 fits them; on the stream of
+// the kernels, and on others beside it for branches.
 #include "kokkos/device_kernels/device_dense.h"
 
 #ifdef EQUI_TENSOR_CORES
@@ -181,7 +181,7 @@ void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batc
   if constexpr (std::is_same_v<T, float>) {
     const DensePlanes all = planes ? *planes : DensePlanes{1, k, n};
     TensorProduct32 p{transpose_b, as_int(m), n, k, a, b, c, as_int(all.a_stride), as_int(all.c_stride), add};
-    if (fits_tensor_cores(p)) {
+    if (TensorCoreProducts::are_allowed() && fits_tensor_cores(p)) {
       const int num_multiprocessors = exec.cuda_device_prop().multiProcessorCount;
       return library_of(exec)->launch(branch, [&](cudaStream_t stream) {
         for (int plane = 0; plane < all.count; plane++, p.a += k, p.c += n)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Dense products of float32 on the tensor cores of NVIDIA GPUs, of architecture 80 and newer. These multiply numbers of
 // 11 bits and add in float32. Each operand is taken as the sum of two such numbers, and three of the four products are
-// added: errors are those of float32, or less where sums are long (doc/gpu_roofline.rst).
+// added. Errors are as large as those of float32, but not at random: tensor cores round towards 0, so that results are
+// too small by 2e-7 (doc/gpu_roofline.rst).
 #ifndef EQUI_DEVICE_DENSE_TENSOR_H
 #define EQUI_DEVICE_DENSE_TENSOR_H
 

@@ -150,7 +150,10 @@ struct DeviceAtom {
   // Number k of its channels behind p.
   template <class P>
   KOKKOS_FORCEINLINE_FUNCTION auto load(P p, int64_t k) const {
-    return load_channels<N>(p, k, apart);
+    if constexpr (N == 1)
+      return p[k];
+    else
+      return TwoChannels<std::decay_t<decltype(p[k])>>(p[k], p[k + apart]);
   }
   // The same, and 0 of channels that are not its own.
   template <class P>
@@ -163,7 +166,12 @@ struct DeviceAtom {
   }
   template <class P, class V>
   KOKKOS_FORCEINLINE_FUNCTION void store(P p, int64_t k, V numbers) const {
-    store_channels(p, k, apart, numbers);
+    if constexpr (N == 1) {
+      put(p, k, numbers);
+    } else {
+      p[k] = numbers.first;
+      if (apart > 0) p[k + apart] = numbers.second;
+    }
   }
 };
 

@@ -5,7 +5,6 @@
 #define EQUI_LANE_CHANNELS_H
 
 #include "kokkos/runtime/device_exec.h"
-#include "src/numbers/dual.h"
 
 #include <type_traits>
 
@@ -47,24 +46,6 @@ template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void add_product(T &sum, TwoChannels<T> a, TwoChannels<T> b) {
   sum += a.first * b.first;
   sum += a.second * b.second;
-}
-
-// Number k of each channel of a lane whose second channel is `apart` numbers from the first one.
-template <int N, class P>
-KOKKOS_FORCEINLINE_FUNCTION auto load_channels(P p, int64_t k, [[maybe_unused]] int apart) {
-  if constexpr (N == 1)
-    return p[k];
-  else
-    return TwoChannels<std::decay_t<decltype(p[k])>>(p[k], p[k + apart]);
-}
-template <class T, class P>
-KOKKOS_FORCEINLINE_FUNCTION void store_channels(P p, int64_t k, int, T number) {
-  put(p, k, number);
-}
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void store_channels(T *p, int64_t k, int apart, TwoChannels<T> number) {
-  p[k] = number.first;
-  if (apart > 0) p[k + apart] = number.second;
 }
 
 }    // namespace equi

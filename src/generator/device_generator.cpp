@@ -60,7 +60,6 @@ void load_path(Text &text, const Entries &entries, const PathSchedule &p, int q)
   entries.define(text, p);
 }
 
-// Four at a time; fours: those that have been loaded.
 // What a run has of an edge's harmonics: where it makes the entries of M, loads of four numbers.
 class HarmonicLoads {
  public:
@@ -383,6 +382,7 @@ void dispatch(Text &text, const char *name, int num_runs, const char *sizes, con
   text.line("  }");
 }
 
+// is_plain: of tables for numbers that are no duals.
 void generate_body(Text &text, const PathGroupSchedule &u, bool is_plain) {
   const std::string key = u.shape.key();
   const bool is_uvw = u.shape.is_uvw();

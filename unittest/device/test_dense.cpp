@@ -8,6 +8,7 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -63,48 +64,51 @@ TYPED_TEST(DeviceDenseTest, products_are_those_of_float64) {
   const DeviceExec exec;
   const DeviceDense dense(exec);
   for (const Shape &s : SHAPES)
-    for (const bool transpose : {false, true})
-      for (const bool add : {false, true}) {
-        const std::string what = s.name() + (transpose ? ", transposed" : "") + (add ? ", added" : "");
-        const int64_t a_size = s.before + s.m * s.planes.a_stride, c_size = s.before + s.m * s.planes.c_stride;
-        const std::vector<T> a = random_vector<T>(a_size, 1), b = random_vector<T>(s.n * s.k, 2),
-                             c = random_vector<T>(c_size, 3);
-        DeviceBuffer<T> on_a, on_b, on_c, on_again;
-        assign(exec, on_a, a);
-        assign(exec, on_b, b);
-        const bool is_plain = s.planes.count == 1;
-        const auto multiply = [&](DeviceBuffer<T> &to) {
-          assign(exec, to, c);
-          device_gemm(exec, transpose, s.m, s.n, s.k, on_a.data() + s.before, on_b.data(), add, to.data() + s.before,
-                      is_plain ? nullptr : &s.planes);
-          return to_host(exec, to, c_size);
-        };
-        const std::vector<T> found = multiply(on_c);
-        EXPECT_EQ(found, multiply(on_again)) << what;
-        std::vector<bool> is_written(c_size);
-        double error = 0.0, size = 0.0;
-        std::vector<int64_t> rows{s.m - 1};    // some of them
-        for (int64_t r = 0; r < s.m - 1; r += 1 + s.m / 50) rows.push_back(r);
-        for (const int64_t r : rows)
-          for (int p = 0; p < s.planes.count; ++p)
-            for (int j = 0; j < s.n; ++j) {
-              const int64_t at = s.before + r * s.planes.c_stride + p * s.n + j;
-              double sum = add ? static_cast<double>(c[at]) : 0.0;
-              for (int i = 0; i < s.k; ++i)
-                sum += static_cast<double>(a[s.before + r * s.planes.a_stride + p * s.k + i]) *
-                       static_cast<double>(transpose ? b[j * s.k + i] : b[i * s.n + j]);
-              error += std::pow(static_cast<double>(found[at]) - sum, 2);
-              size += sum * sum;
-            }
-        EXPECT_LE(std::sqrt(error), BAR<T> * std::sqrt(size)) << what;
-        // Nothing is written before C, or between its planes and the next row.
-        for (int64_t at = 0; at < c_size; ++at) {
-          const int64_t column = at < s.before ? s.planes.c_stride : (at - s.before) % s.planes.c_stride;
-          if (column >= s.planes.count * s.n) {
-            ASSERT_EQ(found[at], c[at]) << what << " at " << at;
+    for (const int options : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      const bool transpose = options & 1, add = options & 2;
+      const TensorCoreProducts products(options & 4);
+      if constexpr (std::is_same_v<T, double> || DeviceTraits<>::ON_HOST)
+        if (options & 4) continue;    // there are none
+      const std::string what = s.name() + (transpose ? ", transposed" : "") + (add ? ", added" : "") +
+                               (options & 4 ? ", on tensor cores" : "");
+      const int64_t a_size = s.before + s.m * s.planes.a_stride, c_size = s.before + s.m * s.planes.c_stride;
+      const std::vector<T> a = random_vector<T>(a_size, 1), b = random_vector<T>(s.n * s.k, 2),
+                           c = random_vector<T>(c_size, 3);
+      DeviceBuffer<T> on_a, on_b, on_c, on_again;
+      assign(exec, on_a, a);
+      assign(exec, on_b, b);
+      const bool is_plain = s.planes.count == 1;
+      const auto multiply = [&](DeviceBuffer<T> &to) {
+        assign(exec, to, c);
+        device_gemm(exec, transpose, s.m, s.n, s.k, on_a.data() + s.before, on_b.data(), add, to.data() + s.before,
+                    is_plain ? nullptr : &s.planes);
+        return to_host(exec, to, c_size);
+      };
+      const std::vector<T> found = multiply(on_c);
+      EXPECT_EQ(found, multiply(on_again)) << what;
+      double error = 0.0, size = 0.0;
+      std::vector<int64_t> rows{s.m - 1};    // some of them
+      for (int64_t r = 0; r < s.m - 1; r += 1 + s.m / 50) rows.push_back(r);
+      for (const int64_t r : rows)
+        for (int p = 0; p < s.planes.count; ++p)
+          for (int j = 0; j < s.n; ++j) {
+            const int64_t at = s.before + r * s.planes.c_stride + p * s.n + j;
+            double sum = add ? static_cast<double>(c[at]) : 0.0;
+            for (int i = 0; i < s.k; ++i)
+              sum += static_cast<double>(a[s.before + r * s.planes.a_stride + p * s.k + i]) *
+                     static_cast<double>(transpose ? b[j * s.k + i] : b[i * s.n + j]);
+            error += std::pow(static_cast<double>(found[at]) - sum, 2);
+            size += sum * sum;
           }
+      EXPECT_LE(std::sqrt(error), BAR<T> * std::sqrt(size)) << what;
+      // Nothing is written before C, or between its planes and the next row.
+      for (int64_t at = 0; at < c_size; ++at) {
+        const int64_t column = at < s.before ? s.planes.c_stride : (at - s.before) % s.planes.c_stride;
+        if (column >= s.planes.count * s.n) {
+          ASSERT_EQ(found[at], c[at]) << what << " at " << at;
         }
       }
+    }
 }
 
 TYPED_TEST(DeviceDenseTest, branches_change_nothing) {
