@@ -163,8 +163,9 @@ template <class T>
 const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                                                   Scratch &scratch) const {
   const int num_y = op_.view().num_y, row = harmonics_row(num_y);
-  if (!batch.edge) return y + batch.first * row;
+  // Also where they lie so: a recorded step in which they do not may not find its memory grow.
   T *to = reserve_harmonics(scratch.y, batch.count, num_y);
+  if (!batch.edge) return y + batch.first * row;
   Kokkos::parallel_for(
       "equi:harmonics_in_order", DeviceRange(exec, 0, batch.count * num_y), KOKKOS_LAMBDA(int64_t n) {
         const auto [c, k] = place_in_rows(n, num_y);
@@ -254,9 +255,8 @@ std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t
   if constexpr (IS_DUAL<T>)
     if (rigid_) of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges);
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  const bool may_copy = rigid_ || path_groups_.reads_harmonics();
   const std::size_t bytes = scratch.records.growth(num_edges) + scratch.coupled.growth(num_edges * coupled_width) +
-                            scratch.y.growth(may_copy ? num_edges * harmonics_row(op_.view().num_y) : 0) +
+                            scratch.y.growth(num_edges * harmonics_row(op_.view().num_y)) +
                             scratch.parts.growth(num_edges * path_groups_.part_size()) + of_rigid;
   if (network_) {
     const int64_t of_weights = network_->weights_size(num_edges);
