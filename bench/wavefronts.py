@@ -38,13 +38,7 @@ LANES = 32
 LINE = 128
 LOAD_BYTES = 16    # of a lane, at most
 NUMBER_BYTES = {"float": 4, "double": 8}
-# Of a loop over edges, and in words.
-COUNTS = {
-    "wavefronts": "wavefronts",
-    "ahead": "lines ahead",
-    "deliveries": "deliveries",
-    "instructions": "instructions",
-}
+COUNTS = ("wavefronts", "lines_ahead", "deliveries", "instructions")    # of a Loop
 
 
 def disassembled(path, folder):
@@ -148,10 +142,14 @@ class Loop:
     """A loop over edges, for some paths of a path group, by lanes of so many channels."""
 
     def __init__(self, length, counts, weights, ahead, lane_channels, widths):
-        self.instructions, self.ahead = length, ahead
+        self.instructions, self.lines_ahead = length, ahead
         table = sum(w * LANES // LINE for w in widths) - len(widths)
         self.wavefronts = sum(counts.values()) + weights * lane_channels * table
         self.deliveries = sum(n * (width // 4 if name == "LDG" else 1) for (name, width), n in counts.items())
+
+
+def in_words(counts):
+    return ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in COUNTS)
 
 
 def match_loops(loops, kernel, variants, widths, number_bytes):
@@ -237,13 +235,12 @@ def main():
                         counts[count] += getattr(loop, count)
                 for count in COUNTS:
                     totals[kernel][count] += warps * counts[count]
-                each = ", ".join(f"{counts[count]} {name}" for count, name in COUNTS.items())
-                print(f"{kernel:8}  {key:24} {warps} warps x {each}")
+                print(f"{kernel:8}  {key:24} {warps} warps x {in_words(counts)}")
     if found != set(PASSES):
         print(f"no kernel of {', '.join(channels)} in these files", file=sys.stderr)
         return 2
     for kernel in PASSES:
-        print(f"{kernel:8}  of an edge", ", ".join(f"{totals[kernel][count]} {name}" for count, name in COUNTS.items()))
+        print(f"{kernel:8}  of an edge {in_words(totals[kernel])}")
     over = [kernel for kernel in PASSES if args.check and totals[kernel]["wavefronts"] > MOST_WAVEFRONTS[kernel]]
     for kernel in over:
         print(f"{kernel}: more than {MOST_WAVEFRONTS[kernel]} wavefronts per edge")

@@ -127,6 +127,25 @@ function(equi_fetch_archive package version archive sha256)
   equi_check_archive(${file} ${sha256})
 endfunction()
 
+# equi_python_package(OUT PACKAGE VERSION SHA256...): the unpacked wheel of a Python package, in EQUI_CACHE_DIR. There is a
+# hash for each of its wheels that may be taken.
+function(equi_python_package out package version)
+  set(folder ${EQUI_CACHE_DIR}/${package}-${version})
+  set(${out} ${folder} PARENT_SCOPE)
+  if(EXISTS ${folder}/.complete)
+    return()
+  endif()
+  equi_say("fetching ${package} ${version}")
+  file(REMOVE_RECURSE ${folder})
+  list(TRANSFORM ARGN PREPEND " --hash=sha256:" OUTPUT_VARIABLE hashes)
+  string(JOIN "" requirement "${package}==${version}" ${hashes})
+  file(WRITE ${folder}/requirements.txt "${requirement}\n")
+  # pip compares with the hashes before it unpacks anything.
+  equi_run("fetching ${package}" ${EQUI_PYTHON_EXECUTABLE} -m pip install --disable-pip-version-check --no-deps
+           --progress-bar off --only-binary :all: --require-hashes --no-compile --target ${folder} -r ${folder}/requirements.txt)
+  file(TOUCH ${folder}/.complete)
+endfunction()
+
 # equi_source_folder(OUT CACHE FOLDER PACKAGE VERSION ARCHIVE SHA256): the unpacked FOLDER of such an archive, in
 # EQUI_CACHE_DIR/CACHE.
 function(equi_source_folder out cache folder package version archive sha256)

@@ -2,11 +2,11 @@
 // Dense products on a device against sums in float64: shapes that tensor cores take and others, transposed, added, of
 // planes, and in branches side by side.
 #include "kokkos/device_kernels/device_dense.h"
+#include "unittest/support/random_numbers.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -14,17 +14,15 @@
 namespace {
 
 using namespace equi;
+using equi::testing::random_numbers;
 
 template <class T>
 constexpr double BAR = sizeof(T) == sizeof(float) ? 2e-6 : 1e-14;    // relative, in the mean square
 
 template <class T>
 std::vector<T> random_vector(int64_t size, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<T> numbers(size);
-  for (T &n : numbers) n = static_cast<T>(normal(random));
-  return numbers;
+  const std::vector<double> numbers = random_numbers(static_cast<int>(size), seed);
+  return {numbers.begin(), numbers.end()};
 }
 
 template <class T>
