@@ -11,7 +11,6 @@
 
 #include "kokkos/lammps/lammps_kokkos_version.h"
 
-#include "atom.h"
 #include "comm_kokkos.h"
 #include "pair.h"
 

@@ -170,10 +170,11 @@ TEST(DirectionalKernels, instruction_sets_agree) {
       if (set == InstructionSet::generic || !instruction_set_available(set)) continue;
       options.set = set;
       const Evaluation e = evaluate_whole(*make_kokkos(model, options), images, &direction);
-      if (of_other_fused)
+      if (of_other_fused) {
         EXPECT_LT(largest_difference(e.force_tangents, of_other_fused->force_tangents),
                   SUM_ROUNDING * largest_force(e.force_tangents))
             << tiny.name << " " << instruction_set_name(set) << ", both with fused multiply-adds";
+      }
       of_other_fused = e;
       const double allowed = UPPER_ROUNDING * largest_force(expected.force_tangents);
       EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents), allowed)

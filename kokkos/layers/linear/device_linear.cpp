@@ -48,13 +48,16 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
       per_species_(op.per_species()),
       accumulate_(op.accumulate()),
       num_species_(op.per_species() ? num_species : 1) {
-  std::vector<T> weight, bias;
+  std::vector<T> weight, transposed, bias;
+  const auto append = [](std::vector<T> &all, const std::vector<T> &rows) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  };
   for (const auto &p : op.products()) {
     Product product{p.in, p.out, {}};
-    for (const auto &w : p.weight) {
+    for (size_t s = 0; s < p.weight.size(); s++) {
       product.weight.push_back(static_cast<int64_t>(weight.size()));
-      const std::vector<T> rows = w.row_by_row();
-      weight.insert(weight.end(), rows.begin(), rows.end());
+      append(weight, p.weight[s].row_by_row());
+      append(transposed, p.transposed[s].row_by_row());
     }
     products_.push_back(std::move(product));
     scratch_row_ = std::max<int64_t>(scratch_row_, in_.group(p.in).width() + out_.group(p.out).width());
@@ -62,9 +65,10 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
   for (int g = 0; g < out_.num_groups(); g++) {
     if (op.bias()[g].empty()) continue;
     biases_.push_back({g, static_cast<int64_t>(bias.size())});
-    bias.insert(bias.end(), op.bias()[g].begin(), op.bias()[g].end());
+    append(bias, op.bias()[g]);
   }
   assign(exec, weight_, weight);
+  assign(exec, transposed_, transposed);
   assign(exec, bias_, bias);
 }
 
@@ -83,9 +87,9 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
       const int64_t vectors = n * xg.irrep.dim();
       const DensePlanes some{planes.count(), xg.stride(), yg.stride()};
       const bool is_all = xg.is_all(planes);
-      device_gemm(exec, transpose, is_all ? vectors * xg.planes : vectors, yg.channels, xg.channels,
-                  from + planes.begin * xg.channels, weight_.data() + weight, is_added, to + planes.begin * yg.channels,
-                  is_all ? nullptr : &some, gy);
+      device_gemm(exec, false, is_all ? vectors * xg.planes : vectors, yg.channels, xg.channels,
+                  from + planes.begin * xg.channels, (transpose ? transposed_ : weight_).data() + weight, is_added,
+                  to + planes.begin * yg.channels, is_all ? nullptr : &some, gy);
     };
     if (!per_species_) {
       multiply(count, x.group(xg), p.weight[0], written[gy], y.group(yg));

@@ -24,12 +24,12 @@ class DeviceLinear {
   // x_adj (+)= y_adj W^T
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
                 const DeviceSpeciesOrder &species, Planes planes);
-  std::size_t bytes() const { return weight_.bytes() + bias_.bytes() + scratch_.bytes(); }
+  std::size_t bytes() const { return weight_.bytes() + transposed_.bytes() + bias_.bytes() + scratch_.bytes(); }
 
  private:
   struct Product {
     int in, out;                    // groups
-    std::vector<int64_t> weight;    // offsets of one matrix, or of one per species
+    std::vector<int64_t> weight;    // offsets of one matrix, or of one per species, also of its transpose
   };
   struct Bias {
     int group;
@@ -44,7 +44,9 @@ class DeviceLinear {
   int64_t scratch_row_ = 0;
   std::vector<Product> products_;
   std::vector<Bias> biases_;
-  DeviceBuffer<T> weight_, bias_, scratch_;
+  // Both kept: cuBLAS multiplies by a matrix [in, out] 2 to 25 % faster than by one that it must transpose (H200).
+  DeviceBuffer<T> weight_, transposed_;
+  DeviceBuffer<T> bias_, scratch_;
 };
 
 }    // namespace equi
