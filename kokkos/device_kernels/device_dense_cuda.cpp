@@ -183,6 +183,7 @@ void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batc
     TensorProduct32 p{transpose_b, as_int(m), n, k, a, b, c, as_int(all.a_stride), as_int(all.c_stride), add};
     if (TensorCoreProducts::are_allowed() && fits_tensor_cores(p)) {
       const int num_multiprocessors = exec.cuda_device_prop().multiProcessorCount;
+      check_launches();    // CUTLASS takes an error of a call before for one of its own
       return library_of(exec)->launch(branch, [&](cudaStream_t stream) {
         for (int plane = 0; plane < all.count; plane++, p.a += k, p.c += n)
           multiply_on_tensor_cores(stream, num_multiprocessors, p);

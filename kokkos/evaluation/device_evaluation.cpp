@@ -136,7 +136,9 @@ std::string DeviceEvaluation<T, G>::describe() const {
 template <class T, class G>
 void DeviceEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   copy_neighborhood(exec_, n, copied_neighborhood_);
-  positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
+  const int64_t size = 3 * static_cast<int64_t>(n.num_atoms);
+  positions_.reserve(size);
+  if (IS_DUAL<T>) direction_.reserve(plan_.max_directions() * size);
   set_neighborhood(copied_neighborhood_);
 }
 
@@ -157,7 +159,10 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   step_.num_receivers = n.num_receivers;
   step_.row_species = n.row_species.data();
   kept_per_edge_ = sender_adjoints_per_edge();
-  const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates, n.num_candidates)); };
+  const auto estimate = [&] {
+    return static_cast<double>(
+        memory_estimate(n.num_candidates, n.num_candidates, most_candidates(exec_, n, batch_size_)));
+  };
   while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
     if (kept_per_edge_ > 0) {
       kept_per_edge_ = 0;
@@ -185,11 +190,11 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
 
   std::vector<int> receiver_cuts{0};
   std::vector<int64_t> sender_cuts{0};
-  // Batches of [first, last); position: of row 0 among the cuts.
+  // Batches of [first, last), of at most so many; position: of row 0 among the cuts.
   const auto divide = [&](std::vector<BatchAtoms> &batches, auto &cuts, int slice, int64_t position, int first,
-                          int last) {
+                          int last, int most) {
     for (int count; first < last; first += count) {
-      count = std::min(batch_size_, last - first);
+      count = std::min(most, last - first);
       batches.push_back({slice, static_cast<int>(batches.size()), first, count, {}});
       cuts.push_back(position + first + count);
     }
@@ -199,11 +204,13 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   for (int slice = 0; slice < n.num_slices; slice++) {
     const int first = slice * slice_size_, last = std::min(n.num_receivers, first + slice_size_),
               middle = std::clamp(n.num_interior, first, last);
-    divide(batches_, receiver_cuts, slice, 0, first, middle);
-    divide(batches_, receiver_cuts, slice, 0, middle, last);
+    divide(batches_, receiver_cuts, slice, 0, first, middle, batch_size_);
+    divide(batches_, receiver_cuts, slice, 0, middle, last, batch_size_);
     const int64_t position = static_cast<int64_t>(slice) * n.num_rows;
-    divide(sender_batches_, sender_cuts, slice, position, 0, n.num_receivers);
-    divide(sender_batches_, sender_cuts, slice, position, n.num_receivers, n.num_rows);
+    divide(sender_batches_, sender_cuts, slice, position, 0, n.num_receivers, batch_size_);
+    // No more edges point at all remote rows than a batch of all receivers has, however many rows there are.
+    divide(sender_batches_, sender_cuts, slice, position, n.num_receivers, n.num_rows,
+           n.num_receivers <= batch_size_ ? n.num_rows : batch_size_);
   }
   // Without counting, each launch over edges covers all candidates: for a batch or two only, and not for SO(2)
   // convolutions, where products for candidates that are no edges would take longer than the host waits. Exact radial
@@ -529,7 +536,9 @@ template <class T, class G>
 void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.directions, step_.tangents_alone() && divides_edges_);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
-  check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0), options_);
+  with_atom_virial_ = with_atom_virial_ || request.atom_virial;
+  check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0, edges_.room_between_cuts()),
+               options_);
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
   if (!step_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
@@ -683,21 +692,24 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
 }
 
 template <class T, class G>
-std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) {
-  std::size_t bytes = memory_bytes() +
-                      edges_.growth(*neighborhood_, slice_size_, num_edges, plan_.max_directions(), divides_edges_) +
-                      (far_edges_ ? far_edges_->growth(*neighborhood_, slice_size_, num_far_edges, 1, false) : 0) +
+std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
+  const auto growth = [&](const DeviceEdges<T, G> &edges, int64_t number, int directions, bool divides) {
+    return edges.growth(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
+  };
+  std::size_t bytes = memory_bytes() + growth(edges_, num_edges, plan_.max_directions(), divides_edges_) +
+                      (far_edges_ ? growth(*far_edges_, num_far_edges, 1, false) : 0) +
                       neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
                       sender_adjoints_.growth(kept_per_edge_ * num_edges),
               scratch = 0;
   const auto add_growth = [&](ArrayRef array, int64_t n) { bytes += array.growth(n); };
   for_arrays(add_growth);
   for_arrays_of_step(add_growth);
-  const int64_t owned = std::max(1, num_owned()),
-                edges_of_batch = num_edges * std::min<int64_t>(owned, batch_size_) / owned;
-  for (const auto &op : Base::ops_)
+  const int atoms_of_batch = std::min(num_owned(), batch_size_);
+  for (const auto &op : Base::ops_) {
+    if (op) bytes += op->growth(atoms_of_batch, edges_of_batch);
     if (const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get()))
       scratch = std::max(scratch, c->scratch_growth(step_, edges_of_batch));
+  }
   return bytes + scratch;
 }
 

@@ -82,9 +82,9 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   // f(array, numbers) for what an evaluation keeps, beside edges; rows that outlive it, and what does not.
   void for_arrays(const ArrayVisitor &f);
   void for_arrays_of_step(const ArrayVisitor &f);
-  // memory_bytes() with the bytes that an evaluation of so many edges will add, without scratch that does not grow
-  // with the atoms.
-  std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges);
+  // memory_bytes() with the bytes that an evaluation of so many edges will add, a batch of which has at most
+  // edges_of_batch.
+  std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch);
   Batch batch_of(const BatchAtoms &atoms, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
   void forward_stage(int stage, GhostExchange &exchange);
@@ -104,8 +104,9 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
-  bool divides_edges_ = false;    // whether an op does
-  int batch_size_ = 0;            // receivers, or senders, of a launch
+  bool divides_edges_ = false;       // whether an op does
+  bool with_atom_virial_ = false;    // whether a step has been asked for it
+  int batch_size_ = 0;               // receivers, or senders, of a launch
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
   int slice_size_ = 0;
 

@@ -379,6 +379,16 @@ void DeviceEdges<T, G>::sum_forces(const DeviceExec &exec, double *forces, doubl
 }
 
 template <class T, class G>
+int64_t DeviceEdges<T, G>::room_between_cuts() const {
+  if (!is_counted_) return room_;
+  const int64_t *before = counts(EdgePart::all);
+  int64_t most = 0;
+  for (int cut = 1; cut < num_cuts_; cut++)
+    if (cut != num_receiver_cuts_) most = std::max(most, before[cut] - before[cut - 1]);
+  return most;
+}
+
+template <class T, class G>
 std::size_t DeviceEdges<T, G>::bytes() const {
   std::size_t of_lists = part_before_.bytes() + is_rigid_.bytes();
   for (const List &list : lists_)
@@ -394,7 +404,7 @@ std::size_t DeviceEdges<T, G>::bytes() const {
 
 template <class T, class G>
 std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
-                                      int num_directions, bool divides) const {
+                                      int num_directions, bool divides, bool with_atom_virial) const {
   const int64_t of_directions = num_directions * num_edges, N = n.num_receivers, rows = n.num_rows,
                 candidates = n.num_candidates;
   std::size_t of_lists = 0;
@@ -407,8 +417,8 @@ std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_siz
                   list.sender_receiver.growth(num_edges);
   }
   return of_lists + row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows * num_directions) : 0) +
-         receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
-         transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
+         receiver_virial_.growth(9 * N) + (with_atom_virial ? row_virial_.growth(9 * rows) : 0) +
+         edge_before_.growth(candidates + 1) + transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
          pair_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +

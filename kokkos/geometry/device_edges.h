@@ -106,8 +106,10 @@ class DeviceEdges {
   const Kokkos::ValLocScalar<double, int64_t> *crowd() const { return crowd_.data(); }
   Collision collision(const DeviceExec &exec, int64_t candidate, double distance) const;
 
-  // Of a step: the number of edges or, where they are not counted, of those for which there is space.
+  // Of a step: the number of edges or, where they are not counted, of those for which there is space; the same for the
+  // atoms between two cuts that have most.
   int64_t room() const { return room_; }
+  int64_t room_between_cuts() const;
   int num_y() const { return num_y_; }
 
   // The atoms from this cut to the next, with their edges; the first atom is given. other_row holds rows of senders or,
@@ -133,8 +135,8 @@ class DeviceEdges {
 
   std::size_t bytes() const;
   // Bytes that a step of num_edges edges and so many directions in a neighborhood with slices of this size will add.
-  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions,
-                     bool divides) const;
+  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions, bool divides,
+                     bool with_atom_virial) const;
 
   // Parts of build(); nvcc wants functions with kernels public.
   void count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin, int64_t *counts);

@@ -63,6 +63,20 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
   exec.fence("equi: neighborhood ready for any instance");
 }
 
+int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int num_receivers) {
+  const int64_t *first = n.first.data();
+  const int all = n.num_receivers;
+  int64_t most = 0;
+  Kokkos::parallel_reduce(
+      "equi:most_candidates", DeviceRange(exec, 0, all),
+      KOKKOS_LAMBDA(int64_t i, int64_t & m) {
+        const int64_t end = i + num_receivers < all ? i + num_receivers : all, count = first[end] - first[i];
+        if (count > m) m = count;
+      },
+      Kokkos::Max<int64_t>(most));
+  return n.num_receivers > 0 ? most : 0;
+}
+
 bool has_reverse_candidates(const DeviceExec &exec, const DeviceNeighborhood &n) {
   const int num_receivers = n.num_receivers;
   const int64_t *first = n.first.data();

@@ -44,6 +44,9 @@ struct DeviceNeighborhood {
 void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to);
 void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
 
+// The most candidates that so many receivers next to each other have.
+int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int num_receivers);
+
 // Whether each candidate between two receivers has its reverse one: as often as row j is among the senders of receiver
 // i, row i is among those of j. Of a transposed neighborhood.
 bool has_reverse_candidates(const DeviceExec &exec, const DeviceNeighborhood &n);

@@ -65,7 +65,9 @@ class LayerOp {
   virtual void for_arrays(const ArrayVisitor &) {}
   // On devices, the numbers of DeviceStep::layer_scratch that a batch of so many atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }
-  // Of constants.
+  // On devices, the bytes that a batch of so many atoms and edges will add to bytes().
+  virtual std::size_t growth(int64_t, int64_t) const { return 0; }
+  // Of constants, and of what the op keeps of batches.
   virtual std::size_t bytes() const { return 0; }
   // A line of the log without its indentation, empty if there is nothing to say.
   virtual std::string describe() const { return ""; }

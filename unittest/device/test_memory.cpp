@@ -33,4 +33,43 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
   EXPECT_GE(places, 300);
 }
 
+// Linears per species have scratch, and where atoms are crowded a batch has more edges than the average.
+TEST(DeviceModelMemory, a_limit_holds_for_all_that_batches_take) {
+  TinyModelOptions wide;
+  wide.hidden = {"32x0e+32x1e+32x2e", "32x0e+32x1e+32x2e", "32x0e"};
+  wide.embedding_channels = 32;
+  TinyModelOptions per_species = wide;
+  per_species.per_species_linear = true;
+  const Structure liquid = random_structure(2, 5, 8);
+  Structure drop = liquid;    // and a gas, which follows
+  for (bool &p : drop.periodic) p = false;
+  for (int i = drop.size() / 4; i < drop.size(); ++i)
+    for (int k = 0; k < 3; ++k) drop.positions[i][k] = 6.0 * drop.positions[i][k] + 500.0;
+  const auto expect_kept = [](const TinyModelOptions &layers, const Structure &structure, int batch) {
+    const Model m = make_tiny_model(layers).model();
+    const ImageStructure images = structure.images(m.reach());
+    EvaluatorOptions options;
+    options.precision = Precision::single;
+    options.radial_tolerance = 0.05;    // tables that are quickly built
+    options.batch = batch;
+    const auto held = [&](double limit) {
+      options.memory_limit = limit;
+      const auto evaluator = make_device_evaluator(m, options);
+      evaluate_whole(*evaluator, images);
+      return static_cast<double>(evaluator->memory_bytes());
+    };
+    const double free = held(0.0);
+    int num_kept = 0;
+    for (const double share : {0.995, 0.97, 0.9, 0.8, 0.7, 0.6}) try {
+        const double limit = share * free;
+        EXPECT_LE(held(limit), limit) << share;
+        num_kept++;
+      } catch (const MemoryLimitError &) {
+      }
+    EXPECT_GE(num_kept, 2);
+  };
+  expect_kept(per_species, liquid, 512);
+  expect_kept(wide, drop, 128);
+}
+
 }    // namespace

@@ -3,6 +3,7 @@
 #include "kokkos/evaluation/device_evaluation.h"
 #include "kokkos/runtime/device_recorder.h"
 #include "unittest/support/evaluator_laws.h"
+#include "unittest/support/two_rank_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -272,6 +273,48 @@ TEST(DeviceRecorderRun, steps_launch_the_same_and_wait_at_their_ends_only) {
   ASSERT_LT(first, last);
   EXPECT_GT(last - first, 20);
   for (auto k = first + 1; k < last; ++k) EXPECT_NE(steps[1][k].rfind("waits: ", 0), 0u) << steps[1][k];
+}
+
+// Other ranks, which send nothing: for what a step launches.
+class Silence : public GhostExchange {
+ public:
+  void forward(const FeaturePieces<float> &) override {}
+  void forward(const FeaturePieces<double> &) override {}
+  void reverse(const FeaturePieces<float> &) override {}
+  void reverse(const FeaturePieces<double> &) override {}
+  void sum(double *, int) override {}
+};
+
+// LAMMPS has many ghosts that no receiver sees, as beside a surface.
+TEST(DeviceRecorderRun, few_receivers_among_many_remote_rows_take_few_launches) {
+  if (!DeviceTraits<>::ON_HOST) GTEST_SKIP() << "a replayed graph names none of its launches";
+  const Model m = make_tiny_model({}).model();
+  const Structure whole = random_structure(2, 3, 4);
+  std::vector<int> rank(whole.size(), 0);
+  rank[0] = 1;
+  const RankPart part = split_structure(whole.images(m.reach()), rank, 2)[1];
+  const auto num_launches = [&](int num_unseen) {
+    Neighborhood n = part.neighborhood;
+    n.num_rows += num_unseen;
+    n.row_species.resize(n.num_rows, 0);
+    EvaluatorOptions options;
+    options.precision = Precision::double_;
+    options.radial_tolerance = 0.05;    // tables that are quickly built
+    InDouble evaluator(m, options);
+    evaluator.set_neighborhood(n);
+    std::vector<Vector3> forces(n.num_atoms);
+    EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(part.positions.data());
+    request.forces = reinterpret_cast<double(*)[3]>(forces.data());
+    Silence others;
+    Kokkos::Tools::Experimental::set_begin_parallel_for_callback(
+        [](const char *name, uint32_t, uint64_t *) { calls().emplace_back(name); });
+    calls().clear();
+    evaluator.evaluate(request, others);
+    Kokkos::Tools::Experimental::set_callbacks({});
+    return calls().size();
+  };
+  EXPECT_LT(num_launches(300), num_launches(0) + 10);    // some clear rows
 }
 
 }    // namespace

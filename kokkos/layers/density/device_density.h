@@ -33,6 +33,10 @@ class DeviceDensity {
 
   const DensityOp<T> &host() const { return op_; }
   std::size_t bytes() const;
+  // Bytes that a batch of so many atoms and edges will add.
+  std::size_t growth(int64_t num_atoms, int64_t num_edges) const {
+    return value_.growth(num_edges) + derivative_.growth(num_edges) + dot_.growth(num_atoms);
+  }
 
   // The density of the batch's edges and its derivatives, for the above; nvcc wants functions with kernels public.
   template <class G>

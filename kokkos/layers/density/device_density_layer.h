@@ -36,6 +36,7 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
   std::size_t bytes() const override { return op_.bytes(); }
+  std::size_t growth(int64_t num_atoms, int64_t num_edges) const override { return op_.growth(num_atoms, num_edges); }
   std::string describe() const override { return "density normalization: " + op_.host().radial_set().describe(); }
 
  private:

@@ -74,7 +74,8 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
 
 template <class T>
 void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                            bool transpose, bool add, const DeviceSpeciesOrder &species, Planes planes) {
+                            bool transpose, bool add, const DeviceSpeciesOrder &species, T *scratch,
+                            Planes planes) const {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
   // What goes to different groups does not wait for each other. Species share their scratch and stay in order.
@@ -95,7 +96,7 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
       multiply(count, x.group(xg), p.weight[0], written[gy], y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
-      T *xs = scratch_.reserve(count * scratch_row_), *ys = xs + count * xg.width();
+      T *xs = scratch, *ys = xs + count * xg.width();
       for (int s = 0; s < num_species_; s++) {
         const int *rows = species.order + species.begin[s];
         const int64_t n = species.begin[s + 1] - species.begin[s];
@@ -114,8 +115,8 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
 
 template <class T>
 void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                              const DeviceSpeciesOrder &species, Planes planes) {
-  apply(exec, count, x, y, false, accumulate_, species, planes);
+                              const DeviceSpeciesOrder &species, T *scratch, Planes planes) const {
+  apply(exec, count, x, y, false, accumulate_, species, scratch, planes);
   if (planes.tangents_alone()) return;
   for (const Bias &b : biases_) {
     const FeatureGroup &group = out_.group(b.group);
@@ -125,8 +126,8 @@ void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows
 
 template <class T>
 void DeviceLinear<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
-                               bool add, const DeviceSpeciesOrder &species, Planes planes) {
-  apply(exec, count, y_adj, x_adj, true, add, species, planes);
+                               bool add, const DeviceSpeciesOrder &species, T *scratch, Planes planes) const {
+  apply(exec, count, y_adj, x_adj, true, add, species, scratch, planes);
 }
 
 template class DeviceLinear<float>;

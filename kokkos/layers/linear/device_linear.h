@@ -18,13 +18,15 @@ class DeviceLinear {
  public:
   DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species);
   bool per_species() const { return per_species_; }
+  // Numbers of T of scratch that `count` rows need.
+  int64_t scratch_size(int64_t count) const { return per_species_ ? count * scratch_row_ : 0; }
   // y (+)= x W (+ b)
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-               const DeviceSpeciesOrder &species, Planes planes);
+               const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
   // x_adj (+)= y_adj W^T
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                const DeviceSpeciesOrder &species, Planes planes);
-  std::size_t bytes() const { return weight_.bytes() + transposed_.bytes() + bias_.bytes() + scratch_.bytes(); }
+                const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
+  std::size_t bytes() const { return weight_.bytes() + transposed_.bytes() + bias_.bytes(); }
 
  private:
   struct Product {
@@ -36,7 +38,7 @@ class DeviceLinear {
     int64_t offset;
   };
   void apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
-             const DeviceSpeciesOrder &species, Planes planes);
+             const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
 
   FeatureLayout in_, out_;
   bool per_species_, accumulate_;
@@ -46,7 +48,7 @@ class DeviceLinear {
   std::vector<Bias> biases_;
   // Both kept: cuBLAS multiplies by a matrix [in, out] 2 to 25 % faster than by one that it must transpose (H200).
   DeviceBuffer<T> weight_, transposed_;
-  DeviceBuffer<T> bias_, scratch_;
+  DeviceBuffer<T> bias_;
 };
 
 }    // namespace equi

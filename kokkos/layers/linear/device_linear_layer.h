@@ -29,11 +29,11 @@ class DeviceLinearLayer : public LayerOp<DeviceBatch<T, G>> {
     R *rows = of_species_.reserve(size);
     device_zero(species.step.exec, rows, size);
     op_.forward(species.step.exec, species.count, species.rows(input_), {rows, species.count, 0}, species.order,
-                species.step.planes);
+                scratch(species), species.step.planes);
   }
   void forward(Batch &batch) override {
     if (!of_species_.data())
-      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.order,
+      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.order, scratch(batch),
                   batch.step.planes);
     else if (!batch.step.tangents_alone())
       copy_species_rows<R>(batch.step.exec, batch.count, batch.layout(output_),
@@ -44,11 +44,14 @@ class DeviceLinearLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   void backward(Batch &batch) override {
     op_.backward(batch.step.exec, batch.count, batch.rows(output_, true), batch.rows(input_, true), batch.adds(input_),
-                 batch.order, batch.step.planes);
+                 batch.order, scratch(batch), batch.step.planes);
   }
+  int64_t scratch_size(int64_t count) const override { return op_.scratch_size(count); }
   std::size_t bytes() const override { return op_.bytes() + of_species_.bytes(); }
 
  private:
+  R *scratch(Batch &batch) const { return batch.step.layer_scratch.reserve(op_.scratch_size(batch.count)); }
+
   int input_, output_;
   bool accumulates_;
   DeviceLinear<R> op_;
