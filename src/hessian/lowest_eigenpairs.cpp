@@ -137,8 +137,9 @@ class Basis {
 
 Eigenpairs lowest_eigenpairs(const SymmetricOperator &a, std::vector<Vector> start, const EigenOptions &options,
                              const std::function<void(int, int)> &progress) {
-  // A few more than wanted, so that the last of them is not cut off from its equals.
-  const int block = options.count + std::max(2, options.count / 4), most = std::max(6 * block, 60);
+  // A few more than sought, so that the last of them is not cut off from its equals.
+  const int sought = options.count + options.num_known, block = sought + std::max(2, sought / 4),
+            most = std::max(6 * block, 60);
   Basis basis(a);
   for (Vector &x : start) basis.add(std::move(x));
   Eigenpairs result;
@@ -160,11 +161,11 @@ Eigenpairs lowest_eigenpairs(const SymmetricOperator &a, std::vector<Vector> sta
     a.sum_over_ranks(squares);
     const auto is_done = [&](int k) { return std::sqrt(squares[k]) <= options.tolerance * largest; };
     int done = 0;
-    while (done < std::min(options.count, num) && is_done(done)) ++done;
-    progress(basis.num_products(), done);
+    while (done < std::min(sought, num) && is_done(done)) ++done;
+    progress(basis.num_products(), std::min(options.count, done));
 
     bool grows = false;
-    if (done < options.count && basis.num_products() < options.max_products) {
+    if (done < sought && basis.num_products() < options.max_products) {
       if (n + num > most) {
         basis.shrink(std::min(2 * block, n), u);
         // The Ritz vectors are the basis now, and the residuals are orthogonal to them as before.
@@ -174,7 +175,7 @@ Eigenpairs lowest_eigenpairs(const SymmetricOperator &a, std::vector<Vector> sta
     }
     if (grows) continue;
     // Finished, out of products, or the basis spans all that the start can reach.
-    result.converged = done >= std::min(options.count, num);
+    result.converged = done >= std::min(sought, num);
     result.products = basis.num_products();
     for (int k = 0; k < std::min(options.count, num); ++k) {
       result.values.push_back(values[k]);

@@ -13,6 +13,9 @@ namespace equi {
 
 struct EigenOptions {
   int count = 1;
+  // Eigenvectors among the start. That these have converged says nothing of others, which may be lower: as many pairs
+  // more than wanted must converge.
+  int num_known = 0;
   double tolerance = 1e-8;    // of the residual |A x - value x|, relative to the largest eigenvalue met
   int max_products = 1000;
 };

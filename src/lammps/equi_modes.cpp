@@ -81,12 +81,12 @@ struct GroupAtoms {
   bigint count = 0;    // of all ranks
 };
 
-// The three translations, if all atoms may move, and noise.
+// The translations, eigenvectors if all atoms may move, and noise.
 std::vector<std::vector<double>> starting_vectors(const Atom &atom, const GroupAtoms &group, const Options &options) {
   std::vector<std::vector<double>> start;
-  for (int n = 0; n < options.eigen.count + 5; n++) {
+  for (int n = 0; n < options.eigen.count + options.eigen.num_known + 5; n++) {
     std::vector<double> x(3 * group.index.size());
-    const bool translates = n < 3 && group.count == atom.natoms;
+    const bool translates = n < options.eigen.num_known;
     for (size_t a = 0; a < group.index.size(); a++)
       for (int k = 0; k < 3; k++)
         x[3 * a + k] = translates ? (k == n ? group.root_mass[a] : 0.0)
@@ -144,7 +144,7 @@ void EquiModes::command(int narg, char **arg) {
 }
 
 void EquiModes::calculate(int narg, char **arg) {
-  const Options options = parse(narg, arg, lmp);
+  Options options = parse(narg, arg, lmp);
   const double start_time = platform::walltime();
   equi::LammpsHessian hessian(lmp, NAME);
   const int igroup = hessian.find_group(arg[0]), nlocal = atom->nlocal, me = comm->me;
@@ -158,6 +158,7 @@ void EquiModes::calculate(int narg, char **arg) {
   MPI_Allreduce(&my_count, &group.count, 1, MPI_LMP_BIGINT, MPI_SUM, world);
   if (options.eigen.count > 3 * group.count)
     error->all(FLERR, "{}: {} modes of a group of {} atoms", NAME, options.eigen.count, group.count);
+  if (group.count == atom->natoms) options.eigen.num_known = 3;
   equi::ResultFile file(lmp, NAME, options.file);    // before the work, which may take hours
 
   // D = M^-1/2 H M^-1/2

@@ -207,6 +207,34 @@ TEST(LowestEigenpairs, finds_equal_and_negative_values) {
   }
 }
 
+// As translations are of a dynamical matrix, above the negative ones of a saddle point.
+TEST(LowestEigenpairs, known_eigenvectors_do_not_hide_lower_ones) {
+  constexpr int SIZE = 90, NUM_KNOWN = 3;
+  std::vector<double> values(SIZE, 0.0);
+  for (int k = NUM_KNOWN; k < SIZE; ++k) values[k] = 0.5 + 0.1 * k;
+  for (const int num_negative : {0, 1, 5}) {
+    for (int k = 0; k < num_negative; ++k) values[SIZE - 1 - k] = -0.4 + 0.05 * k;
+    const KnownMatrix a(values);
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    for (const int count : {1, 2, 3, 4}) {
+      EigenOptions options;
+      options.count = count;
+      options.num_known = NUM_KNOWN;
+      std::vector<std::vector<double>> start = noise(count + NUM_KNOWN + 5, SIZE);
+      for (int k = 0; k < NUM_KNOWN; ++k) {
+        start[k].assign(SIZE, 0.0);
+        start[k][k] = 1.0;
+        for (auto m = a.mirrors.rbegin(); m != a.mirrors.rend(); ++m) a.reflect(*m, start[k]);
+      }
+      const Eigenpairs found = lowest_eigenpairs(a.as_operator(), start, options, [&](int, int) {});
+      EXPECT_TRUE(found.converged);
+      ASSERT_EQ(found.values.size(), static_cast<size_t>(count));
+      for (int k = 0; k < count; ++k) EXPECT_NEAR(found.values[k], sorted[k], 1e-7) << num_negative << " " << count;
+    }
+  }
+}
+
 TEST(LowestEigenpairs, small_matrices_are_exhausted_and_products_are_limited) {
   const KnownMatrix small({3.0, 1.0, 2.0});
   EigenOptions options;

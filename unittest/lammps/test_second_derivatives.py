@@ -189,6 +189,28 @@ def test_lowest_modes_are_those_of_the_matrix(lammps, ranks):
         assert residual <= 1e-6 * values[-1]
 
 
+# The translations, with which the search begins, are above them.
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_few_modes_of_an_unstable_crystal_are_the_negative_ones(lammps, ranks):
+    atoms = bulk("NaCl", "rocksalt", 4.4, cubic=True) * (2, 1, 1)
+    counts = (1, 2, 3)
+    run = lammps.run(
+        [
+            *setup(lammps, "sevennet-0", atoms),
+            "equi_dynamical_matrix all eskm 1 binary yes file all.dyn",
+            *[f"equi_modes all {count} file {count}.dump tolerance 1e-7" for count in counts],
+        ],
+        ranks=ranks,
+    )
+    matrix = read_matrix(run, "all.dyn", 3 * len(atoms))
+    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
+    assert values[counts[-1] - 1] < -1e-3 * values[-1]
+    tables = run.output.split("eigenvalue (THz^2")[1:]
+    for table, count in zip(tables, counts, strict=True):
+        found = np.array([[float(x) for x in line.split()] for line in table.splitlines()[1 : 1 + count]])
+        assert np.abs(found[:, 1] - values[:count]).max() <= 1e-7 * values[-1]
+
+
 def test_a_compute_reads_computes_and_fixes_and_leaves_out_other_atoms(lammps):
     run = lammps.run(
         [
