@@ -359,6 +359,7 @@ void PairEqui::evaluate() {
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
   impl->evaluation_step = update->ntimestep;
   impl->deviation_step = -1;
+  if (impl->models.size() > 1) impl->evaluated_ids.assign(atom->tag, atom->tag + atom->nlocal + atom->nghost);
   if (impl->wants_deviation) find_deviations();
   const double unit = impl->energy_unit;
   if (eflag_global) eng_vdwl += unit * result.energy;

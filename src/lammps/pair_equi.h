@@ -154,6 +154,7 @@ class PairEqui : public Pair {
   void check_forces();
   void check_start();
   double total_energy();
+  void update_deviations();
   void find_deviations();
   void set_directional_neighborhood();
   void sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]);

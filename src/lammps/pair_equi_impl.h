@@ -105,6 +105,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::vector<double> force_deviation;                           // [nlocal+1] in LAMMPS's units
   double energy_deviation = 0.0;                                 // of all atoms, in LAMMPS's units
   bigint evaluation_step = -1;                                   // the step of the last evaluation of forces
+  std::vector<tagint> evaluated_ids;                             // of a committee's atoms then, with ghosts
   double virial_trace = 0.0;                                     // of this rank's edges in the last evaluation, eV
   double timestep_with_warning = 0.0;                            // that a warning was given for, ps
   bool has_told_exclusions = false;

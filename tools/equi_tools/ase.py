@@ -11,6 +11,7 @@ Units are ASE's: eV, Angstrom, and stresses positive under tension.
 import os
 import re
 from contextlib import contextmanager
+from numbers import Integral, Real
 
 import numpy as np
 from ase.calculators.calculator import CalculationFailed, Calculator, InputError, all_changes
@@ -37,7 +38,8 @@ class EquiCalculator(Calculator):
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
-        """model: the .equi file, searched for in the current folder and in those of LAMMPS_POTENTIALS.
+        """model: the .equi file, searched for in the current folder, which may be another one later, and in those of
+        LAMMPS_POTENTIALS.
 
         precision: "double" (the default), "mixed" or "single".  radial: "exact" or the tolerance of the radial tables, by
         default that of the pair style.  threads: their number, by default as the pair style chooses it.  The first
@@ -47,11 +49,15 @@ class EquiCalculator(Calculator):
         """
         self._session = None
         self._arrangement = None    # chemical symbols and periodic directions that LAMMPS was set up with
-        super().__init__(model=os.fspath(model), **parameters)
+        super().__init__(model=model, **parameters)
 
     def set(self, **parameters):
         """Changes parameters, those of __init__; returns the ones that differ from before, as ASE's calculators do."""
         _check({**self.default_parameters, **parameters})
+        if "model" in parameters:
+            parameters["model"] = os.fspath(parameters["model"])
+            if os.path.isfile(parameters["model"]):
+                parameters["model"] = os.path.abspath(parameters["model"])
         changed = super().set(**parameters)
         if changed:
             self.reset()
@@ -152,6 +158,10 @@ class EquiCalculator(Calculator):
         return session, result
 
 
+def _is_number(value, kind):
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def _check(parameters):
     unknown = set(parameters) - {"model", *EquiCalculator.default_parameters}
     if unknown:
@@ -159,9 +169,9 @@ def _check(parameters):
     if parameters["precision"] not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {parameters['precision']}")
     radial, threads = parameters["radial"], parameters["threads"]
-    if not (radial in (None, "exact") or (isinstance(radial, (int, float)) and radial > 0)):
+    if not (radial is None or radial == "exact" or (_is_number(radial, Real) and radial > 0)):
         raise InputError(f'radial must be "exact" or a tolerance above zero, not {radial}')
-    if not (threads is None or (isinstance(threads, int) and threads > 0)):
+    if not (threads is None or (_is_number(threads, Integral) and threads > 0)):
         raise InputError(f"threads must be a positive integer, not {threads}")
     if parameters["forces"] not in (None, *FORCES):
         raise InputError(f"forces must be one of {', '.join(FORCES)}, not {parameters['forces']}")
@@ -169,7 +179,7 @@ def _check(parameters):
     if not (task is None or (isinstance(task, str) and task and not set(task) & set(" \t\n$&#\"'"))):
         raise InputError(f"task must be the name of a data set, not {task!r}")
     for name in ("charge", "spin"):
-        if not (parameters[name] is None or type(parameters[name]) is int):
+        if not (parameters[name] is None or _is_number(parameters[name], Integral)):
             raise InputError(f"{name} must be a whole number, not {parameters[name]!r}")
 
 

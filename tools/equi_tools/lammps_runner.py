@@ -156,8 +156,12 @@ def equi_commands(model_file, symbols, precision=None, radial=None, extra_keywor
 
 
 def _plain_path(model_file, folder):
-    """A name of the model file that LAMMPS takes as it is: a link in `folder` where its own has quotes, dollars, ..."""
-    path = Path(model_file).resolve()
+    """A name of the model file that LAMMPS takes as it is: a link in `folder` where its own has quotes, dollars, ...
+
+    That of a file which is not there stays, for LAMMPS looks for it elsewhere.
+    """
+    path = Path(model_file)
+    path = path.resolve() if path.is_file() else path
     if re.fullmatch(r"[ !%'-~]*", str(path)):
         return path
     link = Path(folder).resolve() / "model.equi"

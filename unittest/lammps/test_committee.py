@@ -153,6 +153,23 @@ def test_refusals_name_the_model(lammps, names, symbols, words):
     assert run.returncode != 0 and words in run.output
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("change, is_refused", [
+    ("create_atoms 1 random 500 77 NULL", True),
+    ("delete_atoms group some compress no", True),
+    ("velocity all create 300 1", False),
+])  # fmt: skip
+def test_deviations_of_other_atoms_than_those_of_the_forces_are_refused(lammps, change, is_refused, ranks):
+    names, atoms = COMMITTEES["mace_and_nequip"]
+    lines = [
+        *setup(lammps, names, atoms), *DEVIATIONS[:1], "group some id 1 3", "run 0", change,
+        "write_dump all custom dump.now id c_deviation",
+    ]  # fmt: skip
+    run = lammps.try_run(lines, ranks=ranks)
+    assert (run.returncode != 0) == is_refused
+    assert ("atoms have changed since the forces of step 0" in run.output) == is_refused
+
+
 def test_deviations_of_a_single_model_are_refused(lammps):
     lines = setup(lammps, ["potentials/nacl-mace"], rock_salt())
     run = lammps.try_run([*lines, "compute deviation all equi/deviation", "thermo_style custom step c_deviation[1]", "run 0"])

@@ -294,7 +294,8 @@ def test_parameters_can_be_changed_and_are_checked(calculator):
     calculator.set(precision="mixed", radial=1e-6)
     assert_as_new(atoms)
     assert 0 < abs(atoms.get_potential_energy() - exact) < 1e-5 * len(atoms)
-    for wrong in ({"precision": "half"}, {"radial": -1}, {"radial": "table"}, {"threads": 0}, {"cutoff": 5}):
+    EquiCalculator(built("tiny/plain.equi"), threads=np.int64(1), radial=np.float32(1e-6), charge=np.int64(0))
+    for wrong in ({"precision": "half"}, {"radial": -1}, {"radial": "table"}, {"radial": True}, {"threads": 0}, {"threads": True}, {"cutoff": 5}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             EquiCalculator(built("tiny/plain.equi"), **wrong)
         with pytest.raises(InputError, match=next(iter(wrong))):
@@ -313,6 +314,23 @@ def test_the_model_is_searched_for_as_the_pair_style_does(monkeypatch, tmp_path)
     found = atoms.get_forces()
     atoms.calc = EquiCalculator(built("tiny/plain.equi"))
     assert (atoms.get_forces() == found).all()
+
+
+def test_another_folder_has_no_other_model(monkeypatch, tmp_path):
+    for folder, model in (("one", "plain"), ("other", "parity")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.equi").symlink_to(built(f"tiny/{model}.equi"))
+    monkeypatch.chdir(tmp_path / "one")
+    calculator = EquiCalculator("model.equi")
+    atoms = structure("NaCl")
+    calculator.calculate(atoms)
+    energy = calculator.results["energy"]
+    monkeypatch.chdir(tmp_path / "other")
+    calculator.calculate(atoms * (2, 1, 1))
+    assert calculator.results["energy"] == pytest.approx(2 * energy, rel=1e-10)
+    calculator.set(model="model.equi")
+    with pytest.raises(CalculationFailed, match="does not know element"):
+        calculator.calculate(atoms)
 
 
 THREADS = """
