@@ -44,7 +44,8 @@ Structure make_structure(const Model &model, bool is_periodic) {
   const size_t least = is_periodic ? 8 : 5, units = (least + symbols.size() - 1) / symbols.size();
   const std::vector<std::string> unit = symbols;
   for (size_t k = 1; k < units; k++) symbols.insert(symbols.end(), unit.begin(), unit.end());
-  double spacing = std::max(1.5, 0.5 * model.cutoff);
+  // Not half a cutoff, with which an atom of a cell of two sees its own image at the cutoff.
+  double spacing = std::max(1.5, 0.47 * model.cutoff);
   if (model.max_neighbors > 0)    // half as many as it takes
     spacing = std::max(spacing, model.cutoff * std::cbrt(4.0 * PI / 3.0 / (0.5 * model.max_neighbors)));
 

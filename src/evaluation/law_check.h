@@ -12,6 +12,15 @@
 
 namespace equi {
 
+// The steps of differences of the energy, Angstrom. The first is for energies as they are, of which those of float32
+// carry noise. Where a pair crosses the cutoff within it, or an activation its kink, second derivatives jump, and the
+// difference errs by their jump times the step. So what fails is looked at once more with a step that hardly any pair
+// crosses, by energies in float64.
+constexpr double coarse_step(Precision precision) {
+  return precision == Precision::double_ ? 1e-3 : 1e-2;
+}
+constexpr double FINE_STEP = 1e-5;
+
 // What this rank knows of a system. All arrays are [atoms], ghosts included.
 struct LawSystem {
   const Neighborhood *neighborhood;
@@ -36,7 +45,8 @@ struct LawResult {
 // The evaluator against plain, which is another evaluation of the same model (make_plain_evaluator): energy per atom
 // and forces. Then against itself: the atoms turned together about a point (against plain, where the model is not
 // invariant), their order and that of their neighbors reversed (of atoms where no rank needs features of others), and a
-// central difference of the energy along the direction against the forces, unless these are direct. Bars follow the
+// central difference of the energy along the direction against the forces, unless these are direct; of plain's energy
+// where that of the evaluator seems to fail. Bars follow the
 // precision and grow with the largest force where that exceeds 1 eV/Angstrom. Collective. Evaluators know the system's
 // neighborhood afterwards.
 std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const LawSystem &system,

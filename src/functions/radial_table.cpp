@@ -247,11 +247,13 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
         value = std::max(value, relative(trial.value_error, largest_for(trial).value));
         derivative = std::max(derivative, relative(trial.derivative_error, largest_for(trial).derivative));
       }
-      char text[240];
-      std::snprintf(text, sizeof text,
-                    "a radial table of %d knots for %d weights does not reach the tolerance %g: errors of value and "
-                    "derivative were %.3g and %.3g before the last refinement",
-                    most_knots, f.num_outputs(), tolerance, value, derivative);
+      char text[400];
+      std::snprintf(
+          text, sizeof text,
+          "a radial table of %d knots for %d weights does not reach the tolerance %g: errors of value and "
+          "derivative were %.3g and %.3g before the last refinement; functions with kinks, as activations relu "
+          "and abs have, need a coarser tolerance, or none: radial exact",
+          most_knots, f.num_outputs(), tolerance, value, derivative);
       throw std::runtime_error(text);
     }
   }

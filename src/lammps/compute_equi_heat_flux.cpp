@@ -60,6 +60,7 @@ PairEqui *ComputeEquiHeatFlux::pair() const {
 // The flux of each atom of the group: (ke_i + e_i) v_i + sum over j of (r_i - r_j) (de_i/dr_j . v_j), and its first
 // part.
 void ComputeEquiHeatFlux::evaluate() {
+  if (update->whichflag == 0) pair()->check_same_atoms(true);
   const int nlocal = atom->nlocal;
   energies_.assign(nlocal + 1, 0.0);
   moments_.assign(nlocal + 1, {});

@@ -92,6 +92,9 @@ void ComputeEquiHVP::read_component(int k) {
     Fix *f = modify->get_fix_by_id(s.id);
     if (!f) error->all(FLERR, "Compute equi/hvp: fix {} does not exist", s.id);
     is_peratom = f->peratom_flag;
+    if (is_peratom && update->ntimestep % f->peratom_freq)
+      error->all(FLERR, "Compute equi/hvp: fix {} has numbers of each {} steps, and none of step {}", s.id,
+                 f->peratom_freq, update->ntimestep);
     columns = f->size_peratom_cols;
     vector = f->vector_atom;
     array = f->array_atom;
@@ -103,6 +106,7 @@ void ComputeEquiHVP::read_component(int k) {
 }
 
 void ComputeEquiHVP::compute_peratom() {
+  if (update->whichflag == 0) pair()->check_same_atoms(true);
   equi::this_rank_or_none(error, world, "Compute equi/hvp", [&] { multiply(); });
   invoked_peratom = update->ntimestep;
 }

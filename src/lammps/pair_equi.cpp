@@ -113,6 +113,7 @@ void PairEqui::prepare() {
   impl->symbols_are_checked = true;
   check_timestep();
   check_exclusions();
+  impl->has_pair.assign(static_cast<size_t>(atom->ntypes + 1) * (atom->ntypes + 1), 0);
   check_pressure();
   neighbor->add_request(this, NeighConst::REQ_FULL);
   make_models_for_system();
@@ -139,6 +140,7 @@ void PairEqui::share_buffer_sizes() {
 
 double PairEqui::init_one(int i, int j) {
   setflag[j][i] = setflag[i][j];
+  impl->has_pair[i * (atom->ntypes + 1) + j] = 1;
   return impl->cutoff();
 }
 
@@ -359,12 +361,31 @@ void PairEqui::evaluate() {
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
   impl->evaluation_step = update->ntimestep;
   impl->deviation_step = -1;
-  if (impl->models.size() > 1) impl->evaluated_ids.assign(atom->tag, atom->tag + atom->nlocal + atom->nghost);
+  if (impl->keeps_atoms()) {
+    const int nall = atom->nlocal + atom->nghost;
+    const auto *x = reinterpret_cast<const std::array<double, 3> *>(positions());
+    impl->evaluated_ids.assign(atom->tag, atom->tag + nall);
+    impl->evaluated_positions.assign(x, x + (has_host_neighborhood() ? nall : 0));
+  }
   if (impl->wants_deviation) find_deviations();
   const double unit = impl->energy_unit;
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)
     for (int k = 0; k < 6; k++) virial[k] += impl->is_direct() ? NAN : unit * result.virial[k];
+}
+
+// Between runs commands may change atoms, while ghosts and neighbor lists stay.
+void PairEqui::check_same_atoms(bool at_same_positions) {
+  const int nall = atom->nlocal + atom->nghost;
+  const auto differ = [](const auto &a, const auto *b, int n) { return !std::equal(a.begin(), a.end(), b, b + n); };
+  int is_other = differ(impl->evaluated_ids, atom->tag, nall), is_other_anywhere = 0;
+  if (at_same_positions && has_host_neighborhood())
+    is_other |= differ(impl->evaluated_positions, reinterpret_cast<const std::array<double, 3> *>(positions()), nall) ||
+                differ(impl->atom_type, atom->type, nall);
+  MPI_Allreduce(&is_other, &is_other_anywhere, 1, MPI_INT, MPI_MAX, world);
+  if (is_other_anywhere)
+    error->all(FLERR, "Pair style equi: atoms have changed since forces were last computed, on step {}: run 0 first",
+               impl->evaluation_step);
 }
 
 bool PairEqui::wants_virial() const {
@@ -454,10 +475,14 @@ void PairEqui::compute(int eflag, int vflag) {
 void PairEqui::finish_first_evaluation() {
   run_without_escape([&] {
     if (!impl->memory_is_logged) log_exchange_and_memory();
-    if (!impl->start_is_checked) check_start();
+    if (!impl->start_is_checked) {
+      check_pairs_of_types();
+      check_start();
+    }
     if (!impl->forces_are_checked) {
       check_system();
       check_forces();
+      impl->plain.reset();
       impl->forces_are_checked = true;
     }
   });

@@ -56,6 +56,9 @@ class PairEqui : public Pair {
   // vectors at a time, cost less. same_positions: nothing has moved since the last call.
   void init_hessian(int kept_directions = 0);
   void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
+  // For computes, which LAMMPS may ask for between runs: an error if these are not the atoms whose forces were computed
+  // last, or if they have moved since. Collective; after init_hessian() or init_energy_moments(), or with a committee.
+  void check_same_atoms(bool at_same_positions);
 
   // Derivatives by a homogeneous strain, in LAMMPS's units, of an energy times 1 per unit of strain: of the forces on
   // this rank's atoms [nlocal] at fixed fractional coordinates, and of the virial of all ranks (xx,yy,zz,xy,xz,yz),
@@ -139,6 +142,8 @@ class PairEqui : public Pair {
   void check_symbols();
   void check_timestep();
   void check_exclusions();
+  void check_pairs_of_types();
+  void warn_of_hidden_pairs(const std::string &command);
   tagint find_hidden_atom() const;
   void check_hidden_atom();
   void update_neighborhood();
@@ -153,7 +158,8 @@ class PairEqui : public Pair {
   void check_system();
   void check_forces();
   void check_start();
-  double total_energy();
+  double energy_by(equi::Evaluator &evaluator);
+  double total_energy(bool is_plain);
   void update_deviations();
   void find_deviations();
   void set_directional_neighborhood();

@@ -348,7 +348,21 @@ void PairEqui::check_exclusions() {
   for (int m = 0; m < neighbor->nex_mol; m++)
     if (any_atom(neighbor->ex_mol_group[m], true)) command = "neigh_modify exclude";
   if (neighbor->includegroup && any_atom(neighbor->includegroup, false)) command = "neigh_modify include";
-  if (command.empty()) return;
+  if (!command.empty()) warn_of_hidden_pairs(command);
+}
+
+// A hybrid style asks the pair style for the cutoffs of the pairs of types that it leaves to it.
+void PairEqui::check_pairs_of_types() {
+  if (impl->has_told_exclusions) return;
+  bool has_all = true;
+  for (int i = 1; i <= atom->ntypes; i++)
+    for (int j = i; j <= atom->ntypes; j++)
+      has_all = has_all &&
+                (impl->type_species[i] < 0 || impl->type_species[j] < 0 || impl->has_pair[i * (atom->ntypes + 1) + j]);
+  if (!has_all) warn_of_hidden_pairs("pair_style hybrid with another style for some pairs of types");
+}
+
+void PairEqui::warn_of_hidden_pairs(const std::string &command) {
   impl->has_told_exclusions = true;
   if (comm->me == 0)
     error->warning(FLERR,

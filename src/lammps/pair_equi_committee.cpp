@@ -27,17 +27,8 @@ constexpr const char *DEVIATION = "force_deviation", *DEVIATION_FLAG = "force_de
 
 }    // namespace
 
-// Of the atoms that are there; commands between runs may have changed them.
 void PairEqui::update_deviations() {
-  const int num_atoms = atom->nlocal + atom->nghost;
-  const std::vector<tagint> &ids = impl->evaluated_ids;
-  const int is_other = impl->models.size() > 1 && impl->evaluation_step == update->ntimestep &&
-                       !std::equal(ids.begin(), ids.end(), atom->tag, atom->tag + num_atoms);
-  int is_other_anywhere = 0;
-  MPI_Allreduce(&is_other, &is_other_anywhere, 1, MPI_INT, MPI_MAX, world);
-  if (is_other_anywhere)
-    error->all(FLERR, "Pair style equi: atoms have changed since the forces of step {} were computed: run 0 first",
-               update->ntimestep);
+  if (impl->models.size() > 1 && impl->evaluation_step == update->ntimestep) check_same_atoms(false);
   if (impl->deviation_step != update->ntimestep) find_deviations();
 }
 

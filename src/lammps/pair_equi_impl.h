@@ -105,10 +105,14 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::vector<double> force_deviation;                           // [nlocal+1] in LAMMPS's units
   double energy_deviation = 0.0;                                 // of all atoms, in LAMMPS's units
   bigint evaluation_step = -1;                                   // the step of the last evaluation of forces
-  std::vector<tagint> evaluated_ids;                             // of a committee's atoms then, with ghosts
-  double virial_trace = 0.0;                                     // of this rank's edges in the last evaluation, eV
-  double timestep_with_warning = 0.0;                            // that a warning was given for, ps
+  // Of the atoms then, with ghosts, where something may be asked of them between runs (keeps_atoms()).
+  std::vector<tagint> evaluated_ids;
+  std::vector<std::array<double, 3>> evaluated_positions;
+  bool keeps_atoms() const { return models.size() > 1 || wants_hessian || wants_moments; }
+  double virial_trace = 0.0;             // of this rank's edges in the last evaluation, eV
+  double timestep_with_warning = 0.0;    // that a warning was given for, ps
   bool has_told_exclusions = false;
+  std::vector<char> has_pair;    // [types+1][types+1], i <= j: whether LAMMPS leaves the pair to this style
 };
 
 }    // namespace LAMMPS_NS

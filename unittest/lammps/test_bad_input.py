@@ -419,6 +419,18 @@ def test_hidden_neighbors_are_told(script, ranks, settings, command):
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("lines, is_told", [
+    (["pair_style hybrid equi lj/cut 4.0", "pair_coeff * * equi MODEL Cl Na", "pair_coeff 1 2 lj/cut 0.01 2.5"], True),
+    (["pair_style hybrid/overlay equi lj/cut 4.0", "pair_coeff * * equi MODEL Cl Na", "pair_coeff 1 2 lj/cut 0.01 2.5"], False),
+    (["pair_style hybrid equi lj/cut 4.0", "pair_coeff * * equi MODEL Cl NULL", "pair_coeff * 2 lj/cut 0.01 2.5"], False),
+])  # fmt: skip
+def test_pairs_that_a_hybrid_style_takes_away_are_told(lammps, lines, is_told):
+    lines = [line.replace("MODEL", str(lammps.model("plain"))) for line in lines]
+    output = lammps.run(["units metal", *lammps.write(rock_salt()), *lines, "run 0"]).output
+    assert ("pair_style hybrid with another style for some pairs of types hides atoms" in output) == is_told
+
+
+@pytest.mark.plain
 def test_masses_of_types_mean_nothing_where_atoms_have_their_own(lammps):
     """atom_style hybrid with sphere keeps masses of types, at 0, beside those of the atoms."""
     atoms = rock_salt()

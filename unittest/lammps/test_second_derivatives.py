@@ -189,6 +189,42 @@ def test_lowest_modes_are_those_of_the_matrix(lammps, ranks):
         assert residual <= 1e-6 * values[-1]
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("change, is_refused", [
+    ("create_atoms 1 random 3 7 NULL", True),
+    ("delete_atoms group some compress no", True),
+    ("displace_atoms all random 0.1 0.1 0.1 1", True),
+    ("set group all type 1", True),
+    ("minimize 1e-4 1e-4 2 4", False),
+    ("velocity all scale 500", False),
+])  # fmt: skip
+@pytest.mark.parametrize("asked", ['print "flux $(c_flux[1])"', "write_dump all custom dump.hvp id c_hvp[1]"])
+def test_computes_between_runs_refuse_atoms_that_have_changed(lammps, asked, change, is_refused, ranks):
+    lines = [
+        *setup(lammps, "plain", rock_salt()), "velocity all create 300 1", "group some id 1 2 5", *VARIABLES[:3],
+        "compute hvp all equi/hvp v_u v_v v_w", "compute flux all equi/heat/flux", "run 1", change, asked,
+    ]  # fmt: skip
+    run = lammps.try_run(lines, ranks=ranks)
+    assert (run.returncode != 0) == is_refused
+    assert ("atoms have changed since forces were last computed" in run.output) == is_refused
+
+
+def test_a_compute_waits_for_a_fix_that_has_numbers_of_some_steps(lammps):
+    run = lammps.try_run(
+        [
+            *setup(lammps, "plain", rock_salt()),
+            "variable zero atom 0.0",
+            "fix mean all ave/atom 1 2 4 vx",
+            "compute h all equi/hvp f_mean v_zero v_zero",
+            "compute sum all reduce sum c_h[1]",
+            "thermo_style custom step c_sum",
+            "thermo 2",
+            "run 4",
+        ]
+    )
+    assert run.returncode != 0 and "fix mean has numbers of each 4 steps, and none of step 2" in run.output
+
+
 # The translations, with which the search begins, are above them.
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_few_modes_of_an_unstable_crystal_are_the_negative_ones(lammps, ranks):
