@@ -19,7 +19,10 @@ USAGE_ERROR = 2
 
 
 def _word_list(text):
-    return [word for word in text.replace(",", " ").split() if word]
+    words = text.replace(",", " ").split()
+    if not words:
+        raise argparse.ArgumentTypeError(f"expected one word or more, found '{text}'")
+    return words
 
 
 def _whole_number(least):

@@ -112,7 +112,7 @@ def run_check(args):
 
 def run_compare(args):
     from . import compare, equi_file, frameworks, plot, reference_values, self_check, structures
-    from .convert import check_settings, stored_settings
+    from .convert import check_ignored, check_settings, stored_settings
     from .convert import chosen as choice_of
 
     native = _native(args)
@@ -128,7 +128,8 @@ def run_compare(args):
          "coulomb_cutoff": args.coulomb_cutoff},
     )
     settings = {**stored_settings(framework, document["provenance"]), **given}
-    source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source
+    check_ignored(framework, args.ignore_key)
+    source = framework.load(args.source, args.ignore_key, **settings) if settings or args.ignore_key else args.source
     if "mixture" in document:
         native.keywords += tuple(compare.keywords_of_system(document, choice, args.charge, args.spin))
     chosen = structures.read_files(args.structures, args.symbols)

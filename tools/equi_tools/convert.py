@@ -54,6 +54,12 @@ def check_settings(framework, settings):
     return given
 
 
+def check_ignored(framework, keys):
+    """Refuses keys to ignore where `framework` has no files with a configuration that may hold them."""
+    if keys and not framework.ignores_keys:
+        raise EquiError(f"--ignore-key {keys[0]}: {framework.title} models have no configuration with keys to ignore; leave it out")
+
+
 # How provenance speaks of the settings.
 PROVENANCE_OF = {
     "types": "types", "unit": "energy_unit", "charge": "charge", "spin": "spin", "composition": "composition", "coulomb_cutoff": "coulomb_cutoff",
@@ -93,6 +99,7 @@ def convert(
     framework = (frameworks.require if reference else frameworks.detect)(source)
     choice = chosen(framework, choices)
     settings = check_settings(framework, settings)
+    check_ignored(framework, ignore_keys)
     with Steps(3 + reference, quiet) as steps:
         steps.next(f"reading {source}")
         with _blaming(source, framework):

@@ -8,6 +8,8 @@ A rule is a function of a value, the place where it stands and the tensors of th
 import json
 import re
 
+from ase.data import chemical_symbols
+
 from .errors import EquiError
 from .printable import printable
 
@@ -16,7 +18,8 @@ CUTOFFS = (0.1, 50.0)  # Angstrom
 MAX_STRUCTURES = 64
 MAX_STRUCTURE_ATOMS = 1024
 
-IRREPS_BLOCK = re.compile(r" *(?:[0-9]{1,9}x)?([0-9]{1,3})[eo] *", re.ASCII)
+# A block has channels.
+IRREPS_BLOCK = re.compile(r" *(?:(?!0+x)[0-9]{1,9}x)?([0-9]{1,3})[eo] *", re.ASCII)
 
 
 def shown(value):
@@ -75,8 +78,13 @@ def one_of(*words):
     return rule
 
 
+def is_chemical_symbol(value):
+    """Whether it is the symbol of a chemical element; isotopes and ASE's X are none."""
+    return isinstance(value, str) and value in chemical_symbols[1:]
+
+
 def symbol(value, where, tensors=None):
-    if not isinstance(value, str) or not re.fullmatch("[A-Z][a-z]?", value):
+    if not is_chemical_symbol(value):
         _fail(where, "a chemical symbol", value)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Container of .equi files (doc/model_file.rst): safetensors with one JSON document under __metadata__.
 
-Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy and
-xxhash. What is read is as strict as in the pair style.
+Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy, xxhash and
+ASE's list of the elements. What is read is as strict as in the pair style.
 """
 
 import json

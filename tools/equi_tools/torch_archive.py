@@ -25,6 +25,7 @@ MAX_PICKLE_BYTES = 1 << 30
 # torch.save before 1.6 begins with this number and the version of its layout, each in a pickle of its own.
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_VERSION = 1001
+ZIP_BEGIN = b"PK\x03\x04"
 
 # bfloat16, which numpy does not have, is read as its bits.
 BFLOAT16 = "bfloat16"
@@ -554,6 +555,17 @@ class _Legacy:
         return self.pickle()
 
 
+def is_zip(file):
+    """Whether an opened file is a zip archive, as torch writes them since 1.6; a pickle with one inside is none."""
+    return file.read(len(ZIP_BEGIN)) == ZIP_BEGIN and zipfile.is_zipfile(file)
+
+
+def is_zip_file(path):
+    """The same of the file of a name."""
+    with open(path, "rb") as file:
+        return is_zip(file)
+
+
 def read(path):
     """What torch.save wrote into a file: containers, text and numbers as they are, tensors and parameters as numpy arrays that
     cannot be written to (bfloat16 as float32; tensors that share a storage share their memory), state_dicts as dicts, other
@@ -564,7 +576,7 @@ def read(path):
     """
     path = Path(path)
     with blaming(path), open(path, "rb") as file:
-        if zipfile.is_zipfile(file):
+        if is_zip(file):
             with zipfile.ZipFile(file) as archive:
                 return _Zip(archive).load()
         file.seek(0)

@@ -207,7 +207,7 @@ def script_in(archive):
 
 def is_script(path):
     """Whether a file is TorchScript."""
-    if not zipfile.is_zipfile(path):
+    if not torch_archive.is_zip_file(path):
         return False
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()

@@ -456,6 +456,17 @@ def test_sevennet_models_have_no_head(folder, variant, capsys):
 def test_a_key_that_the_user_vouches_for_is_ignored(folder):
     source = changed_checkpoint(folder, set_config(my_note="hello"))
     assert main(["convert", "-q", source, "--ignore-key", "my_note", "-o", str(folder / "note.equi")]) == 0
+    for calculator in ("float64", "framework"):
+        command = ["compare", "-q", str(folder / "note.equi"), source, "--builtin", "--calculator", calculator]
+        assert main([*command, "--ignore-key", "my_note"]) == 0
+
+
+def test_a_list_of_no_elements_is_refused(folder, variant, capsys):
+    source, _ = variant("plain")
+    for text in ("", " , "):
+        with pytest.raises(SystemExit):
+            main(["convert", "-q", source, "--elements", text, "-o", str(folder / "none.equi")])
+        assert f"argument --elements: expected one word or more, found '{text}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,24 @@ def test_unknown_keys_of_the_head_are_named(path):
     assert "'Cutoff\\x1b'" in refused(path)
 
 
+@pytest.mark.parametrize("name", ["D", "X", "Xx", "na", "", 11])
+def test_elements_are_those_that_the_pair_style_knows(name, path):
+    header, document, data = parts(path)
+    document["elements"][0] = name
+    header["__metadata__"]["equi"] = json.dumps(document)
+    put_together(path, header, data)
+    assert "elements[0]: expected a chemical symbol, found" in refused(path)
+
+
+def test_blocks_of_irreps_have_channels(path):
+    header, document, data = parts(path)
+    layer = next(layer for layer in document["layers"] if layer["type"] == "linear")
+    layer["irreps_out"] += "+0x0e"
+    header["__metadata__"]["equi"] = json.dumps(document)
+    put_together(path, header, data)
+    assert "irreps_out: expected irreps like 16x0e+8x1o, found" in refused(path)
+
+
 def test_brackets_within_texts_are_no_nesting(path):
     document, tensors = equi_file.read(path)
     document["provenance"]["source"] = '[{"\\' * 50

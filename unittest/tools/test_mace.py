@@ -21,6 +21,7 @@ from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, equi_file, frameworks, self_check
 from equi_tools.cli import main
+from equi_tools.convert import convert as convert_alone
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import mace_checkpoint, mace_oracle, mace_testing
 from equi_tools.frameworks.oracle import default_dtype
@@ -516,6 +517,19 @@ def test_a_truncated_file_is_one_line(folder, model, capsys):
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and "broken.model" in message
 
 
+@pytest.mark.parametrize("name", ["density_no_cutoff", "gaussian"])
+def test_a_model_in_the_layout_of_torch_before_1_6_gives_the_same_file(name, folder, model):
+    """It is a pickle, with archives of e3nn's compiled code in it that must not be taken for the whole."""
+    old = folder / f"old_{name}.model"
+    module = torch.load(model(name), map_location="cpu", weights_only=False)
+    torch.save(module, old, _use_new_zipfile_serialization=False)
+    assert zipfile.is_zipfile(old) and frameworks.detect(old) is frameworks.MACE
+    two = convert(old, folder / "two.equi", quiet=True)
+    (one, first), (_, second) = equi_file.read(converted(name)), equi_file.read(folder / "two.equi")
+    assert one["layers"] == two["layers"] and list(first) == list(second)
+    assert all(np.array_equal(first[key], second[key]) for key in first)
+
+
 def test_files_are_recognized_without_running_them(folder, model, monkeypatch):
     scripted = mace_testing.to_torchscript(model("gate_abs"))
     state = changed_model(folder, model, lambda module: module.state_dict(), "gate_abs")
@@ -602,6 +616,14 @@ def test_forces_of_mace_with_chebyshev_polynomials_are_no_derivatives_and_that_i
         atoms.calc = calculator
         misses.append(abs(atoms.get_forces()[1, 0] + (energies[1] - energies[0]) / (2 * step)))
     assert misses[0] > 1e-2 and misses[1] < 1e-6
+
+
+def test_torchscript_with_chebyshev_polynomials_is_converted_and_not_compared(folder, model, oracle):
+    scripted = mace_testing.to_torchscript(model("chebyshev"))
+    convert_alone(scripted, folder / "polynomials.equi", quiet=True)
+    assert_same_function(folder / "polynomials.equi", oracle("chebyshev"))
+    with pytest.raises(EquiError, match="forces of this TorchScript are not the derivatives.*compare with the .model file"):
+        mace_oracle.float64_calculator(scripted)
 
 
 # Relative rounding of the numbers of a file, a few of which add up in an energy of order one.

@@ -151,6 +151,16 @@ def test_a_subset_of_elements_is_the_same_function(tmp_path):
             convert(folder_of("many_elements"), tmp_path / "none.equi", elements=elements, quiet=True)
 
 
+def test_isotopes_are_left_out_or_refused(copied, tmp_path):
+    """The embedding of an isotope has numbers, but no pair_coeff could name it."""
+    folder = copied("smooth", lambda d: model_of(d)["init_args"].update(element_types=["D", "Cl", "O"]))
+    with pytest.raises(EquiError, match="element D of the model is not a chemical symbol.*--elements"):
+        convert(folder, tmp_path / "none.equi", quiet=True)
+    assert not (tmp_path / "none.equi").exists()
+    assert main(["convert", "-q", str(folder), "-o", str(tmp_path / "some.equi"), "--elements", "O,Cl"]) == 0
+    assert equi_file.read(tmp_path / "some.equi")[0]["elements"] == ["O", "Cl"]
+
+
 def test_a_model_in_float64_is_kept_in_float64(tmp_path):
     make_model(tmp_path / "double", units=5, nblocks=1, rbf_type="SphericalBessel", use_smooth=True, dtype=torch.float64)
     convert(tmp_path / "double", tmp_path / "double.equi", quiet=True)
@@ -205,6 +215,9 @@ def test_the_commands_convert_and_compare(copied, tmp_path, capsys, monkeypatch)
     assert main(["compare", "-q", target, str(folder), "--builtin", "--calculator", "framework"]) == 0
     assert main(["convert", "-q", str(folder), "-o", target, "--unit", "eV"]) == 1
     assert "--unit: the energies of matgl models are in eV" in capsys.readouterr().err
+    for command in (["convert", "-q", str(folder), "-o", target], ["compare", "-q", target, str(folder), "--builtin"]):
+        assert main([*command, "--ignore-key", "foo"]) == 1
+        assert "--ignore-key foo: matgl models have no configuration with keys to ignore" in capsys.readouterr().err
     monkeypatch.setattr(frameworks.MATGL, "installed", lambda: False)
     monkeypatch.delenv("EQUI_PYTHON_MATGL", raising=False)
     assert main(["convert", "-q", str(folder), "-o", target]) == 0

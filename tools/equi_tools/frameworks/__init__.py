@@ -48,6 +48,7 @@ class Framework:
     choice = None
     backend = "torch"  # the package that computes
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
+    ignores_keys = False  # whether `load` lets unknown keys of a configuration pass that the user vouches for
 
     @property
     def pip_words(self):
@@ -114,6 +115,7 @@ class SevenNet(Framework):
     requirement = "sevenn"
     choice = "modality"
     option = "-DEQUI_TORCH=ON"
+    ignores_keys = True
 
     def load(self, source, ignore_keys=()):
         from . import sevenn_checkpoint
@@ -235,6 +237,7 @@ class TorchMDNet(Framework):
     package = "torchmdnet"
     requirement = "torchmd-net"
     settings = ("unit", "charge", "coulomb_cutoff")
+    ignores_keys = True
 
     def load(self, source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         from . import torchmd_checkpoint
@@ -264,6 +267,7 @@ class FairChem(Framework):
     requirement = "fairchem-core"
     choice = "task"
     settings = ("charge", "spin", "composition")
+    ignores_keys = True
 
     def installed(self):
         return super().installed() and importlib.util.find_spec("fairchem.core") is not None
@@ -312,6 +316,7 @@ class FairChem1(Framework):
     pip_words = "--no-deps equiformer-v3"  # which asks for packages that its models do not need
     variable = "EQUI_PYTHON_FAIRCHEM"
     option = "-DEQUI_FRAMEWORKS=fairchem"
+    ignores_keys = True
 
     def load(self, source, ignore_keys=()):
         from . import fairchem1_checkpoint
@@ -445,6 +450,7 @@ def _in_archive(archive):
 
 def detect(source):
     """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
+    from .. import torch_archive
     from . import matgl_checkpoint
 
     path = Path(source)
@@ -456,7 +462,7 @@ def detect(source):
         if path.suffix:
             raise EquiError(f"cannot read {source}: no such file")
         return SEVENN
-    if zipfile.is_zipfile(path):
+    if torch_archive.is_zip_file(path):
         try:
             with zipfile.ZipFile(path) as archive:
                 return _in_archive(archive) or SEVENN

@@ -74,15 +74,21 @@ def _make_exact(model, checkpoint, precision):
                 buffer.copy_(torch.from_numpy(np.ascontiguousarray(exact)).reshape(buffer.shape))
 
 
-def _differentiable_chebyshev(model):
-    """torch has no derivative of its Chebyshev polynomials: the same polynomials by their recurrence."""
+def _differentiable_chebyshev(model, checkpoint):
+    """torch has no derivative of its Chebyshev polynomials: the same polynomials by their recurrence. Those of TorchScript cannot
+    be exchanged."""
     import types
 
     import torch
 
-    basis = model.radial_embedding.bessel_fn
-    if type(basis).__name__ != "ChebychevBasis":
+    if checkpoint.model.radial_embedding.bessel_fn.class_name != "ChebychevBasis":
         return
+    if checkpoint.model.is_script:
+        raise EquiError(
+            f"{checkpoint.source}: the forces of this TorchScript are not the derivatives of its energy, because torch does not "
+            "differentiate its Chebyshev polynomials: compare with the .model file it was made from"
+        )
+    basis = model.radial_embedding.bessel_fn
 
     def forward(self, x):
         polynomials = [torch.ones_like(x), x]
@@ -110,7 +116,7 @@ class Float64Calculator(Oracle):
         for parameter in model.parameters():
             parameter.requires_grad = False
         _make_exact(model, checkpoint, precision)
-        _differentiable_chebyshev(model)
+        _differentiable_chebyshev(model, checkpoint)
         self.model = model
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):

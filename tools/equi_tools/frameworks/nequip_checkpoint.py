@@ -73,7 +73,7 @@ def detect(path):
     """Kind of a NequIP (or Allegro) file: package, checkpoint, torchscript, weights (of nequip 0.6 and older),
     aotinductor; None for others. Runs nothing."""
     path = Path(path)
-    if not zipfile.is_zipfile(path):
+    if not torch_archive.is_zip_file(path):
         return None
     with zipfile.ZipFile(path) as archive:
         names = [name.split("/", 1)[1] for name in archive.namelist() if "/" in name]
@@ -228,17 +228,21 @@ class _Audit:
     def convnets(self, config):
         use_sc, resnet = [], []
         activations = {}
+        edge = Irreps(config["irreps_edge_sh"])
         for t, layer in enumerate(self.layers):
             where, conv, gate = f"layer{t}_convnet", layer.conv, layer.equivariant_nonlin
             if class_name(gate) != "Gate":
                 raise EquiError(f"{where}: nonlinearity {class_name(gate)} is not supported, only Gate")
             if class_name(conv) != "InteractionBlock":
                 raise EquiError(f"{where}: convolution {class_name(conv)} is not supported, only InteractionBlock")
-            scalars, gated = irreps_of(gate.irreps_scalars), irreps_of(gate.irreps_gated)
-            gates = irreps_of(gate.irreps_gates)
-            config["feature_irreps_hidden"].append(str(scalars + gated))
+            # The irreps that the gate itself keeps are merged, those of its output are not.
+            hidden = irreps_of(layer.feature_irreps_hidden)
+            scalars, gates, _ = nequip_model.gate_parts(hidden, irreps_of(conv.linear_1.irreps_in), edge)
+            config["feature_irreps_hidden"].append(str(hidden))
             for kind, irreps, acts in (("scalars", scalars, gate.act_scalars), ("gates", gates, gate.act_gates)):
                 functions = [f for _, f in acts.acts.named_children()] if len(irreps) else []
+                if len(functions) != len(irreps):
+                    raise EquiError(f"{where}: {len(functions)} activations of {kind} {irreps}")
                 # nequip chooses the activation of a gate by the parity of the gated block's gate.
                 for (_, ir), function in zip(irreps, functions):
                     name, _ = activation_of(function)
@@ -338,7 +342,10 @@ def _state(network, raw):
         if re.search(CONSTANT, name):
             continue
         if name not in raw:
-            raise EquiError(f"tensor {name} is missing")
+            # Weights between irreps that have nothing in common are no numbers.
+            if tensor.size:
+                raise EquiError(f"tensor {name} is missing")
+            raw[name] = np.zeros(tensor.shape, np.float32)
         if raw[name].shape != tensor.shape:
             raise EquiError(f"tensor {name} has shape {raw[name].shape}, expected {tensor.shape}")
         state[name] = raw[name]
@@ -346,6 +353,46 @@ def _state(network, raw):
     if unknown:
         raise EquiError(f"tensor {unknown[0]} is not a part of the model that its modules describe")
     return state
+
+
+# Irreps of modules of a layer, of which the others follow.
+IRREPS = {
+    "equivariant_nonlin": ("irreps_scalars", "irreps_gates", "irreps_gated"),
+    "conv.linear_1": ("irreps_in", "irreps_out"),
+    "conv.linear_2": ("irreps_in", "irreps_out"),
+    "conv.sc": ("irreps_in1", "irreps_in2", "irreps_out"),
+}
+
+
+def declared(layer):
+    """What a layer, of a file or of nequip_model, says of its irreps and paths: {name: value}, without empty blocks."""
+    found = {}
+    for place, names in IRREPS.items():
+        module = layer
+        for key in place.split("."):
+            module = getattr(module, key, None)
+        found.update({f"{place}.{name}": irreps_of(getattr(module, name)) for name in names if module is not None})
+    product = tensor_product(layer.conv)
+    for name in ("irreps_in1", "irreps_in2", "irreps_out"):
+        found[f"conv.tp.{name}"] = irreps_of(getattr(product, name))
+    ins, mid = found["conv.tp.irreps_in1"], found["conv.tp.irreps_out"]
+    paths = [(_place(ins, i), j, _place(mid, k), *rest[:2]) for i, j, k, *rest in product.instructions if ins[i].mul]
+    return {name: Irreps(b for b in irreps if b.mul) for name, irreps in found.items()} | {"conv.tp.instructions": paths}
+
+
+def _place(irreps, n):
+    """The number of block n among those with channels."""
+    return sum(block.mul > 0 for block in irreps[:n])
+
+
+def _check_irreps(layers, stored):
+    """Refuses a file whose layers have other irreps or paths than those of nequip_model: the numbers of its tensors may be as
+    many in both and stand in another order."""
+    for t, (own, theirs) in enumerate(zip(layers, stored)):
+        own, theirs = declared(own), declared(theirs)
+        for name in [*own, *theirs]:
+            if own.get(name) != theirs.get(name):
+                raise EquiError(f"layer{t}_convnet.{name} is {theirs.get(name)}, expected {own.get(name)}")
 
 
 def path_signs_of(layers, raw, prefix, stored_there=True):
@@ -394,19 +441,19 @@ def elements_of(type_names, types, zbl):
 
 
 def _load_package(path):
-    """(options, tensors, version) of a package."""
+    """(options, tensors, version, tree of modules) of a package."""
     with zipfile.ZipFile(path) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/model/package_metadata.txt")]
         version = re.search(r"^ +nequip: *['\"]?([^'\"\s]+)", torch_archive.entry(archive, name, MAX_TEXT_BYTES).decode(), re.M)
     models = torch_modules.read_package(path, "model", "eager_model")
     model = _sole(dict(models.named_children()))
-    return _Audit(model).options(), _tensors_of(model), version.group(1) if version else "unknown"
+    return _Audit(model).options(), _tensors_of(model), version.group(1) if version else "unknown", model
 
 
 def _load_torchscript(path):
     """The same of TorchScript."""
     model = torch_modules.read(path)
-    return _Audit(model).options(), _tensors_of(model), extra_file(path, "nequip_version") or "unknown"
+    return _Audit(model).options(), _tensors_of(model), extra_file(path, "nequip_version") or "unknown", model
 
 
 def extra_file(path, name):
@@ -451,7 +498,7 @@ def _averaged(state, network):
 
 
 def _load_lightning(path):
-    """The same of a checkpoint, whose options are those that its modules were built from."""
+    """The same of a checkpoint, whose options are those that its modules were built from and which has no tree (None)."""
     raw = torch_archive.read(path)
     info = raw["hyper_parameters"]["info_dict"]
     training = info["training_module"]
@@ -480,7 +527,7 @@ def _load_lightning(path):
     norms = np.array([[1 / sqrt(n)] for n in neighbors], given.get("model_dtype", "float32"))
     for t in range(len(options["feature_irreps_hidden"])):
         tensors[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norms
-    return options, tensors, str(info["versions"].get("nequip", "unknown"))
+    return options, tensors, str(info["versions"].get("nequip", "unknown")), None
 
 
 LOADERS = {"package": _load_package, "checkpoint": _load_lightning, "torchscript": _load_torchscript}
@@ -529,10 +576,12 @@ def load(source, types=None):
 
 
 def _checkpoint(source, path, kind, types):
-    config, raw, version = LOADERS[kind](path)
+    config, raw, version, tree = LOADERS[kind](path)
     network = nequip_model.build(config)
     stages = dict(network.named_children())
     layers = [module for name, module in stages.items() if name.endswith("_convnet")]
+    if tree is not None:
+        _check_irreps(layers, convnets(tree))
     path_signs = path_signs_of(layers, raw, "model.func.", stored_there=kind != "checkpoint")
     return Checkpoint(
         source=str(source),

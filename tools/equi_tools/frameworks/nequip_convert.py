@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import EquiError
 from ..irreps import SCALAR
-from . import nequip_checkpoint
+from . import nequip_checkpoint, nequip_model
 from .nequip_checkpoint import irreps_of
 from .e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, split_rows
 from .elements import chosen_elements
@@ -162,15 +162,26 @@ class Converter:
 
     def gate(self, t, irreps_z, irreps_x, source, target):
         """irreps_x: as declared behind the activations, which may change the parity of scalars."""
-        module = self.stages[f"layer{t}_convnet"].equivariant_nonlin
-        scalars, gates, gated = (irreps_of(i) for i in (module.irreps_scalars, module.irreps_gates, module.irreps_gated))
-        if [(m, ir.l) for m, ir in irreps_x] != [(m, ir.l) for m, ir in scalars + gated]:
-            raise EquiError(f"internal: layer{t}_convnet: {irreps_x} is not the output of its gate")
+        where, layer = f"layer{t}_convnet", self.stages[f"layer{t}_convnet"]
+        module, hidden = layer.equivariant_nonlin, irreps_of(layer.feature_irreps_hidden)
+        parts = nequip_model.gate_parts(hidden, irreps_of(self.conv(t).linear_1.irreps_in), self.harmonics())
+        for name, part in zip(("irreps_scalars", "irreps_gates", "irreps_gated"), parts):
+            found = irreps_of(getattr(module, name))
+            if found != part.simplify():
+                raise EquiError(f"{where}.equivariant_nonlin: {name} is {found}, expected {part.simplify()}")
+        scalars, gates, gated = parts
+        # e3nn merges the gated blocks behind the gate, but not the scalars.
+        blocks = scalars + gated.simplify()
+        if [(m, ir.l) for m, ir in irreps_x] != [(m, ir.l) for m, ir in blocks]:
+            raise EquiError(f"internal: {where}: {irreps_x} is not the output of its gate")
         acts = []
         for part in (module.act_scalars, module.act_gates):
             acts.append([nequip_checkpoint.activation_of(f) for _, f in part.acts.named_children()])
+        if len(set(acts[1])) > 1:
+            raise EquiError(f"{where}: gates have different activations")
+        acts[1] = acts[1][:1] * len(gated.simplify())
         gate_ir = gates[0].ir if len(gates) else SCALAR
-        terms = gate_terms(f"layer{t}_convnet.equivariant_nonlin", irreps_z, scalars + gated, gate_ir, *acts)
+        terms = gate_terms(f"{where}.equivariant_nonlin", irreps_z, blocks, gate_ir, *acts)
         self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
 
     def scale_shift(self):

@@ -158,19 +158,21 @@ def _activations(option, names, irreps):
     return module("e3nn.Activation", children=children), Irreps(out)
 
 
-def _reached(irreps, edge):
-    return {ir for a in irreps for b in edge for ir in a.ir * b.ir}
-
-
-def _gate(options, hidden, reachable):
+def gate_parts(hidden, irreps_in, edge):
+    """(scalars, gates, gated) of a layer as nequip gives them to e3nn's Gate: the blocks of `hidden` that the layer reaches."""
+    reachable = {ir for a in irreps_in for b in edge for ir in a.ir * b.ir}
     scalars = Irreps(b for b in hidden if b.ir.l == 0 and b.ir in reachable)
     gated = Irreps(b for b in hidden if b.ir.l > 0 and b.ir in reachable)
     kind = SCALAR if SCALAR in reachable else Irrep(0, -1)
-    gates = Irreps((b.mul, kind) for b in gated)
+    return scalars, Irreps((b.mul, kind) for b in gated), gated
+
+
+def _gate(options, scalars, gates, gated):
     names = [options[f"convnet_nonlinearity_{key}"] for key in ("scalars", "gates")]
     act_scalars, scalars_out = _activations("convnet_nonlinearity_scalars", names[0], scalars)
     act_gates, gates_out = _activations("convnet_nonlinearity_gates", names[1], gates)
-    gated_out = Irreps((b.mul, (b.ir.l, b.ir.p * gates_out[n].ir.p)) for n, b in enumerate(gated))
+    # Behind the gate the scalars are those of their activations, block by block; only the gated blocks are merged.
+    gated_out = Irreps((b.mul, (b.ir.l, b.ir.p * gates_out[0].ir.p)) for b in gated.simplify())
     return module(
         "e3nn.Gate", children={"act_scalars": act_scalars, "act_gates": act_gates}, irreps_scalars=scalars.simplify(),
         irreps_gates=gates.simplify(), irreps_gated=gated.simplify(), irreps_in=gate_input(scalars, gates, gated),
@@ -179,7 +181,9 @@ def _gate(options, hidden, reachable):
 
 
 def _convnet(options, t, irreps_in, edge):
-    gate = _gate(options, Irreps(str(options["feature_irreps_hidden"][t])), _reached(irreps_in, edge))
+    # Blocks without channels have no numbers and no place in a file.
+    hidden = Irreps(b for b in Irreps(str(options["feature_irreps_hidden"][t])) if b.mul)
+    gate = _gate(options, *gate_parts(hidden, irreps_in, edge))
     irreps_out = gate.irreps_in
     created, mid = [], []
     for i, (mul, ir_in) in enumerate(irreps_in):
@@ -206,7 +210,8 @@ def _convnet(options, t, irreps_in, edge):
     if use_sc:
         children["sc"] = _species_product(irreps_in, options["type_embed_num_features"], irreps_out)
     conv = module("InteractionBlock", children=children, use_sc=use_sc)
-    return module("ConvNetLayer", children={"equivariant_nonlin": gate, "conv": conv}, resnet=False)
+    children = {"equivariant_nonlin": gate, "conv": conv}
+    return module("ConvNetLayer", children=children, resnet=False, feature_irreps_hidden=hidden)
 
 
 def _readout(options, irreps):

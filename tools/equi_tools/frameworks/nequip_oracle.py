@@ -115,7 +115,7 @@ def _in_float64(checkpoint):
                 tensor.copy_(torch.tensor(np.array(checkpoint.state[name])))
         for layer, signs in zip(nequip_checkpoint.convnets(model), checkpoint.path_signs):
             product = nequip_checkpoint.tensor_product(layer.conv)
-            mul = [product.irreps_in1[path[0]].mul for path in product.instructions]
+            mul = [m for m in (product.irreps_in1[path[0]].mul for path in product.instructions) if m]
             # A path trained with the other coupling has its sign on its weights.
             columns = np.repeat(np.array(signs, float), mul)
             [weight for _, weight in layer.conv.edge_mlp.named_parameters()][-1].mul_(torch.from_numpy(columns))

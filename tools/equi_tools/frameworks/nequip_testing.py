@@ -24,6 +24,20 @@ def many_elements():
     return [s for z, s in enumerate(chemical_symbols) if 1 <= z <= 94 and not 84 <= z <= 88]
 
 
+# Hidden irreps as one may write them: blocks of an irrep apart and side by side, in any order, and without channels.
+HIDDEN = dict(
+    type_names=["Na", "Cl"], irreps_edge_sh=2, type_embed_num_features=3, radial_mlp_depth=[1, 2, 1, 1],
+    radial_mlp_width=[7, 5, 9, 3], convnet_nonlinearity_scalars={"e": "ssp", "o": "abs"},
+    convnet_nonlinearity_gates={"e": "tanh", "o": "abs"},
+    feature_irreps_hidden=[
+        "3x2e+5x0e+3x1o+2x0e", "2x0e+3x0e+0x0e+2x0o+3x1o+2x1o+1x1e", "2x0o+5x0e+0x1o+3x1o+2x2e+2x1o+5x0e", "4x0e",
+    ],
+)  # fmt: skip
+NO_SCALARS = dict(
+    type_names=["Na", "Cl"], irreps_edge_sh=2, type_embed_num_features=3, radial_mlp_depth=[1, 1], radial_mlp_width=[7, 5],
+    feature_irreps_hidden=["3x1o+2x2e", "4x0e"], scales=20.0,
+)  # fmt: skip
+
 # Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
 # groups of 4, 8 or 16. "kind" is that of the file, "types" what the names of the types stand for.
 VARIANTS = {
@@ -96,6 +110,11 @@ VARIANTS = {
         zbl=["Na", "Cl", "O"], per_edge_type_cutoff={"Na": 3.1, "Cl": {"Na": 4.0}},
         avg_num_neighbors={"Na": 7.5, "Cl": 21.0, "O": 3.25}, readout_mlp_hidden_layers_depth=1, scales=None,
     ),
+    "hidden": HIDDEN,
+    "checkpoint_hidden": dict(HIDDEN, kind="checkpoint"),
+    "torchscript_hidden": dict(HIDDEN, kind="torchscript"),
+    "no_scalars": NO_SCALARS,
+    "checkpoint_no_scalars": dict(NO_SCALARS, kind="checkpoint"),
 }  # fmt: skip
 
 # A shape for benchmarks: as large as a model that one trains for a material.
@@ -136,6 +155,11 @@ def builder_options(
     return config
 
 
+def _builder(config):
+    """Name of the builder of nequip that takes these options."""
+    return "FullNequIPGNNModel" if "feature_irreps_hidden" in config else "NequIPGNNModel"
+
+
 def _shake(model):
     """Random numbers where nequip begins with regular ones."""
     import torch
@@ -161,9 +185,9 @@ def make_model(path, seed=1, kind="package", types=None, **options):
         if kind == "checkpoint":
             _write_checkpoint(path, config)
             return str(path)
-        from nequip.model import NequIPGNNModel
+        import nequip.model
 
-        model = NequIPGNNModel(**config).eval()
+        model = getattr(nequip.model, _builder(config))(**config).eval()
         torch.manual_seed(seed)
         _shake(model)
         if kind == "torchscript":
@@ -207,7 +231,7 @@ def _write_checkpoint(path, config):
     from nequip.train import NequIPLightningModule
     from nequip.utils.versions import get_current_code_versions
 
-    model = {"_target_": "nequip.model.NequIPGNNModel", **config}
+    model = {"_target_": f"nequip.model.{_builder(config)}", **config}
     training = {"model": model, "num_datasets": {"train": 1, "val": 1, "test": 0, "predict": 0}}
     info = {
         "versions": get_current_code_versions(verbose=False),

@@ -138,6 +138,8 @@ def framework_calculator(source, modality=None):
     import_sevenn()
     from sevenn.calculator import SevenNetCalculator
 
+    if isinstance(source, sevenn_checkpoint.Checkpoint):
+        source = source.source
     path, _, _ = sevenn_checkpoint.resolve(source)
     with quiet():
         try:
