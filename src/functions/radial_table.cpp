@@ -251,8 +251,8 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
       std::snprintf(
           text, sizeof text,
           "a radial table of %d knots for %d weights does not reach the tolerance %g: errors of value and "
-          "derivative were %.3g and %.3g before the last refinement; functions with kinks, as activations relu "
-          "and abs have, need a coarser tolerance, or none: radial exact",
+          "derivative were %.3g and %.3g before the last refinement; functions with kinks, as activations relu and abs "
+          "make them, have no tables: use radial exact",
           most_knots, f.num_outputs(), tolerance, value, derivative);
       throw std::runtime_error(text);
     }
