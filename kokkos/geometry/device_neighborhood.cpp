@@ -66,6 +66,7 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
 int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int num_receivers) {
   const int64_t *first = n.first.data();
   const int all = n.num_receivers;
+  if (all == 0) return 0;
   int64_t most = 0;
   Kokkos::parallel_reduce(
       "equi:most_candidates", DeviceRange(exec, 0, all),
@@ -74,7 +75,7 @@ int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int
         if (count > m) m = count;
       },
       Kokkos::Max<int64_t>(most));
-  return n.num_receivers > 0 ? most : 0;
+  return most;
 }
 
 bool has_reverse_candidates(const DeviceExec &exec, const DeviceNeighborhood &n) {

@@ -80,34 +80,24 @@ Neighborhood reversed(const Neighborhood &n, bool atoms_too) {
   return result;
 }
 
-// A fourth-order difference of the energy along the direction.
-double difference_quotient(Evaluator &evaluator, const LawSystem &system, GhostExchange &exchange, double step) {
-  constexpr double SHIFT[4] = {-2.0, -1.0, 1.0, 2.0}, WEIGHT[4] = {1.0, -8.0, 8.0, -1.0};
-  double sum = 0.0;
-  for (int s = 0; s < 4; s++) {
-    Vectors moved = system.positions;
-    for (size_t i = 0; i < moved.size(); i++)
-      for (int k = 0; k < 3; k++) moved[i][k] += SHIFT[s] * step * system.direction[i][k];
-    sum += WEIGHT[s] * answer_of(evaluator, moved, exchange, system).energy / (12.0 * step);
-  }
-  return sum;
-}
-
 LawResult check_derivative(Evaluator &evaluator, Evaluator &plain, const LawSystem &system, const Answer &answer,
                            GhostExchange &exchange, const EvaluatorOptions &options, double num_atoms, double scale) {
   double along = 0.0;
   for (size_t i = 0; i < system.direction.size(); i++)
     for (int k = 0; k < 3; k++) along -= answer.forces[i][k] * system.direction[i][k];
   along = system.sum(along);
-  const bool is_double = options.precision == Precision::double_;
-  const auto result = [&](Evaluator &of_energy, double step, double rounding) {
-    const double numeric = difference_quotient(of_energy, system, exchange, step);
-    // Rounding of the summed energy, then the stencil's own error and that of tables.
+  const auto result = [&](Evaluator &of_energy, const DifferenceStep &step) {
+    const double numeric = difference_quotient(step.length, [&](double shift) {
+      Vectors moved = system.positions;
+      for (size_t i = 0; i < moved.size(); i++)
+        for (int k = 0; k < 3; k++) moved[i][k] += shift * system.direction[i][k];
+      return answer_of(of_energy, moved, exchange, system).energy;
+    });
     return LawResult{"difference quotient", "eV/Angstrom", std::fabs(numeric - along) / std::sqrt(num_atoms),
-                     (rounding * 10.0 / step + (is_double ? 1e-6 : 2e-4)) * scale};
+                     (step.noise() + stencil_error(options.precision)) * scale};
   };
-  const LawResult found = result(evaluator, coarse_step(options.precision), is_double ? 1e-15 : 1e-7);
-  return found.passed() ? found : result(plain, FINE_STEP, 1e-15);
+  const LawResult found = result(evaluator, coarse_step(options.precision));
+  return found.passed() ? found : result(plain, FINE_STEP);
 }
 
 }    // namespace

@@ -16,10 +16,28 @@ namespace equi {
 // carry noise. Where a pair crosses the cutoff within it, or an activation its kink, second derivatives jump, and the
 // difference errs by their jump times the step. So what fails is looked at once more with a step that hardly any pair
 // crosses, by energies in float64.
-constexpr double coarse_step(Precision precision) {
-  return precision == Precision::double_ ? 1e-3 : 1e-2;
+struct DifferenceStep {
+  double length;      // Angstrom
+  double rounding;    // of an energy, relative
+  // What rounding does to the quotient, for an energy of an atom.
+  constexpr double noise() const { return rounding * 10.0 / length; }
+};
+constexpr DifferenceStep coarse_step(Precision precision) {
+  return precision == Precision::double_ ? DifferenceStep{1e-3, 1e-15} : DifferenceStep{1e-2, 1e-7};
 }
-constexpr double FINE_STEP = 1e-5;
+constexpr DifferenceStep FINE_STEP{1e-5, 1e-15};
+// What else quotients may err by: the stencil's own error and that of tables, eV/Angstrom.
+constexpr double stencil_error(Precision precision) {
+  return precision == Precision::double_ ? 1e-6 : 2e-4;
+}
+// The derivative by x at 0 of energy(x), of fourth order.
+template <class Energy>
+double difference_quotient(double step, const Energy &energy) {
+  constexpr double SHIFT[4] = {-2.0, -1.0, 1.0, 2.0}, WEIGHT[4] = {1.0, -8.0, 8.0, -1.0};
+  double sum = 0.0;
+  for (int s = 0; s < 4; s++) sum += WEIGHT[s] * energy(SHIFT[s] * step) / (12.0 * step);
+  return sum;
+}
 
 // What this rank knows of a system. All arrays are [atoms], ghosts included.
 struct LawSystem {

@@ -312,24 +312,21 @@ void PairEqui::check_forces() {
       comm->forward_comm();
     };
     double difference = 0.0, tolerance = 0.0;
-    const auto passes = [&](bool is_plain, double step, double rounding) {
-      constexpr double SHIFT[4] = {-2.0, -1.0, 1.0, 2.0}, WEIGHT[4] = {-1.0, 8.0, -8.0, 1.0};
-      double numeric = 0.0;
-      for (int s = 0; s < 4; s++) {
-        move_to(start + SHIFT[s] * step);
-        numeric += WEIGHT[s] * total_energy(is_plain) / (12.0 * step);
-      }
+    const auto passes = [&](bool is_plain, const equi::DifferenceStep &step) {
+      const double numeric = -equi::difference_quotient(step.length, [&](double shift) {
+        move_to(start + shift);
+        return total_energy(is_plain);
+      });
       move_to(start);
       difference = std::fabs(numeric - analytic);
-      // Rounding of the summed energy, a few units in the last place over all atoms, plus the stencil's own error.
-      tolerance = rounding * 10.0 * std::sqrt(static_cast<double>(atom->natoms)) / step +
-                  (is_double ? 1e-6 : 2e-4) * std::max(1.0, std::fabs(analytic));
+      tolerance = step.noise() * std::sqrt(static_cast<double>(atom->natoms)) +
+                  equi::stencil_error(impl->options.precision) * std::max(1.0, std::fabs(analytic));
       return difference <= tolerance;
     };
     // Neighbors on a device are none that plain loops know.
-    const bool has_plain = has_host_neighborhood();
-    const bool passed = passes(false, equi::coarse_step(impl->options.precision), is_double ? 1e-15 : 1e-7) ||
-                        ((has_plain || is_double) && passes(has_plain, equi::FINE_STEP, 1e-15));
+    const bool has_plain = has_host_neighborhood(), can_be_fine = has_plain || is_double;
+    const bool passed = passes(false, equi::coarse_step(impl->options.precision)) ||
+                        (can_be_fine && passes(has_plain, equi::FINE_STEP));
     if (!passed && fault.empty())
       fault = fmt::format("forces are not minus the gradient of the energy: ID {}, {}: difference {:.3g} eV/Angstrom",
                           id, "xyz"[component], difference);

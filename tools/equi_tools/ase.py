@@ -169,7 +169,7 @@ def _check(parameters):
     if parameters["precision"] not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {parameters['precision']}")
     radial, threads = parameters["radial"], parameters["threads"]
-    if not (radial is None or radial == "exact" or (_is_number(radial, Real) and radial > 0)):
+    if not (radial in (None, "exact") or (_is_number(radial, Real) and radial > 0)):
         raise InputError(f'radial must be "exact" or a tolerance above zero, not {radial}')
     if not (threads is None or (_is_number(threads, Integral) and threads > 0)):
         raise InputError(f"threads must be a positive integer, not {threads}")

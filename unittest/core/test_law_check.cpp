@@ -67,7 +67,7 @@ bool passes_differences(double share_of_forces, double distance, Precision preci
 
 TEST(LawCheck, forces_that_are_not_the_gradient_fail_and_a_pair_at_the_cutoff_does_not) {
   for (const Precision precision : {Precision::double_, Precision::mixed}) {
-    const double step = coarse_step(precision), error = precision == Precision::double_ ? 1e-5 : 1e-3;
+    const double step = coarse_step(precision).length, error = precision == Precision::double_ ? 1e-5 : 1e-3;
     for (const double distance : {2.5, 3.5, Pair::BEGIN - 0.1 * step, Pair::BEGIN + 0.1 * step}) {
       EXPECT_TRUE(passes_differences(1.0, distance, precision)) << distance;
       EXPECT_FALSE(passes_differences(1.0 + error, distance, precision)) << distance;

@@ -156,6 +156,15 @@ def test_dynamical_matrices_do_not_depend_on_ranks(lammps):
     assert np.abs(two - one).max() <= RANK_TOLERANCE * np.abs(one).max()
 
 
+def tables_of_modes(run, counts):
+    """What each equi_modes has printed, of so many modes: rows of number, eigenvalue, frequency and residual."""
+    tables = run.output.split("eigenvalue (THz^2")[1:]
+    return [
+        np.array([[float(x) for x in line.split()] for line in table.splitlines()[1 : 1 + count]])
+        for table, count in zip(tables, counts, strict=True)
+    ]
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_lowest_modes_are_those_of_the_matrix(lammps, ranks):
     atoms = rock_salt((2, 1, 1), amplitude=0.05)
@@ -171,9 +180,7 @@ def test_lowest_modes_are_those_of_the_matrix(lammps, ranks):
         ],
         ranks=ranks,
     )
-    tables = run.output.split("eigenvalue (THz^2")[1:]
-    for table, group, num_atoms in zip(tables, ("all", "most"), (16, 15)):
-        found = np.array([[float(x) for x in line.split()] for line in table.splitlines()[1 : 1 + count]])
+    for found, group, num_atoms in zip(tables_of_modes(run, (count, count)), ("all", "most"), (16, 15), strict=True):
         matrix = read_matrix(run, f"{group}.dyn", 3 * num_atoms)
         values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
         assert np.abs(found[:, 1] - values[:count]).max() <= 1e-7 * values[-1]
@@ -241,9 +248,8 @@ def test_few_modes_of_an_unstable_crystal_are_the_negative_ones(lammps, ranks):
     matrix = read_matrix(run, "all.dyn", 3 * len(atoms))
     values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
     assert values[counts[-1] - 1] < -1e-3 * values[-1]
-    tables = run.output.split("eigenvalue (THz^2")[1:]
-    for table, count in zip(tables, counts, strict=True):
-        found = np.array([[float(x) for x in line.split()] for line in table.splitlines()[1 : 1 + count]])
+    for found in tables_of_modes(run, counts):
+        count = len(found)
         assert np.abs(found[:, 1] - values[:count]).max() <= 1e-7 * values[-1]
 
 
