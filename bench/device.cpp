@@ -181,7 +181,7 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
                            senders = edges.senders(0, 0, num_atoms);
     const auto prepare = [&](const DeviceBatchEdges &batch, bool with_coupled, bool of_senders) {
       convolution.prepare(exec, batch, edges.distance(), edges.pair(), edges.harmonics(), with_coupled,
-                          {x_rows, is_fixed, of_senders, 0, 0}, scratch);
+                          {x_rows, is_fixed, of_senders, 0, 0}, nullptr, scratch);
     };
     const double forward = shortest([&] {
       prepare(receivers, true, false);

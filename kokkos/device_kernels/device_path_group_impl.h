@@ -358,6 +358,12 @@ int num_items(const Body &body, const DevicePathGroupCall<T> &u) {
     return (PASS == PATH_GROUP_BACKWARD ? body.num_backward_runs() : 1) * items;
 }
 
+// GPUs begin with the first teams. The work of the last path groups, of inputs of high order, takes longest: it comes
+// first, so that short work fills the multiprocessors at the end.
+KOKKOS_FORCEINLINE_FUNCTION int last_to_first(const TeamMember &team) {
+  return team.league_size() - 1 - team.league_rank();
+}
+
 // The path groups of a launch: the teams of one after those of the other.
 template <PathGroupPass PASS, class T, int ROWS, class Body, class... Others>
 struct PathGroupsWork {
@@ -376,7 +382,7 @@ struct PathGroupsWork {
     else
       others.run(team, rank - of_first);
   }
-  KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, team.league_rank()); }
+  KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, last_to_first(team)); }
 };
 template <PathGroupPass PASS, class T, int ROWS, class Body>
 struct PathGroupsWork<PASS, T, ROWS, Body> {
@@ -387,7 +393,7 @@ struct PathGroupsWork<PASS, T, ROWS, Body> {
     return static_cast<int64_t>(num_items<PASS>(first.body(), first.u)) * first.num_blocks();
   }
   KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const { first.run(team, rank); }
-  KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, team.league_rank()); }
+  KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, last_to_first(team)); }
 };
 
 // Whether a launch of these lanes leaves more than half of a GPU idle. The registers of these kernels

@@ -159,6 +159,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   step_.num_receivers = n.num_receivers;
   step_.row_species = n.row_species.data();
   kept_per_edge_ = sender_adjoints_per_edge();
+  keeps_bins_ = false;
   const auto estimate = [&] {
     return static_cast<double>(
         memory_estimate(n.num_candidates, n.num_candidates, most_candidates(exec_, n, batch_size_)));
@@ -215,6 +216,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   // Without counting, each launch over edges covers all candidates: for a batch or two only, and not for SO(2)
   // convolutions, where products for candidates that are no edges would take longer than the host waits. Exact radial
   // functions are evaluated on the host.
+  keeps_bins_ = true;
   const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
   const bool is_small =
       n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 &&
@@ -223,6 +225,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
                                    [](const Layer &layer) { return std::holds_alternative<So2Convolution>(layer); });
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts,
                           !options_.graphs || options_.radial_exact || has_so2 || !is_small);
+  keeps_bins_ = !edges_.is_counted();
   if (far_edges_) far_edges_->set_neighborhood(exec_, n, receiver_cuts, sender_cuts, edges_.is_counted());
   recorder_.forget();
   sort_batches_by_species();
@@ -542,6 +545,13 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
   if (!step_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
+  step_.has_bins = keeps_bins_ && step_.num_directions() == 1;
+  if (step_.has_bins) {
+    std::vector<DeviceStepSearch<T>> searches;
+    for (const auto &op : Base::ops_)
+      if (auto *c = dynamic_cast<DeviceSenderOp<T, G> *>(op.get())) c->add_search(edges_.room(), searches);
+    find_bins(exec_, edges_, num_owned(), searches);
+  }
   step_.energy = energy_.data();
   step_.sender_adjoints = request.forces && !Base::is_direct_ && kept_per_edge_ > 0
                               ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room())
@@ -554,18 +564,18 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   StepSummary *summary = summary_.data();
-  if (step_.direct_forces) {
-    edges_.sum_forces(exec_, summary->forces, summary->tangents);
-  } else if (request.forces) {
-    edges_.finish(exec_, request.virial, request.atom_virial);
-    if (far_edges_) {
-      far_edges_->finish(exec_, request.virial, request.atom_virial);
-      edges_.add(exec_, *far_edges_, request.virial, request.atom_virial);
-    }
-    if (request.virial) edges_.sum_virial(exec_, summary->virial);
-    edges_.sum_forces(exec_, summary->forces, summary->tangents);
+  const bool has_derivatives = request.forces && !step_.direct_forces;
+  if (has_derivatives) edges_.finish(exec_, request.virial, request.atom_virial);
+  if (has_derivatives && far_edges_) {
+    far_edges_->finish(exec_, request.virial, request.atom_virial);
+    edges_.add(exec_, *far_edges_, request.virial, request.atom_virial);
   }
-  sum_.add_up(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), summary->energy);
+  std::vector<DeviceSum::Term> sums{
+      {reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, summary->energy}};
+  if (has_derivatives && request.virial) sums.push_back(edges_.virial_sum(summary->virial));
+  if (request.forces) sums.push_back(edges_.force_sum(summary->forces));
+  if (request.forces && IS_DUAL<G>) sums.push_back(edges_.tangent_sum(summary->tangents));
+  sum_.add_up(exec_, sums);
   edges_.find_crowd(exec_, model_.max_neighbors);
   const auto *closest = edges_.closest(), *crowd = edges_.crowd();
   const int64_t *num_edges = edges_.begin() + num_owned(),
@@ -707,8 +717,10 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t n
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
   for (const auto &op : Base::ops_) {
     if (op) bytes += op->growth(atoms_of_batch, edges_of_batch);
-    if (const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get()))
-      scratch = std::max(scratch, c->scratch_growth(step_, edges_of_batch));
+    const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
+    if (!c) continue;
+    if (keeps_bins_) bytes += c->bins_growth(num_edges);
+    scratch = std::max(scratch, c->scratch_growth(step_, edges_of_batch));
   }
   return bytes + scratch;
 }

@@ -107,6 +107,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   bool divides_edges_ = false;       // whether an op does
   bool with_atom_virial_ = false;    // whether a step has been asked for it
   int batch_size_ = 0;               // receivers, or senders, of a launch
+  bool keeps_bins_ = false;          // whether a small system's step finds the bins of all convolutions at once
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
   int slice_size_ = 0;
 

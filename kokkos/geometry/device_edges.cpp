@@ -45,10 +45,11 @@ const double *find_seen(const DeviceExec &exec, const Inside &inside, const Near
   return seen;
 }
 
-// begin[r] = before[first[r]].
+// begin[r] = before[first[r]] - before[0].
 void begins(const DeviceExec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin) {
   Kokkos::parallel_for(
-      "equi:edge_begins", DeviceRange(exec, 0, rows + 1), KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
+      "equi:edge_begins", DeviceRange(exec, 0, rows + 1),
+      KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]] - before[0]; });
 }
 
 }    // namespace
@@ -98,15 +99,15 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
                 cutoff_.data(),
                 nullptr};
   if (nearest_.count > 0) inside.seen = find_seen(exec, inside, nearest_, n, seen_.reserve(num_candidates));
-  // How many of the candidates before each are inside, in both orders.
-  int64_t *before = edge_before_.reserve(num_candidates + 1),
-          *transposed_before = transposed_before_.reserve(num_candidates + 1);
+  // How many of the candidates before each are inside, in the order of receivers and, counted on, in that of senders.
+  int64_t *before = edge_before_.reserve(2 * num_candidates + 1), *transposed_before = before + num_candidates;
   const int64_t *transposed = n.transposed.data();
   running_sums(
-      exec, num_candidates, KOKKOS_LAMBDA(int64_t c) { return static_cast<int64_t>(inside(c)); }, before);
-  running_sums(
-      exec, num_candidates, KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(inside(transposed[k])); },
-      transposed_before);
+      exec, 2 * num_candidates,
+      KOKKOS_LAMBDA(int64_t k) {
+        return static_cast<int64_t>(inside(k < num_candidates ? k : transposed[k - num_candidates]));
+      },
+      before);
   const int64_t num_positions = static_cast<int64_t>(n.num_slices) * n.num_rows;
   int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_positions + 1);
   begins(exec, before, n.first.data(), n.num_receivers, begin);
@@ -155,8 +156,8 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
   int *sender_receiver = sender_receiver_.reserve(room_);
   Kokkos::parallel_for(
       "equi:edges_of_senders", DeviceRange(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
-        const int64_t p = transposed_before[k], c = transposed[k];
-        if (transposed_before[k + 1] == p) return;
+        const int64_t p = transposed_before[k] - transposed_before[0], c = transposed[k];
+        if (transposed_before[k + 1] == transposed_before[k]) return;
         sender_edge[p] = before[c];
         sender_receiver[p] = inside.candidate_receiver[c] % slice_size;
       });
@@ -320,30 +321,33 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
           if (e < begin[N]) edges.set_force(norms, e);
         });
 
-    // What atoms feel as receivers and as senders, row by row in a fixed order.
+    // What atoms feel as receivers and as senders: the lanes of a row share its edges, and add up in a fixed order.
+    constexpr int LANES = DeviceTraits<>::LANES;
+    using Teams = DeviceTeams<>;
     Kokkos::parallel_for(
-        "equi:row_forces", DeviceRange(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
-          D f[3] = {0, 0, 0};
-          double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+        "equi:row_forces", Teams(exec, static_cast<int>(rows), LANES, 1),
+        KOKKOS_LAMBDA(const Teams::member_type &team) {
+          const int64_t row = team.league_rank();
+          const int lane = team.team_rank();
+          D f[3] = {0, 0, 0}, s[3] = {0, 0, 0};
+          double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, w[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
           if (row < N) {
-            for (int64_t e = begin[row]; e < begin[row + 1]; e++) edges.add_force(e, f, v, want_virial);
-            if (want_virial)
-              for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
-            for (int k = 0; k < 9; k++) {
-              total[k] = v[k];
-              v[k] = 0;
-            }
+            for (int64_t e = begin[row] + lane; e < begin[row + 1]; e += LANES) edges.add_force(e, f, v, want_virial);
+            if (want_virial) store_lane_sums<LANES>(v, lane, receiver_virial + 9 * row, false);
           }
-          D s[3] = {0, 0, 0};
           for (int64_t position = row; position < num_positions; position += rows)
-            for (int64_t p = sender_begin[position]; p < sender_begin[position + 1]; p++)
-              edges.add_force(sender_edge[p], s, v, want_atom_virial);
+            for (int64_t p = sender_begin[position] + lane; p < sender_begin[position + 1]; p += LANES)
+              edges.add_force(sender_edge[p], s, w, want_atom_virial);
+          double force[3], tangent[3];
           for (int k = 0; k < 3; k++) {
-            row_forces[3 * row + k] = value_of(f[k] - s[k]);
-            if (IS_DUAL<G>) row_tangents[3 * row + k] = tangent_of(f[k] - s[k]);
+            force[k] = value_of(f[k] - s[k]);
+            tangent[k] = tangent_of(f[k] - s[k]);
           }
-          if (want_atom_virial)
-            for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
+          store_lane_sums<LANES>(force, lane, row_forces + 3 * row, false);
+          if (IS_DUAL<G>) store_lane_sums<LANES>(tangent, lane, row_tangents + 3 * row, false);
+          if (!want_atom_virial) return;
+          for (int k = 0; k < 9; k++) v[k] = 0.5 * (v[k] + w[k]);
+          store_lane_sums<LANES>(v, lane, row_virial + 9 * row, false);
         });
   }
 }
@@ -366,16 +370,16 @@ void DeviceEdges<T, G>::add(const DeviceExec &exec, const DeviceEdges &other, bo
 }
 
 template <class T, class G>
-void DeviceEdges<T, G>::sum_virial(const DeviceExec &exec, double *virial) {
-  sum_.add_up(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), virial);
+DeviceSum::Term DeviceEdges<T, G>::virial_sum(double *virial) const {
+  return {receiver_virial_.data(), neighborhood_->num_receivers, 9, virial};
 }
-
 template <class T, class G>
-void DeviceEdges<T, G>::sum_forces(const DeviceExec &exec, double *forces, double *tangents) {
-  force_sum_.add_up(exec, neighborhood_->num_rows, 3, row_forces_.data(), forces);
-  if (IS_DUAL<G>)
-    tangent_sum_.add_up(exec, static_cast<int64_t>(num_directions_) * neighborhood_->num_rows, 3, row_tangents_.data(),
-                        tangents);
+DeviceSum::Term DeviceEdges<T, G>::force_sum(double *forces) const {
+  return {row_forces_.data(), neighborhood_->num_rows, 3, forces};
+}
+template <class T, class G>
+DeviceSum::Term DeviceEdges<T, G>::tangent_sum(double *tangents) const {
+  return {row_tangents_.data(), static_cast<int64_t>(num_directions_) * neighborhood_->num_rows, 3, tangents};
 }
 
 template <class T, class G>
@@ -395,11 +399,10 @@ std::size_t DeviceEdges<T, G>::bytes() const {
     of_lists += list.begin.bytes() + list.edge.bytes() + list.sender_begin.bytes() + list.sender_edge.bytes() +
                 list.sender_row.bytes() + list.sender_species.bytes() + list.sender_receiver.bytes();
   return of_lists + cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() +
-         receiver_virial_.bytes() + row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() +
-         edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() +
-         sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() +
-         pair_.bytes() + cutoff_.bytes() + seen_.bytes() + distance_.bytes() + unit_vector_.bytes() + adjoint_.bytes() +
-         force_.bytes() + harmonics_.bytes();
+         receiver_virial_.bytes() + row_virial_.bytes() + edge_before_.bytes() + begin_.bytes() +
+         sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
+         sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() + seen_.bytes() + distance_.bytes() +
+         unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
 template <class T, class G>
@@ -418,7 +421,7 @@ std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_siz
   }
   return of_lists + row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows * num_directions) : 0) +
          receiver_virial_.growth(9 * N) + (with_atom_virial ? row_virial_.growth(9 * rows) : 0) +
-         edge_before_.growth(candidates + 1) + transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
+         edge_before_.growth(2 * candidates + 1) + begin_.growth(N + 1) +
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
          pair_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +

@@ -92,11 +92,11 @@ class DeviceEdges {
   double *row_forces() const { return row_forces_.data(); }        // [A][3]
   double *row_tangents() const { return row_tangents_.data(); }    // [directions][A][3] of the forces; with duals
   double *row_virial() const { return row_virial_.data(); }        // [A][9]
-  // The virial of this rank, all its nine components, where the device can write.
-  void sum_virial(const DeviceExec &exec, double *virial);
-  // The sums of the forces and, with duals, of their tangents along all directions over all rows, [3] each, likewise:
-  // not finite if one of them is not.
-  void sum_forces(const DeviceExec &exec, double *forces, double *tangents);
+  // Likewise, what adds up to the virial of this rank, all its nine components, to the sum of the forces over all rows,
+  // and, with duals, to that of their tangents along all directions: not finite if one of them is not.
+  DeviceSum::Term virial_sum(double *virial) const;
+  DeviceSum::Term force_sum(double *forces) const;
+  DeviceSum::Term tangent_sum(double *tangents) const;
   // Distance of the closest pair and its candidate, or of a receiver whose position is not finite, counted after all
   // candidates; in device memory.
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
@@ -166,8 +166,8 @@ class DeviceEdges {
   // Of a step. Edges in the order of receivers, [E], and the same in the order of slices and senders: sender_begin
   // [slices*A+1] of slices at rows, sender_edge [E] which edge, sender_receiver [E] its receiver, counted in its slice.
   DeviceBuffer<double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
-  DeviceSum sum_, force_sum_, tangent_sum_;
-  DeviceBuffer<int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
+  // edge_before: of candidates in the order of receivers, then in the other one.
+  DeviceBuffer<int64_t> edge_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;
   DeviceBuffer<G> distance_, unit_vector_, adjoint_;    // by direction
   DeviceBuffer<T> harmonics_;                           // likewise

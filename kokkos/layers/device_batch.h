@@ -4,6 +4,7 @@
 #define EQUI_DEVICE_BATCH_H
 
 #include "kokkos/geometry/device_edges.h"
+#include "kokkos/geometry/device_radial_bins.h"
 #include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/layers/device_rows.h"
@@ -33,20 +34,20 @@ struct DeviceSo2Scratch {
 // Memory for the rigid edges of a batch. R: the type of plain numbers.
 template <class R>
 struct DeviceRigidScratch {
-  DeviceBuffer<DeviceEdgeRecord<R>> records;
-  DeviceBuffer<R> bins_per_length, y, coupled, parts;
-  std::size_t bytes() const {
-    return records.bytes() + bins_per_length.bytes() + y.bytes() + coupled.bytes() + parts.bytes();
-  }
+  DeviceRadialBins<R> bins;
+  DeviceBuffer<R> y, coupled, parts;
+  std::size_t bytes() const { return bins.bytes() + y.bytes() + coupled.bytes() + parts.bytes(); }
 };
 
 // Memory that all convolutions share; it is filled for one batch at a time.
 template <class T>
 struct DeviceConvScratch {
-  DeviceBuffer<DeviceEdgeRecord<T>> records;
+  DeviceRadialBins<T> bins;
   DeviceBuffer<T> coupled, parts, y;    // y: harmonics of edges that are not adjacent
-  const T *harmonics = nullptr;         // of the batch's edges, row after row
-  DeviceBuffer<Real<T>> bins_per_length;
+  // Of the batch's edges, row after row: what kernels read.
+  const T *harmonics = nullptr;
+  const DeviceEdgeRecord<T> *records = nullptr;
+  const Real<T> *bins_per_length = nullptr;
   DeviceRigidScratch<Real<T>> rigid;
   // Of exact radial functions.
   DeviceBuffer<int> table_row;
@@ -62,9 +63,9 @@ struct DeviceConvScratch {
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
-    return records.bytes() + table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + coupled.bytes() +
-           parts.bytes() + exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() +
-           weights.bytes() + weights_adj.bytes() + edges.bytes() + so2.bytes() + y.bytes() + rigid.bytes();
+    return bins.bytes() + table_row.bytes() + fraction.bytes() + coupled.bytes() + parts.bytes() + exact_rows.bytes() +
+           own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() + weights_adj.bytes() +
+           edges.bytes() + so2.bytes() + y.bytes() + rigid.bytes();
   }
 };
 
@@ -88,6 +89,8 @@ struct DeviceStep {
   // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
+  // Whether the convolutions know where each edge lies in their tables (DeviceSenderOp::add_search).
+  bool has_bins = false;
   // [num_receivers][3] device memory, eV/Angstrom, of a model that has them; null: not wanted
   double *direct_forces = nullptr;
   DeviceBuffer<R> in_place = {};

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 namespace equi {
 
@@ -37,6 +38,11 @@ class DeviceSenderOp : public LayerOp<DeviceBatch<T, G>> {
   virtual void fused(DeviceStep<T, G> &, const DeviceBatchEdges &, FeatureRows<Real<T>>) {
     throw std::logic_error("a convolution whose backward pass and gather are two");
   }
+
+  // Adds the search for the bins of all edges of a step, whose number is given, in the op's tables, if it has some. The
+  // op keeps what is found, and reads it where DeviceStep::has_bins.
+  virtual void add_search(int64_t, std::vector<DeviceStepSearch<T>> &) {}
+  virtual std::size_t bins_growth(int64_t) const { return 0; }    // bytes that this will add
 
   // Bytes that batches of num_edges edges will add to the scratch.
   virtual std::size_t scratch_growth(const DeviceStep<T, G> &step, int64_t num_edges) const = 0;

@@ -5,35 +5,75 @@
 
 #include "kokkos/runtime/device_exec.h"
 
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
 namespace equi {
 
 class DeviceSum {
  public:
   // total[c] = sum of rows[n][width] by column; all in memory that the device reads and writes.
-  void add_up(const DeviceExec &exec, int64_t n, int width, const double *rows, double *total) {
-    for (int level = 0; n > TERMS; level = 1 - level) {
-      const int64_t fewer = (n + TERMS - 1) / TERMS;
-      double *sums = level_[level].reserve(fewer * width);
-      add_rows(exec, n, fewer, width, rows, sums);
-      rows = sums;
-      n = fewer;
+  struct Term {
+    const double *rows;
+    int64_t n;
+    int width;
+    double *total;
+  };
+  static constexpr std::size_t MAX_TERMS = 4;
+
+  // The totals of all terms, which share launches.
+  void add_up(const DeviceExec &exec, std::vector<Term> terms) {
+    if (terms.size() > MAX_TERMS) throw std::logic_error("too many terms for a launch");
+    for (int level = 0; !terms.empty(); level = 1 - level) {
+      // Each sum takes a few rows. What is more than one row then is added up in the next round.
+      std::vector<Term> left;
+      Kernel kernel{};
+      int64_t num_sums = 0, num_left = 0;
+      for (std::size_t k = 0; k < terms.size(); k++) {
+        const Term &t = terms[k];
+        const int64_t fewer = std::max<int64_t>(1, (t.n + MOST_ROWS - 1) / MOST_ROWS);
+        kernel.sums[k] = {t, fewer * t.width};
+        num_sums += fewer * t.width;
+        if (fewer == 1) continue;
+        left.push_back({nullptr, fewer, t.width, t.total});
+        num_left += fewer * t.width;
+      }
+      double *to = level_[level].reserve(num_left);
+      auto of_left = left.begin();
+      for (Sums &s : kernel.sums) {
+        if (s.num <= s.term.width) continue;
+        of_left++->rows = s.term.total = to;
+        to += s.num;
+      }
+      Kokkos::parallel_for("equi:sum", DeviceRange(exec, 0, num_sums), kernel);
+      terms = std::move(left);
     }
-    add_rows(exec, n, 1, width, rows, total);
   }
   std::size_t bytes() const { return level_[0].bytes() + level_[1].bytes(); }
 
-  // Row k of sums is that of rows k, k + fewer, ...: neighboring threads read neighboring numbers.
-  static void add_rows(const DeviceExec &exec, int64_t n, int64_t fewer, int width, const double *rows, double *sums) {
-    Kokkos::parallel_for(
-        "equi:sum", DeviceRange(exec, 0, fewer * width), KOKKOS_LAMBDA(int64_t k) {
-          double sum = 0.0;
-          for (int64_t at = k; at < n * width; at += fewer * width) sum += rows[at];
-          sums[k] = sum;
-        });
-  }
+  // One round; nvcc wants kernels public. Row k of the sums is that of rows k, k + fewer, ...: neighboring threads read
+  // neighboring numbers.
+  struct Sums {
+    Term term;
+    int64_t num;    // numbers of all rows of sums
+  };
+  struct Kernel {
+    Sums sums[MAX_TERMS];
+    KOKKOS_FUNCTION void operator()(int64_t k) const {
+      int n = 0;
+      while (k >= sums[n].num) k -= sums[n++].num;
+      const Sums &own = sums[n];
+      const int64_t size = own.term.n * own.term.width;
+      double sum = 0.0;
+      for (int64_t at = k; at < size; at += own.num) sum += own.term.rows[at];
+      own.term.total[k] = sum;
+    }
+  };
 
  private:
-  static constexpr int64_t TERMS = 64;
+  // Of a sum in one round: fewer take more rounds, more take longer.
+  static constexpr int64_t MOST_ROWS = 32;
   DeviceBuffer<double> level_[2];
 };
 

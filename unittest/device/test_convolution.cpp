@@ -78,7 +78,7 @@ class DeviceCase {
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
     const DeviceBatchEdges batch = receivers_of(first, count);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, true, {},
-                        scratch);
+                        nullptr, scratch);
     convolution.forward(exec, batch, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, 0, scratch);
     return to_host(result, NUM_RECEIVERS * out.row_size());
   }
@@ -89,7 +89,7 @@ class DeviceCase {
     assign(exec, result, AlignedVector<G>((FIRST_EDGE + p.num_edges()) * p.num_y(), G(1)));
     const DeviceBatchEdges batch = receivers_of(first, count);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, false, {},
-                        scratch);
+                        nullptr, scratch);
     convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, 0, result.data(),
                          {}, scratch);
     return without_one(result);
@@ -104,7 +104,7 @@ class DeviceCase {
     assign(exec, gathered, pack<T>(p.product().irreps_in, p.x));
     const DeviceBatchEdges batch = receivers_of(first, count);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, true, {},
-                        scratch);
+                        nullptr, scratch);
     convolution.fused(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, 0}, NUM_RECEIVERS,
                       result.data(), {gathered.data(), NUM_SENDERS, first}, scratch);
     x_adj = to_host(gathered, NUM_SENDERS * in.row_size());
@@ -131,7 +131,7 @@ class DeviceCase {
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
     const DeviceBatchEdges batch = batch_of_edges(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, true, {},
-                        scratch);
+                        nullptr, scratch);
     convolution.gather_senders(exec, batch, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first}, 0,
                                scratch);
     return to_host(result, size);

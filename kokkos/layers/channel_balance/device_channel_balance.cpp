@@ -15,8 +15,8 @@ void DeviceChannelBalance<T>::add_up(const DeviceExec &exec, int count, const Ba
   Kokkos::parallel_for(
       "equi:balance_terms", DeviceRange(exec, 0, static_cast<int64_t>(count) * num_terms),
       KOKKOS_LAMBDA(int64_t n) { terms[n] = balanced.term(n / num_terms, static_cast<int>(n % num_terms)); });
-  sum_.add_up(exec, count, num_terms * PLANES<D>, reinterpret_cast<const double *>(terms),
-              reinterpret_cast<double *>(total));
+  sum_.add_up(exec, {{reinterpret_cast<const double *>(terms), count, num_terms * PLANES<D>,
+                      reinterpret_cast<double *>(total)}});
   copy_to_host(exec, sums, total, num_terms);
 }
 

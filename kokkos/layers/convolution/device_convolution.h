@@ -39,10 +39,18 @@ class DeviceConvolution {
 
   // direction: of duals, whose tangents are in plane 1 + direction. Each of the following three needs the batch
   // prepared: bins of the radial table, or the weights that a network makes of `input`, harmonics, and coupled ones
-  // unless for backward. distance, pair and y, rows of harmonics, are indexed by edge, as DeviceEdges has them.
+  // unless for backward. distance, pair and y, rows of harmonics, are indexed by edge, as DeviceEdges has them. found:
+  // the bins of all edges in the order of receivers, if they are known; else null.
   template <class G>
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
-               bool with_coupled, const DeviceNetworkInput<R> &input, Scratch &scratch) const;
+               bool with_coupled, const DeviceNetworkInput<R> &input, const DeviceRadialBins<T> *found,
+               Scratch &scratch) const;
+
+  // Whether its weights are those of tables, and the search for so many edges in them.
+  bool has_tables() const { return !network_ && !op_.exact(); }
+  DeviceBinSearch<T> search(int64_t num_edges, DeviceRadialBins<T> &to) const {
+    return {*radial_set_, rows_per_bin(), num_edges, to};
+  }
 
   // nvcc wants functions with kernels public: where harmonics are adjacent, and the part of it that a network takes.
   const T *harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
@@ -69,7 +77,7 @@ class DeviceConvolution {
   // Of duals where values are kept: what the rigid edges take, null where duals do, and the table for it.
   using Rigid = DeviceRigidConvolution<T>;
   const Rigid *rigid() const { return rigid_.get(); }
-  typename Rigid::Table table() const { return {table_.data(), op_.num_rows(), rows_per_bin(), radial_set_->finder()}; }
+  typename Rigid::Table table() const { return {table_.data(), op_.num_rows(), rows_per_bin(), *radial_set_}; }
 
   // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
   // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled

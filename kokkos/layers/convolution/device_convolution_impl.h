@@ -37,30 +37,28 @@ template <class T>
 template <class G>
 void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                    const int *pair, const T *y, bool with_coupled, const DeviceNetworkInput<R> &input,
-                                   Scratch &scratch) const {
+                                   const DeviceRadialBins<T> *found, Scratch &scratch) const {
   const int64_t n = batch.count;
   if (with_coupled && path_groups_.reads_coupled())
     path_groups_.couple_harmonics(exec, batch, y, scratch.coupled.reserve(n * path_groups_.coupled_width()));
   if (!with_coupled || path_groups_.reads_harmonics()) scratch.harmonics = harmonics_in_order(exec, batch, y, scratch);
   if (network_) return make_weights(exec, batch, distance, pair, input, scratch);
-  DeviceEdgeRecord<T> *records = scratch.records.reserve(n);
+  const bool is_found = found && !op_.exact();
+  scratch.records = is_found ? found->records.data() + batch.first : scratch.bins.records.reserve(n);
+  scratch.bins_per_length =
+      is_found ? found->bins_per_length.data() + batch.first : scratch.bins.bins_per_length.reserve(n);
+  if (is_found) return;
   const int *other_row = batch.other_row + batch.first;
-  R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
-    const typename DeviceRadialSet::Finder find = radial_set_->finder();
-    const int rows = rows_per_bin();
+    const DeviceBinSearch<T> find_bin = search(n, scratch.bins);
     Kokkos::parallel_for(
         "equi:radial_bins", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           if (!batch.contains(batch.first + c)) return;
           const int64_t e = batch.edge_at(batch.first + c);
-          const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
-          const R per_length = static_cast<R>(found.bins_per_length);
-          records[c] = {
-              make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length),
-              found.bin * rows, other_row[c]};
-          bins_per_length[c] = per_length;
+          find_bin(c, distance[e], pair[e], other_row[c]);
         });
   } else if (n > 0) {
+    DeviceEdgeRecord<T> *records = scratch.bins.records.data();
     radial_set_->fetch(exec, batch, distance, pair, scratch.edges);
     const int64_t per_edge = op_.scratch_per_edge();
     scratch.host_rows.resize(n * per_edge);
@@ -83,7 +81,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
         "equi:edge_records", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           records[c] = {fraction[c], table_row[c], other_row[c]};
         });
-    copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
+    copy_to_device(exec, scratch.bins.bins_per_length.data(), scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
 }
@@ -94,7 +92,8 @@ template <class G>
 void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                         const int *pair, const DeviceNetworkInput<R> &input, Scratch &scratch) const {
   const int64_t n = batch.count;
-  DeviceEdgeRecord<T> *records = scratch.records.reserve(n);
+  DeviceEdgeRecord<T> *records = scratch.bins.records.reserve(n);
+  scratch.records = records;
   const int *batch_row = batch.other_row + batch.first;
   Kokkos::parallel_for(
       "equi:weights_of_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
@@ -124,7 +123,7 @@ void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges
   call.begin = batch.begin;
   call.first = batch.first;
   call.num_edges = batch.count;
-  call.edges = scratch.records.data();
+  call.edges = scratch.records;
   call.coupled = scratch.coupled.data();
   call.y = scratch.harmonics;
   call.parts = scratch.parts.data();
@@ -204,7 +203,7 @@ void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEd
   launch_add_parts(
       exec, "equi:add_edge_adjoints",
       AddPartsKernel<T, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
-                                                      network_ ? nullptr : scratch.bins_per_length.data(), y_adj});
+                                                      network_ ? nullptr : scratch.bins_per_length, y_adj});
 }
 
 template <class T>
@@ -255,7 +254,7 @@ std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t
   if constexpr (IS_DUAL<T>)
     if (rigid_) of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges);
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  const std::size_t bytes = scratch.records.growth(num_edges) + scratch.coupled.growth(num_edges * coupled_width) +
+  const std::size_t bytes = scratch.bins.records.growth(num_edges) + scratch.coupled.growth(num_edges * coupled_width) +
                             scratch.y.growth(num_edges * harmonics_row(op_.view().num_y)) +
                             scratch.parts.growth(num_edges * path_groups_.part_size()) + of_rigid;
   if (network_) {
@@ -267,7 +266,7 @@ std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t
   const std::size_t of_exact = op_.exact() ? scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
                                                  scratch.exact_rows.growth(num_edges * op_.scratch_per_edge())
                                            : 0;
-  return bytes + scratch.bins_per_length.growth(num_edges) + of_exact;
+  return bytes + scratch.bins.bins_per_length.growth(num_edges) + of_exact;
 }
 
 template <class T>
@@ -288,7 +287,8 @@ std::size_t DeviceConvolution<T>::bytes() const {
                                                     G *, const Table &, Scratch &) const;
 #define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                               \
   template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,   \
-                                              const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const; \
+                                              const T *, bool, const DeviceNetworkInput<Real<T>> &,                   \
+                                              const DeviceRadialBins<T> *, Scratch &) const;                          \
   template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                          \
                                                FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, G *,      \
                                                FeatureRows<Real<T>>, Scratch &) const;                                \

@@ -20,6 +20,7 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
       : input_(layer.input),
         output_(layer.output),
         number_(context.num_convolutions++),
+        is_fixed_(context.plan.features[input_].storage == Storage::fixed),
         op_(context.exec, layer, context.layout(input_), context.layout(output_), context.model.num_species(),
             context.options) {}
 
@@ -78,7 +79,12 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
               step.scratch);
   }
 
-  std::size_t bytes() const override { return op_.bytes(); }
+  void add_search(int64_t num_edges, std::vector<DeviceStepSearch<T>> &searches) override {
+    if (op_.has_tables()) searches.push_back({op_.search(num_edges, bins_), is_fixed_});
+  }
+  std::size_t bins_growth(int64_t num_edges) const override { return op_.has_tables() ? bins_.growth(num_edges) : 0; }
+
+  std::size_t bytes() const override { return op_.bytes() + bins_.bytes(); }
   std::size_t scratch_growth(const DeviceStep<T, G> &step, int64_t num_edges) const override {
     return op_.scratch_growth(step.scratch, num_edges);
   }
@@ -131,11 +137,13 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
   void prepare(DeviceStep<T, G> &step, const DeviceBatchEdges &edges, int direction, bool with_coupled,
                const DeviceNetworkInput<R> &input) const {
     op_.prepare(step.exec, edges, step.edges.distance(direction), step.edges.pair(), step.edges.harmonics(direction),
-                with_coupled, input, step.scratch);
+                with_coupled, input, step.has_bins && !edges.edge ? &bins_ : nullptr, step.scratch);
   }
 
   int input_, output_, number_;    // number: of the convolution in the model, for the log
+  bool is_fixed_;                  // whether the input depends on the species alone
   DeviceConvolution<T> op_;
+  DeviceRadialBins<T> bins_;    // of all edges of a small step
 };
 
 }    // namespace equi

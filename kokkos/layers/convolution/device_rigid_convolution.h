@@ -31,7 +31,7 @@ class DeviceRigidConvolution {
     const R *rows;
     int64_t num_rows;
     int rows_per_bin;
-    typename DeviceRadialSet::Finder find;
+    const DeviceRadialSet &radial;
   };
   DeviceRigidConvolution(const DeviceExec &exec, const TensorProduct &product, const FeatureLayout &in,
                          const FeatureLayout &out, const TableLayout &layout, int rows_per_bin,

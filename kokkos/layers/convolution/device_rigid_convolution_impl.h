@@ -21,18 +21,15 @@ void DeviceRigidConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatc
                                         const int *pair, const T *y, bool with_coupled, const Table &table,
                                         Scratch &scratch) const {
   const int64_t n = batch.count;
-  const int num_y = tables_.view().num_y, row = harmonics_row(num_y), rows_per_bin = table.rows_per_bin;
-  const typename DeviceRadialSet::Finder find = table.find;
+  const int num_y = tables_.view().num_y, row = harmonics_row(num_y);
   const int *other_row = batch.other_row + batch.first;
-  DeviceEdgeRecord<R> *records = scratch.records.reserve(n);
-  R *bins_per_length = scratch.bins_per_length.reserve(n), *values = reserve_harmonics(scratch.y, n, num_y);
+  const DeviceBinSearch<R> find_bin(table.radial, table.rows_per_bin, n, scratch.bins);
+  R *values = reserve_harmonics(scratch.y, n, num_y);
   Kokkos::parallel_for(
       "equi:rigid_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
         if (!batch.contains(batch.first + c)) return;
         const int64_t e = batch.edge_at(batch.first + c);
-        const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
-        records[c] = {static_cast<R>(found.fraction), found.bin * rows_per_bin, other_row[c]};
-        bins_per_length[c] = static_cast<R>(found.bins_per_length);
+        find_bin(c, distance[e], pair[e], other_row[c]);
         for (int k = 0; k < num_y; k++) values[c * row + k] = value_of(y[e * row + k]);
       });
   if (!with_coupled || !path_groups_.reads_coupled()) return;
@@ -52,7 +49,7 @@ void DeviceRigidConvolution<T>::launch(const DeviceExec &exec, const DeviceBatch
   call.begin = batch.begin;
   call.first = batch.first;
   call.num_edges = batch.count;
-  call.edges = scratch.records.data();
+  call.edges = scratch.bins.records.data();
   call.coupled = scratch.coupled.data();
   call.y = scratch.y.data() + NUMBERS_BEFORE_HARMONICS;
   call.parts = scratch.parts.data();
@@ -90,9 +87,10 @@ void DeviceRigidConvolution<T>::backward(const DeviceExec &exec, const DeviceBat
                                   u.x = x.data + block;
                                   u.out_adj = out_adj.data;
                                 });
-    launch_add_parts(exec, "equi:add_edge_tangents",
-                     AddPartsKernel<R, G, typename PathGroups::Sums>{
-                         batch, num_y, path_groups_.sums(parts, batch.count), scratch.bins_per_length.data(), y_adj});
+    launch_add_parts(
+        exec, "equi:add_edge_tangents",
+        AddPartsKernel<R, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
+                                                        scratch.bins.bins_per_length.data(), y_adj});
   };
   if (x_moves) add({plane, 0});
   add({0, plane});
@@ -113,8 +111,7 @@ void DeviceRigidConvolution<T>::gather_senders(const DeviceExec &exec, const Dev
 template <class T>
 std::size_t DeviceRigidConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  return scratch.records.growth(num_edges) + scratch.bins_per_length.growth(num_edges) +
-         scratch.y.growth(num_edges * harmonics_row(tables_.view().num_y)) +
+  return scratch.bins.growth(num_edges) + scratch.y.growth(num_edges * harmonics_row(tables_.view().num_y)) +
          scratch.coupled.growth(num_edges * coupled_width) + scratch.parts.growth(num_edges * path_groups_.part_size());
 }
 

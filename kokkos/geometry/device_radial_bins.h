@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Where the edges of a batch, or of a step, lie in the radial tables of convolutions on a device.
+#ifndef EQUI_DEVICE_RADIAL_BINS_H
+#define EQUI_DEVICE_RADIAL_BINS_H
+
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/geometry/device_radial_set.h"
+#include "kokkos/kernel_interface/device_path_group.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace equi {
+
+// The record of each edge and the bins per Angstrom where it lies, which the derivative by the distance takes.
+template <class T>
+struct DeviceRadialBins {
+  DeviceBuffer<DeviceEdgeRecord<T>> records;
+  DeviceBuffer<Real<T>> bins_per_length;
+  std::size_t bytes() const { return records.bytes() + bins_per_length.bytes(); }
+  std::size_t growth(int64_t num_edges) const { return records.growth(num_edges) + bins_per_length.growth(num_edges); }
+};
+
+// Finds them for one edge after the other in the tables of a convolution.
+template <class T>
+struct DeviceBinSearch {
+  using R = Real<T>;
+  DeviceRadialSet::Finder find = {};
+  int rows_per_bin = 0;
+  DeviceEdgeRecord<T> *records = nullptr;
+  R *bins_per_length = nullptr;
+
+  DeviceBinSearch() = default;
+  DeviceBinSearch(const DeviceRadialSet &set, int rows, int64_t num_edges, DeviceRadialBins<T> &to)
+      : find(set.finder()),
+        rows_per_bin(rows),
+        records(to.records.reserve(num_edges)),
+        bins_per_length(to.bins_per_length.reserve(num_edges)) {}
+  // Of edge c, at a distance in Angstrom, a dual if T is one; pair as DeviceEdges has it.
+  template <class G>
+  KOKKOS_FUNCTION void operator()(int64_t c, G distance, int pair, int other_row) const {
+    const auto found = find.bin_of(static_cast<double>(value_of(distance)), pair);
+    const R per_length = static_cast<R>(found.bins_per_length);
+    records[c] = {make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance)) * per_length),
+                  found.bin * rows_per_bin, other_row};
+    bins_per_length[c] = per_length;
+  }
+};
+
+// A search for all edges of a step. by_species: what records name is the species of the sender, not its row.
+template <class T>
+struct DeviceStepSearch {
+  DeviceBinSearch<T> search;
+  bool by_species = false;
+};
+
+// Several of them in a launch: an edge is read once. The edges are not counted and have one direction.
+template <class T, class G>
+struct FindBins {
+  static constexpr int AT_ONCE = 8;
+  DeviceBatchEdges edges;    // all
+  const int *species;        // of senders
+  const G *distance;
+  const int *pair;
+  int count;
+  DeviceStepSearch<T> searches[AT_ONCE];
+  KOKKOS_FUNCTION void operator()(int64_t e) const {
+    if (!edges.contains(e)) return;
+    const G r = distance[e];
+    const int of_pair = pair[e], row = edges.other_row[e], of_sender = species[e];
+    for (int n = 0; n < count; n++) searches[n].search(e, r, of_pair, searches[n].by_species ? of_sender : row);
+  }
+};
+
+template <class T, class G>
+void find_bins(const DeviceExec &exec, const DeviceEdges<T, G> &edges, int num_receivers,
+               const std::vector<DeviceStepSearch<T>> &searches) {
+  using Kernel = FindBins<T, G>;
+  Kernel kernel{edges.receivers(0, 0, num_receivers, false),
+                edges.receivers(0, 0, num_receivers, true).other_row,
+                edges.distance(),
+                edges.pair(),
+                0,
+                {}};
+  for (auto first = searches.begin(); first != searches.end(); first += kernel.count) {
+    kernel.count = std::min<int>(Kernel::AT_ONCE, static_cast<int>(searches.end() - first));
+    std::copy_n(first, kernel.count, kernel.searches);
+    Kokkos::parallel_for("equi:radial_bins", DeviceRange(exec, 0, kernel.edges.count), kernel);
+  }
+}
+
+}    // namespace equi
+
+#endif
