@@ -37,21 +37,6 @@ class DenseBranches {
   DeviceExec exec_;
 };
 
-// While one is there that allows it, products of float32 that its thread asks for may run on tensor cores, where there
-// are some (device_dense_tensor.h): faster, and 2e-7 too small.
-class TensorCoreProducts {
- public:
-  explicit TensorCoreProducts(bool are_allowed) : before_(are_allowed_) { are_allowed_ = are_allowed; }
-  ~TensorCoreProducts() { are_allowed_ = before_; }
-  TensorCoreProducts(const TensorCoreProducts &) = delete;
-  TensorCoreProducts &operator=(const TensorCoreProducts &) = delete;
-  static bool are_allowed() { return are_allowed_; }
-
- private:
-  inline static thread_local bool are_allowed_ = false;
-  bool before_;
-};
-
 // Operands whose rows do not follow one another: rows of A and of C are so many numbers apart, and each holds several
 // planes side by side, k numbers of A and n of C; the product is that of all planes with one B.
 struct DensePlanes {
@@ -61,7 +46,8 @@ struct DensePlanes {
 
 // C = A B, or C += A B where `add`, all row-major in device memory, in the order of exec's other work; A [m,k], C [m,n]
 // contiguous, unless `planes` says more; B is [k,n], or [n,k] if transpose_b. With add = false the content of C is not
-// read. branch: of DenseBranches; without these, the product is in the order of exec.
+// read. branch: of DenseBranches; without these, the product is in the order of exec. Those of float32 may run on
+// tensor cores, where there are some (device_dense_tensor.h).
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
                  bool add, float *c, const DensePlanes *planes = nullptr, int branch = 0);
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,

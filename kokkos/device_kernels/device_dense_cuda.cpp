@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on CUDA: by cuBLAS, or on tensor cores where that is allowed and float32 fits them; on the stream of
-// the kernels, and on others beside it for branches.
+// Dense products on CUDA: by cuBLAS, or on tensor cores where float32 fits them; on the stream of the kernels, and on
+// others beside it for branches.
 #include "kokkos/device_kernels/device_dense.h"
 
 #ifdef EQUI_TENSOR_CORES
@@ -48,9 +48,14 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 // several branches, and of several streams, run side by side. All that is made is made here: a capture may begin later.
 class Library {
  public:
-  explicit Library(cudaStream_t stream)
+  explicit Library(const Kokkos::Cuda &exec)
       : workspace_(Kokkos::view_alloc("equi:cublas", Kokkos::WithoutInitializing),
-                   WORKSPACE_BYTES + (NUM_BRANCHES - 1) * BRANCH_WORKSPACE_BYTES) {
+                   WORKSPACE_BYTES + (NUM_BRANCHES - 1) * BRANCH_WORKSPACE_BYTES)
+#ifdef EQUI_TENSOR_CORES
+        ,
+        tensor_cores_(exec.cuda_stream(), exec.cuda_device_prop().multiProcessorCount)
+#endif
+  {
     cublasHandle_t handle;
     check(cublasCreate(&handle), "cublasCreate");
     handle_.reset(handle);
@@ -59,7 +64,7 @@ class Library {
     char *workspace = workspace_.data();
     for (Branch &b : branches_) {
       const bool is_first = &b == branches_;
-      b.stream = stream;
+      b.stream = exec.cuda_stream();
       if (!is_first) {
         check(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
         b.owned_stream.reset(b.stream);
@@ -83,12 +88,15 @@ class Library {
     select(open(branch));
     check(product(handle_.get()), name);
   }
-  // launch(stream), likewise.
-  template <class Launch>
-  void launch(int branch, const Launch &launch) {
+#ifdef EQUI_TENSOR_CORES
+  // Likewise, on tensor cores, for each plane.
+  void multiply(int branch, TensorProduct32 p, int num_planes) {
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    launch(open(branch).stream);
+    check_launches();    // CUTLASS takes an error of a call before for one of its own
+    for (int plane = 0; plane < num_planes; plane++, p.a += p.k, p.c += p.n)
+      tensor_cores_.multiply(open(branch).stream, p);
   }
+#endif
 
   // Between the two, products are for this thread alone. A branch begins with its first product: those that have none
   // cost nothing.
@@ -145,6 +153,9 @@ class Library {
   Branch branches_[NUM_BRANCHES];
   Owned<cublasHandle_t> handle_;    // its end comes before that of its streams
   const Branch *selected_ = nullptr;
+#ifdef EQUI_TENSOR_CORES
+  TensorCores tensor_cores_;
+#endif
   bool is_forked_ = false;
   std::recursive_mutex mutex_;
 };
@@ -180,15 +191,8 @@ void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batc
 #ifdef EQUI_TENSOR_CORES
   if constexpr (std::is_same_v<T, float>) {
     const DensePlanes all = planes ? *planes : DensePlanes{1, k, n};
-    TensorProduct32 p{transpose_b, as_int(m), n, k, a, b, c, as_int(all.a_stride), as_int(all.c_stride), add};
-    if (TensorCoreProducts::are_allowed() && fits_tensor_cores(p)) {
-      const int num_multiprocessors = exec.cuda_device_prop().multiProcessorCount;
-      check_launches();    // CUTLASS takes an error of a call before for one of its own
-      return library_of(exec)->launch(branch, [&](cudaStream_t stream) {
-        for (int plane = 0; plane < all.count; plane++, p.a += k, p.c += n)
-          multiply_on_tensor_cores(stream, num_multiprocessors, p);
-      });
-    }
+    const TensorProduct32 p{transpose_b, as_int(m), n, k, a, b, c, as_int(all.a_stride), as_int(all.c_stride), add};
+    if (fits_tensor_cores(p)) return library_of(exec)->multiply(branch, p, all.count);
   }
 #endif
   const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -215,7 +219,7 @@ DeviceDense::DeviceDense(const Kokkos::Cuda &exec) : exec_(exec) {
   const std::lock_guard<std::mutex> lock(MUTEX);
   const cudaStream_t stream = exec_.cuda_stream();
   auto found = LIBRARIES.find(stream);
-  if (found == LIBRARIES.end()) found = LIBRARIES.emplace(stream, Entry{std::make_shared<Library>(stream)}).first;
+  if (found == LIBRARIES.end()) found = LIBRARIES.emplace(stream, Entry{std::make_shared<Library>(exec_)}).first;
   found->second.num_users++;
 }
 DeviceDense::~DeviceDense() {

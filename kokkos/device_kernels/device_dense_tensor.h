@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Dense products of float32 on the tensor cores of NVIDIA GPUs, of architecture 80 and newer. These multiply numbers of
 // 11 bits and add in float32. Each operand is taken as the sum of two such numbers, and three of the four products are
-// added. Errors are as large as those of float32, but not at random: tensor cores round towards 0, so that results are
-// too small by 2e-7 (doc/gpu_roofline.rst).
+// added. Tensor cores round towards 0, so that their sums are too small, by about as much with 32 terms as with 500.
+// What they lose is measured and put back; errors are then those of float32 (doc/gpu_roofline.rst).
 #ifndef EQUI_DEVICE_DENSE_TENSOR_H
 #define EQUI_DEVICE_DENSE_TENSOR_H
 
@@ -22,8 +22,20 @@ struct TensorProduct32 {
 
 // Whether the operands lie as the tensor cores read them, four numbers at a time.
 bool fits_tensor_cores(const TensorProduct32 &p);
-// C = A B, or C += A B, on a stream of a GPU with so many multiprocessors. Throws std::runtime_error if it is refused.
-void multiply_on_tensor_cores(cudaStream_t stream, int num_multiprocessors, const TensorProduct32 &p);
+
+// Products on a stream of the present GPU.
+class TensorCores {
+ public:
+  // Measures what this GPU loses, once for all. Waits for the stream. Throws std::runtime_error if a call is refused.
+  TensorCores(cudaStream_t stream, int num_multiprocessors);
+  // C = A B, or C += A B, on any stream of the GPU. Throws std::runtime_error if it is refused.
+  void multiply(cudaStream_t stream, const TensorProduct32 &p) const;
+  float loss() const { return loss_; }    // of a sum, relative
+
+ private:
+  int num_multiprocessors_;
+  float loss_ = 0.0f;
+};
 
 }    // namespace equi
 

@@ -488,7 +488,6 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
 // ---- a step
 template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
-  const TensorCoreProducts products(std::is_same_v<Real<G>, float>);    // of `precision single`
   is_exchanging_ = exchange.active();
   const bool backward_is_wanted = request.forces && !Base::is_direct_;
   step_.planes = Base::planes_of_step(request.same_positions, request.directions.count);

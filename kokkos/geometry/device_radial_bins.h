@@ -6,6 +6,7 @@
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/kernel_interface/device_path_group.h"
+#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ struct DeviceStepSearch {
   bool by_species = false;
 };
 
-// Several of them in a launch: an edge is read once. The edges are not counted and have one direction.
+// Several of them in a launch. The edges are not counted and have one direction.
 template <class T, class G>
 struct FindBins {
   static constexpr int AT_ONCE = 8;
@@ -64,13 +65,13 @@ struct FindBins {
   const int *species;        // of senders
   const G *distance;
   const int *pair;
-  int count;
   DeviceStepSearch<T> searches[AT_ONCE];
-  KOKKOS_FUNCTION void operator()(int64_t e) const {
+  KOKKOS_FUNCTION void operator()(int64_t k) const {
+    const PlaceInRows place = place_in_rows(k, static_cast<int>(edges.count));
+    const int64_t e = place.column;
     if (!edges.contains(e)) return;
-    const G r = distance[e];
-    const int of_pair = pair[e], row = edges.other_row[e], of_sender = species[e];
-    for (int n = 0; n < count; n++) searches[n].search(e, r, of_pair, searches[n].by_species ? of_sender : row);
+    const DeviceStepSearch<T> &of_layer = searches[place.row];
+    of_layer.search(e, distance[e], pair[e], (of_layer.by_species ? species : edges.other_row)[e]);
   }
 };
 
@@ -82,12 +83,12 @@ void find_bins(const DeviceExec &exec, const DeviceEdges<T, G> &edges, int num_r
                 edges.receivers(0, 0, num_receivers, true).other_row,
                 edges.distance(),
                 edges.pair(),
-                0,
                 {}};
-  for (auto first = searches.begin(); first != searches.end(); first += kernel.count) {
-    kernel.count = std::min<int>(Kernel::AT_ONCE, static_cast<int>(searches.end() - first));
-    std::copy_n(first, kernel.count, kernel.searches);
-    Kokkos::parallel_for("equi:radial_bins", DeviceRange(exec, 0, kernel.edges.count), kernel);
+  for (std::size_t first = 0; first < searches.size(); first += Kernel::AT_ONCE) {
+    const std::size_t count = std::min<std::size_t>(Kernel::AT_ONCE, searches.size() - first);
+    std::copy_n(searches.begin() + first, count, kernel.searches);
+    Kokkos::parallel_for("equi:radial_bins", DeviceRange(exec, 0, static_cast<int64_t>(count) * kernel.edges.count),
+                         kernel);
   }
 }
 

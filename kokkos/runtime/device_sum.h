@@ -59,6 +59,7 @@ class DeviceSum {
     int64_t num;    // numbers of all rows of sums
   };
   struct Kernel {
+    static constexpr int AT_ONCE = 8;    // loads on their way
     Sums sums[MAX_TERMS];
     KOKKOS_FUNCTION void operator()(int64_t k) const {
       int n = 0;
@@ -66,7 +67,14 @@ class DeviceSum {
       const Sums &own = sums[n];
       const int64_t size = own.term.n * own.term.width;
       double sum = 0.0;
-      for (int64_t at = k; at < size; at += own.num) sum += own.term.rows[at];
+      for (int64_t at = k; at < size; at += AT_ONCE * own.num) {
+        double number[AT_ONCE];
+        EQUI_UNROLL for (int row = 0; row < AT_ONCE; row++) {
+          const int64_t place = at + row * own.num;
+          number[row] = place < size ? own.term.rows[place] : 0.0;
+        }
+        EQUI_UNROLL for (int row = 0; row < AT_ONCE; row++) sum += number[row];
+      }
       own.term.total[k] = sum;
     }
   };
