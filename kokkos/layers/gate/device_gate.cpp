@@ -37,6 +37,12 @@ KOKKOS_FORCEINLINE_FUNCTION void for_rows(int rows, const F &f) {
   EQUI_UNROLL for (int n = 0; n < ROWS; n++) f(n, n < rows ? n : rows - 1);
 }
 
+// to = from, rows of a thread.
+template <class T, class P>
+KOKKOS_FORCEINLINE_FUNCTION void load_rows(int rows, P from, int width, T (&to)[GATE_ROWS<T>]) {
+  for_rows<GATE_ROWS<T>>(rows, [&](int n, int row) { to[n] = from[row * width]; });
+}
+
 // Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
 template <class T>
 struct GateForward : GateTerm<T, const T, T> {
@@ -50,13 +56,17 @@ struct GateForward : GateTerm<T, const T, T> {
     }
     const auto gates = this->gate + (r * this->gate_width + u);
     T g[ROWS];
-    for_rows<ROWS>(rows, [&](int n, int row) { g[n] = gates[row * this->gate_width]; });
+    load_rows(rows, gates, this->gate_width, g);
     for_rows<ROWS>(rows, [&](int n, int) { g[n] = this->scale * activate(this->activation, g[n]).value; });
     if (!this->is_gated) return for_rows<ROWS>(rows, [&](int n, int row) { put(to, row * this->out_width, g[n]); });
     auto from = this->z + (r * this->in_width + u);
-    for (int m = 0; m < this->dim; m++, from += this->in_stride, to += this->out_stride) {
-      T z[ROWS];
-      for_rows<ROWS>(rows, [&](int n, int row) { z[n] = from[row * this->in_width]; });
+    T z[ROWS], next[ROWS];
+    load_rows(rows, from, this->in_width, next);
+    for (int m = 0; m < this->dim; m++, to += this->out_stride) {
+      EQUI_UNROLL for (int n = 0; n < ROWS; n++) z[n] = next[n];
+      // The next component is on its way before this one is written: a compiler would not know that it is another one.
+      from += this->in_stride;
+      if (m + 1 < this->dim) load_rows(rows, from, this->in_width, next);
       for_rows<ROWS>(rows, [&](int n, int row) { put(to, row * this->out_width, z[n] * g[n]); });
     }
   }
@@ -69,20 +79,27 @@ struct GateBackward : GateTerm<T, T, const T> {
   KOKKOS_FUNCTION void operator()(int64_t r, int rows, int u) const {
     const auto gates = this->gate + (r * this->gate_width + u);
     auto from = this->x + (r * this->out_width + u);
-    T g[ROWS], x[ROWS], sum[ROWS];
+    T g[ROWS], x[ROWS], next_x[ROWS], z[ROWS], next_z[ROWS], sum[ROWS];
     ValueAndDerivative<T> a[ROWS];
-    for_rows<ROWS>(rows, [&](int n, int row) { g[n] = gates[row * this->gate_width]; });
-    for_rows<ROWS>(rows, [&](int n, int row) { x[n] = from[row * this->out_width]; });
+    load_rows(rows, gates, this->gate_width, g);
+    load_rows(rows, from, this->out_width, next_x);
+    auto to = this->z + (r * this->in_width + u);
+    if (this->is_gated) load_rows(rows, to, this->in_width, next_z);
     for_rows<ROWS>(rows, [&](int n, int) { a[n] = activate(this->activation, g[n]); });
     if (!this->is_gated)
       return for_rows<ROWS>(
-          rows, [&](int n, int row) { put(gates, row * this->gate_width, x[n] * this->scale * a[n].derivative); });
+          rows, [&](int n, int row) { put(gates, row * this->gate_width, next_x[n] * this->scale * a[n].derivative); });
     for_rows<ROWS>(rows, [&](int n, int) { sum[n] = T(0); });
-    auto to = this->z + (r * this->in_width + u);
-    for (int m = 0; m < this->dim; m++, to += this->in_stride, from += this->out_stride) {
-      T z[ROWS];
-      for_rows<ROWS>(rows, [&](int n, int row) { z[n] = to[row * this->in_width]; });
-      if (m > 0) for_rows<ROWS>(rows, [&](int n, int row) { x[n] = from[row * this->out_width]; });
+    for (int m = 0; m < this->dim; m++, to += this->in_stride) {
+      EQUI_UNROLL for (int n = 0; n < ROWS; n++) {
+        x[n] = next_x[n];
+        z[n] = next_z[n];
+      }
+      from += this->out_stride;
+      if (m + 1 < this->dim) {
+        load_rows(rows, from, this->out_width, next_x);
+        load_rows(rows, to + this->in_stride, this->in_width, next_z);
+      }
       for_rows<ROWS>(rows, [&](int n, int row) {
         sum[n] += z[n] * x[n];
         put(to, row * this->in_width, x[n] * this->scale * a[n].value);
