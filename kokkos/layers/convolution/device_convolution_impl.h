@@ -43,10 +43,12 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
     path_groups_.couple_harmonics(exec, batch, y, scratch.coupled.reserve(n * path_groups_.coupled_width()));
   if (!with_coupled || path_groups_.reads_harmonics()) scratch.harmonics = harmonics_in_order(exec, batch, y, scratch);
   if (network_) return make_weights(exec, batch, distance, pair, input, scratch);
+  // Memory also where they are known: a recorded step in which they are not may not find it grow.
+  DeviceEdgeRecord<T> *records = scratch.bins.records.reserve(n);
+  R *bins_per_length = scratch.bins.bins_per_length.reserve(n);
   const bool is_found = found && !op_.exact();
-  scratch.records = is_found ? found->records.data() + batch.first : scratch.bins.records.reserve(n);
-  scratch.bins_per_length =
-      is_found ? found->bins_per_length.data() + batch.first : scratch.bins.bins_per_length.reserve(n);
+  scratch.records = is_found ? found->records.data() + batch.first : records;
+  scratch.bins_per_length = is_found ? found->bins_per_length.data() + batch.first : bins_per_length;
   if (is_found) return;
   const int *other_row = batch.other_row + batch.first;
   if (!op_.exact()) {
@@ -58,7 +60,6 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
           find_bin(c, distance[e], pair[e], other_row[c]);
         });
   } else if (n > 0) {
-    DeviceEdgeRecord<T> *records = scratch.bins.records.data();
     radial_set_->fetch(exec, batch, distance, pair, scratch.edges);
     const int64_t per_edge = op_.scratch_per_edge();
     scratch.host_rows.resize(n * per_edge);
@@ -81,7 +82,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
         "equi:edge_records", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           records[c] = {fraction[c], table_row[c], other_row[c]};
         });
-    copy_to_device(exec, scratch.bins.bins_per_length.data(), scratch.host_bins.data(), n);
+    copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
 }
