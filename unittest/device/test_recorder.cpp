@@ -275,10 +275,20 @@ TEST(DeviceRecorderRun, steps_launch_the_same_and_wait_at_their_ends_only) {
   for (auto k = first + 1; k < last; ++k) EXPECT_NE(steps[1][k].rfind("waits: ", 0), 0u) << steps[1][k];
 }
 
-// Other ranks, which send nothing: for what a step launches.
+// Other ranks, which send zeros: for what a step launches.
 class Silence : public NoExchange {
  public:
+  Silence(int num_receivers, int num_rows) : num_receivers_(num_receivers), num_rows_(num_rows) {}
+  using NoExchange::forward;
+  void forward(const FeaturePieces<double> &rows) override {
+    for (const auto &[data, width] : rows)
+      std::fill(data + static_cast<int64_t>(num_receivers_) * width, data + static_cast<int64_t>(num_rows_) * width,
+                0.0);
+  }
   bool active() const override { return true; }
+
+ private:
+  int num_receivers_, num_rows_;
 };
 
 // LAMMPS has many ghosts that no receiver sees, as beside a surface.
@@ -302,7 +312,7 @@ TEST(DeviceRecorderRun, few_receivers_among_many_remote_rows_take_few_launches) 
     EvaluationRequest request;
     request.positions = reinterpret_cast<const double(*)[3]>(part.positions.data());
     request.forces = reinterpret_cast<double(*)[3]>(forces.data());
-    Silence others;
+    Silence others(n.num_receivers, n.num_rows);
     Kokkos::Tools::Experimental::set_begin_parallel_for_callback(
         [](const char *name, uint32_t, uint64_t *) { calls().emplace_back(name); });
     calls().clear();
