@@ -17,6 +17,7 @@ namespace equi {
 namespace {
 
 constexpr int NUMBERS = 4;    // in a load
+constexpr int LEAST_TERMS = 32;
 
 void check(cudaError_t error, const char *call) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(call) + " failed: " + cudaGetErrorString(error));
@@ -135,8 +136,8 @@ bool fits_tensor_cores(const TensorProduct32 &p) {
   const auto is_aligned = [](const float *numbers) {
     return reinterpret_cast<std::uintptr_t>(numbers) % (NUMBERS * sizeof(float)) == 0;
   };
-  return p.n % NUMBERS == 0 && p.k % NUMBERS == 0 && p.a_stride % NUMBERS == 0 && p.c_stride % NUMBERS == 0 &&
-         is_aligned(p.a) && is_aligned(p.b) && is_aligned(p.c);
+  return p.k >= LEAST_TERMS && p.n % NUMBERS == 0 && p.k % NUMBERS == 0 && p.a_stride % NUMBERS == 0 &&
+         p.c_stride % NUMBERS == 0 && is_aligned(p.a) && is_aligned(p.b) && is_aligned(p.c);
 }
 
 TensorCores::TensorCores(cudaStream_t stream, int num_multiprocessors) : num_multiprocessors_(num_multiprocessors) {

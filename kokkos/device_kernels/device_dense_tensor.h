@@ -20,7 +20,8 @@ struct TensorProduct32 {
   bool add;
 };
 
-// Whether the operands lie as the tensor cores read them, four numbers at a time.
+// Whether the operands lie as the tensor cores read them, four numbers at a time, and sums have as many terms as those
+// that the loss was measured with stand for: with fewer it is half as large.
 bool fits_tensor_cores(const TensorProduct32 &p);
 
 // Products on a stream of the present GPU.
