@@ -20,8 +20,8 @@ struct TensorProduct32 {
   bool add;
 };
 
-// Whether the operands lie as the tensor cores read them, four numbers at a time, and sums have as many terms as those
-// that the loss was measured with stand for: with fewer it is half as large.
+// Whether the operands lie as the tensor cores read them, four numbers at a time, and sums have at least 32 terms: those
+// of fewer lose half as much as is put back.
 bool fits_tensor_cores(const TensorProduct32 &p);
 
 // Products on a stream of the present GPU.
@@ -31,11 +31,10 @@ class TensorCores {
   TensorCores(cudaStream_t stream, int num_multiprocessors);
   // C = A B, or C += A B, on any stream of the GPU. Throws std::runtime_error if it is refused.
   void multiply(cudaStream_t stream, const TensorProduct32 &p) const;
-  float loss() const { return loss_; }    // of a sum, relative
 
  private:
   int num_multiprocessors_;
-  float loss_ = 0.0f;
+  float loss_;    // of a sum, relative
 };
 
 }    // namespace equi
