@@ -3,7 +3,6 @@
 
 #include "kokkos/device_kernels/device_dense.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -47,7 +46,8 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
       out_(op.out()),
       per_species_(op.per_species()),
       accumulate_(op.accumulate()),
-      num_species_(op.per_species() ? num_species : 1) {
+      num_species_(op.per_species() ? num_species : 1),
+      scratch_row_(op.scratch_size(1)) {
   std::vector<T> weight, transposed, bias;
   const auto append = [](std::vector<T> &all, const std::vector<T> &rows) {
     all.insert(all.end(), rows.begin(), rows.end());
@@ -60,7 +60,6 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
       append(transposed, p.transposed[s].row_by_row());
     }
     products_.push_back(std::move(product));
-    scratch_row_ = std::max<int64_t>(scratch_row_, in_.group(p.in).width() + out_.group(p.out).width());
   }
   for (int g = 0; g < out_.num_groups(); g++) {
     if (op.bias()[g].empty()) continue;

@@ -19,7 +19,7 @@ class DeviceLinear {
   DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species);
   bool per_species() const { return per_species_; }
   // Numbers of T of scratch that `count` rows need.
-  int64_t scratch_size(int64_t count) const { return per_species_ ? count * scratch_row_ : 0; }
+  int64_t scratch_size(int64_t count) const { return count * scratch_row_; }
   // y (+)= x W (+ b)
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
                const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
@@ -43,7 +43,7 @@ class DeviceLinear {
   FeatureLayout in_, out_;
   bool per_species_, accumulate_;
   int num_species_;
-  int64_t scratch_row_ = 0;
+  int64_t scratch_row_;
   std::vector<Product> products_;
   std::vector<Bias> biases_;
   // Both kept: cuBLAS multiplies by a matrix [in, out] 2 to 25 % faster than by one that it must transpose (H200).
