@@ -544,7 +544,8 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
   if (!step_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
-  step_.has_bins = keeps_bins_ && step_.num_directions() == 1;
+  // Where tangents alone are wanted, convolutions with tables read parts of the edges.
+  step_.has_bins = keeps_bins_ && step_.num_directions() == 1 && !step_.tangents_alone();
   if (step_.has_bins) {
     std::vector<DeviceStepSearch<T>> searches;
     for (const auto &op : Base::ops_)

@@ -23,40 +23,43 @@ class DeviceSum {
   static constexpr std::size_t MAX_TERMS = 4;
 
   // The totals of all terms, which share launches.
-  void add_up(const DeviceExec &exec, std::vector<Term> terms) {
+  void add_up(const DeviceExec &exec, const std::vector<Term> &terms) {
     if (terms.size() > MAX_TERMS) throw std::logic_error("too many terms for a launch");
-    for (int level = 0; !terms.empty(); level = 1 - level) {
-      // Each sum takes a few rows. What is more than one row then is added up in the next round.
-      std::vector<Term> left;
-      Kernel kernel{};
-      int64_t num_sums = 0, num_left = 0;
+    Kernel kernel{};
+    for (std::size_t k = 0; k < terms.size(); k++) kernel.sums[k].term = terms[k];
+    // Each sum takes a few rows. What is more than one row then is added up in the next round.
+    for (int level = 0, num_left = static_cast<int>(terms.size()); num_left > 0; level = 1 - level) {
+      num_left = 0;
+      int64_t num_sums = 0;
       for (std::size_t k = 0; k < terms.size(); k++) {
-        const Term &t = terms[k];
-        const int64_t fewer = std::max<int64_t>(1, (t.n + MOST_ROWS - 1) / MOST_ROWS);
-        kernel.sums[k] = {t, fewer * t.width};
-        num_sums += fewer * t.width;
-        if (fewer == 1) continue;
-        left.push_back({nullptr, fewer, t.width, t.total});
-        num_left += fewer * t.width;
-      }
-      double *to = level_[level].reserve(num_left);
-      auto of_left = left.begin();
-      for (Sums &s : kernel.sums) {
-        if (s.num <= s.term.width) continue;
-        of_left++->rows = s.term.total = to;
-        to += s.num;
+        auto &[term, num] = kernel.sums[k];
+        const int64_t fewer = std::max<int64_t>(1, (term.n + MOST_ROWS - 1) / MOST_ROWS);
+        num = term.total ? fewer * term.width : 0;
+        num_sums += num;
+        if (num == 0) continue;
+        if (fewer > 1) term.total = level_[level][k].reserve(num);
+        num_left += fewer > 1;
       }
       Kokkos::parallel_for("equi:sum", DeviceRange(exec, 0, num_sums), kernel);
-      terms = std::move(left);
+      for (std::size_t k = 0; k < terms.size(); k++) {
+        auto &[term, num] = kernel.sums[k];
+        const bool is_left = num > term.width;
+        term = {term.total, num / std::max(1, term.width), term.width, is_left ? terms[k].total : nullptr};
+      }
     }
   }
-  std::size_t bytes() const { return level_[0].bytes() + level_[1].bytes(); }
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const auto &buffers : level_)
+      for (const auto &buffer : buffers) sum += buffer.bytes();
+    return sum;
+  }
 
   // One round; nvcc wants kernels public. Row k of the sums is that of rows k, k + fewer, ...: neighboring threads read
   // neighboring numbers.
   struct Sums {
     Term term;
-    int64_t num;    // numbers of all rows of sums
+    int64_t num;    // numbers of all rows of sums, 0 where the total is known
   };
   struct Kernel {
     static constexpr int AT_ONCE = 8;    // loads on their way
@@ -82,7 +85,8 @@ class DeviceSum {
  private:
   // Of a sum in one round: fewer take more rounds, more take longer.
   static constexpr int64_t MOST_ROWS = 32;
-  DeviceBuffer<double> level_[2];
+  // One for each term, so that it grows with the rows of that one alone (device_recorder.h).
+  DeviceBuffer<double> level_[2][MAX_TERMS];
 };
 
 }    // namespace equi

@@ -109,25 +109,28 @@ TYPED_TEST(DeviceDenseTest, products_are_those_of_float64) {
 TYPED_TEST(DeviceDenseTest, products_are_not_too_small) {
   using T = TypeParam;
   constexpr double BAR_OF_MEAN = sizeof(T) == sizeof(float) ? 8e-8 : 1e-15;
-  constexpr int M = 512, N = 64;
+  constexpr int ROWS = 256;    // that are looked at
+  // Rows, columns and terms. The numbers of rows are for the blocks of tensor cores.
+  constexpr int SIZES[][3] = {{512, 64, 16},  {512, 64, 32},  {512, 64, 64},   {512, 64, 128},
+                              {512, 64, 384}, {5000, 64, 64}, {20000, 64, 64}, {40000, 32, 64}};
   const DeviceExec exec;
   const DeviceDense dense(exec);
-  for (const int k : {16, 32, 64, 128, 384}) {
-    const std::vector<T> a = random_vector<T>(M * k, 6), b = random_vector<T>(k * N, 7);
+  for (const auto &[m, n, k] : SIZES) {
+    const std::vector<T> a = random_vector<T>(m * k, 6), b = random_vector<T>(k * n, 7);
     DeviceBuffer<T> on_a, on_b, on_c;
     assign(exec, on_a, a);
     assign(exec, on_b, b);
-    device_gemm(exec, false, M, N, k, on_a.data(), on_b.data(), false, on_c.reserve(M * N));
-    const std::vector<T> found = to_host(exec, on_c, M * N);
+    device_gemm(exec, false, m, n, k, on_a.data(), on_b.data(), false, on_c.reserve(m * n));
+    const std::vector<T> found = to_host(exec, on_c, m * n);
     double difference = 0.0, square = 0.0;
-    for (int i = 0; i < M; ++i)
-      for (int j = 0; j < N; ++j) {
+    for (int i = 0; i < m; i += m / ROWS)
+      for (int j = 0; j < n; ++j) {
         double sum = 0.0;
-        for (int l = 0; l < k; ++l) sum += static_cast<double>(a[i * k + l]) * static_cast<double>(b[l * N + j]);
-        difference += (static_cast<double>(found[i * N + j]) - sum) * sum;
+        for (int l = 0; l < k; ++l) sum += static_cast<double>(a[i * k + l]) * static_cast<double>(b[l * n + j]);
+        difference += (static_cast<double>(found[i * n + j]) - sum) * sum;
         square += sum * sum;
       }
-    EXPECT_LE(std::fabs(difference), BAR_OF_MEAN * square) << k;
+    EXPECT_LE(std::fabs(difference), BAR_OF_MEAN * square) << m << " x " << n << " x " << k;
   }
 }
 

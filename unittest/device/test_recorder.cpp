@@ -323,4 +323,35 @@ TEST(DeviceRecorderRun, few_receivers_among_many_remote_rows_take_few_launches) 
   EXPECT_LT(num_launches(300), num_launches(0) + 10);    // some clear rows
 }
 
+// No memory grows with a sum of several sizes.
+TEST(DeviceRecorderRun, sizes_that_were_met_one_by_one_are_enough_together) {
+  const Model m = make_tiny_model({}).model();
+  const Structure whole = random_structure(2, 3, 4);
+  std::vector<int> rank(whole.size(), 0);
+  rank[0] = 1;
+  const std::vector<RankPart> parts = split_structure(whole.images(m.reach()), rank, 2);
+  EvaluatorOptions options;
+  options.precision = Precision::double_;
+  options.radial_tolerance = 0.05;    // tables that are quickly built
+  InDouble evaluator(m, options);
+  const auto evaluate = [&](const RankPart &part, int num_unseen) {
+    Neighborhood n = part.neighborhood;
+    n.num_rows += num_unseen;
+    n.row_species.resize(n.num_rows, 0);
+    evaluator.set_neighborhood(n);
+    std::vector<Vector3> forces(n.num_atoms);
+    EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(part.positions.data());
+    request.forces = reinterpret_cast<double(*)[3]>(forces.data());
+    request.virial = true;
+    Silence others(n.num_receivers, n.num_rows);
+    evaluator.evaluate(request, others);
+  };
+  const int num_unseen = 1000;
+  const int more = parts[0].neighborhood.num_rows - parts[1].neighborhood.num_rows;
+  evaluate(parts[0], 0);
+  evaluate(parts[1], num_unseen + std::max(0, more));
+  EXPECT_NO_THROW(evaluate(parts[0], num_unseen - std::max(0, -more)));
+}
+
 }    // namespace
