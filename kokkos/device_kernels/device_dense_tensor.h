@@ -20,8 +20,8 @@ struct TensorProduct32 {
   bool add;
 };
 
-// Whether the operands lie as the tensor cores read them, four numbers at a time, and sums have at least 32 terms: those
-// of fewer lose half as much as is put back.
+// Whether the operands lie as the tensor cores read them, four numbers at a time, and sums have at least 32 terms:
+// those of fewer lose half as much as is put back.
 bool fits_tensor_cores(const TensorProduct32 &p);
 
 // Products on a stream of the present GPU.
