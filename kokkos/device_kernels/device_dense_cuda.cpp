@@ -3,6 +3,8 @@
 // others beside it for branches.
 #include "kokkos/device_kernels/device_dense.h"
 
+#include "kokkos/runtime/cuda_calls.h"
+
 #ifdef EQUI_TENSOR_CORES
 #include "kokkos/device_kernels/device_dense_tensor.h"
 #endif
@@ -30,9 +32,6 @@ constexpr std::size_t WORKSPACE_BYTES = 32 << 20, BRANCH_WORKSPACE_BYTES = 8 << 
 void check(cublasStatus_t status, const char *call) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw std::runtime_error(std::string(call) + " failed: " + cublasGetStatusString(status));
-}
-void check(cudaError_t error, const char *call) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(call) + " failed: " + cudaGetErrorString(error));
 }
 
 // Owners of CUDA's objects: their ends have no error that matters.
@@ -66,11 +65,11 @@ class Library {
       const bool is_first = &b == branches_;
       b.stream = exec.cuda_stream();
       if (!is_first) {
-        check(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        check_call(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
         b.owned_stream.reset(b.stream);
       }
       cudaEvent_t event;
-      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+      check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
       b.reached.reset(event);
       b.workspace = workspace;
       b.workspace_bytes = is_first ? WORKSPACE_BYTES : BRANCH_WORKSPACE_BYTES;
@@ -103,7 +102,7 @@ class Library {
   void fork() {
     std::unique_lock<std::recursive_mutex> lock(mutex_);
     if (is_forked_) throw std::logic_error("branches of dense products within others");
-    check(cudaEventRecord(branches_[0].reached.get(), branches_[0].stream), "cudaEventRecord");
+    check_call(cudaEventRecord(branches_[0].reached.get(), branches_[0].stream), "cudaEventRecord");
     is_forked_ = true;
     lock.release();
   }
@@ -134,7 +133,7 @@ class Library {
   const Branch &open(int branch) {
     Branch &b = branches_[is_forked_ ? branch % NUM_BRANCHES : 0];
     if (&b != branches_ && !b.is_open) {
-      check(cudaStreamWaitEvent(b.stream, branches_[0].reached.get(), 0), "cudaStreamWaitEvent");
+      check_call(cudaStreamWaitEvent(b.stream, branches_[0].reached.get(), 0), "cudaStreamWaitEvent");
       b.is_open = true;
     }
     return b;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/device_kernels/device_dense_tensor.h"
 
+#include "kokkos/runtime/cuda_calls.h"
+
 #include <cutlass/gemm/device/gemm.h>
 
 #include <cstdint>
@@ -18,10 +20,6 @@ namespace {
 
 constexpr int NUMBERS = 4;    // in a load
 constexpr int LEAST_TERMS = 32;
-
-void check(cudaError_t error, const char *call) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(call) + " failed: " + cudaGetErrorString(error));
-}
 
 // What becomes of the sums at the end, for CUTLASS: C = sum + loss * sum, or C += that. A factor 1 + loss would have
 // one digit of the loss.
@@ -112,13 +110,13 @@ float measured_loss(cudaStream_t stream, int num_multiprocessors) {
   const float *a = operands.data(), *b = a + M * K;
   float *on_device;
   const std::size_t bytes = operands.size() * sizeof(float), bytes_of_c = c.size() * sizeof(float);
-  check(cudaMalloc(&on_device, bytes + bytes_of_c), "cudaMalloc");
+  check_call(cudaMalloc(&on_device, bytes + bytes_of_c), "cudaMalloc");
   const std::unique_ptr<float, decltype(&cudaFree)> owner(on_device, cudaFree);
-  check(cudaMemcpyAsync(on_device, a, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+  check_call(cudaMemcpyAsync(on_device, a, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
   float *c_on_device = on_device + operands.size();
   multiply(stream, num_multiprocessors, {false, M, N, K, on_device, on_device + M * K, c_on_device, K, N, false}, 0.0f);
-  check(cudaMemcpyAsync(c.data(), c_on_device, bytes_of_c, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  check_call(cudaMemcpyAsync(c.data(), c_on_device, bytes_of_c, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+  check_call(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   double difference = 0.0, square = 0.0;
   for (int i = 0; i < M; i++)
     for (int j = 0; j < N; j++) {
@@ -144,7 +142,7 @@ TensorCores::TensorCores(cudaStream_t stream, int num_multiprocessors) : num_mul
   static std::mutex mutex;
   static std::map<int, float> losses;    // by GPU
   int gpu;
-  check(cudaGetDevice(&gpu), "cudaGetDevice");
+  check_call(cudaGetDevice(&gpu), "cudaGetDevice");
   const std::lock_guard<std::mutex> lock(mutex);
   const auto known = losses.find(gpu);
   loss_ = known != losses.end() ? known->second : losses[gpu] = measured_loss(stream, num_multiprocessors);

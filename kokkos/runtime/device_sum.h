@@ -27,25 +27,23 @@ class DeviceSum {
     if (terms.size() > MAX_TERMS) throw std::logic_error("too many terms for a launch");
     Kernel kernel{};
     for (std::size_t k = 0; k < terms.size(); k++) kernel.sums[k].term = terms[k];
-    // Each sum takes a few rows. What is more than one row then is added up in the next round.
-    for (int level = 0, num_left = static_cast<int>(terms.size()); num_left > 0; level = 1 - level) {
-      num_left = 0;
+    // Each sum takes a few rows, round by round, until each term has one row. Those that have it before are carried
+    // along.
+    int64_t most = 1;
+    for (const Term &t : terms) most = std::max(most, t.n);
+    for (int level = 0;; level = 1 - level) {
+      const bool is_last = most <= MOST_ROWS;
       int64_t num_sums = 0;
       for (std::size_t k = 0; k < terms.size(); k++) {
         auto &[term, num] = kernel.sums[k];
-        const int64_t fewer = std::max<int64_t>(1, (term.n + MOST_ROWS - 1) / MOST_ROWS);
-        num = term.total ? fewer * term.width : 0;
+        num = num_rows_of_sums(term.n) * term.width;
+        term.total = is_last ? terms[k].total : level_[level][k].reserve(num);
         num_sums += num;
-        if (num == 0) continue;
-        if (fewer > 1) term.total = level_[level][k].reserve(num);
-        num_left += fewer > 1;
       }
       Kokkos::parallel_for("equi:sum", DeviceRange(exec, 0, num_sums), kernel);
-      for (std::size_t k = 0; k < terms.size(); k++) {
-        auto &[term, num] = kernel.sums[k];
-        const bool is_left = num > term.width;
-        term = {term.total, num / std::max(1, term.width), term.width, is_left ? terms[k].total : nullptr};
-      }
+      if (is_last) return;
+      for (auto &[term, num] : kernel.sums) term = {term.total, num_rows_of_sums(term.n), term.width, nullptr};
+      most = num_rows_of_sums(most);
     }
   }
   std::size_t bytes() const {
@@ -59,7 +57,7 @@ class DeviceSum {
   // neighboring numbers.
   struct Sums {
     Term term;
-    int64_t num;    // numbers of all rows of sums, 0 where the total is known
+    int64_t num;    // numbers of all rows of sums
   };
   struct Kernel {
     static constexpr int AT_ONCE = 8;    // loads on their way
@@ -85,6 +83,8 @@ class DeviceSum {
  private:
   // Of a sum in one round: fewer take more rounds, more take longer.
   static constexpr int64_t MOST_ROWS = 32;
+  static int64_t num_rows_of_sums(int64_t n) { return std::max<int64_t>(1, (n + MOST_ROWS - 1) / MOST_ROWS); }
+
   // One for each term, so that it grows with the rows of that one alone (device_recorder.h).
   DeviceBuffer<double> level_[2][MAX_TERMS];
 };
