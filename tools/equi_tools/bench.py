@@ -14,11 +14,12 @@ WARM_UP = 5  # steps
 IDLE_LOAD = 0.5  # processes that were running on average of the last minute
 
 
-def system(document, least, source=None):
-    """(name, Atoms) to run: the structure of a file, else a crystal that the model holds for, repeated to `least` atoms or more."""
+def system(document, least, source=None, symbols=None):
+    """(name, Atoms) to run: the structure of a file, else a crystal that the model holds for, repeated to `least` atoms or more.
+    symbols: elements of the file's atom types."""
     elements, cutoff = document["elements"], document["cutoff"]
     if source is not None:
-        name, atoms = structures.read_files([source])[-1]
+        name, atoms = structures.read_last(source, symbols)[:2]
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(elements))
         if unknown:
             raise EquiError(f"{name}: the model does not know {', '.join(unknown)}")
@@ -51,11 +52,11 @@ def divisions(cores):
     return [(1, 1)] * (cores > 1) + [(n, cores // n) for n in range(1, cores + 1) if cores % n == 0]
 
 
-def measure(file, build_dir, precision, least, steps, source=None, quiet=False):
+def measure(file, build_dir, precision, least, steps, source=None, quiet=False, symbols=None):
     """The facts as a dict."""
     lmp, mpirun = lammps_runner.lammps_programs(build_dir)
     document, _ = equi_file.read(file)
-    name, atoms = system(document, least, source)
+    name, atoms = system(document, least, source, symbols)
     symbols = list(dict.fromkeys(atoms.get_chemical_symbols()))
     machine = kernels.machine(build_dir=build_dir)
     load = os.getloadavg()[0]
@@ -65,7 +66,7 @@ def measure(file, build_dir, precision, least, steps, source=None, quiet=False):
         lammps_runner.write_data(folder / "data.bench", atoms, symbols, box)
         pair = lammps_runner.equi_commands(lammps_runner._plain_path(file, folder), symbols, precision)
         lines = [
-            "units metal", "atom_style atomic", "boundary " + " ".join("p" if p else "f" for p in box.periodic),
+            "units metal", "atom_style atomic", f"boundary {lammps_runner.boundary(box.periodic)}",
             "read_data data.bench", *pair, "velocity all create 300.0 4928459", "fix 1 all nve", "timestep 0.0005",
             f"run {WARM_UP} post no", f"run {steps}",
         ]  # fmt: skip

@@ -88,6 +88,13 @@ def _add_json(parser):
     parser.add_argument("--json", action="store_true", help="print the same for programs")
 
 
+def _add_symbols(parser):
+    parser.add_argument(
+        "--symbols", type=_word_list, metavar="Na,Cl",
+        help="elements of the atom types of LAMMPS data and dump files (default: those of its masses, or labels)",
+    )  # fmt: skip
+
+
 def _add_build_dir(parser):
     parser.add_argument(
         "--build-dir",
@@ -193,6 +200,7 @@ def parser():
     sub.add_argument(
         "--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)"
     )
+    _add_symbols(sub)
     sub.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
     sub.add_argument("--task", metavar="NAME", help="data set whose energy is meant, of a model for all systems: omat, omol, oc20, ...")
     sub.add_argument("--charge", type=_number, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)")
@@ -243,9 +251,7 @@ def parser():
     sub.add_argument("--spin", type=_number, metavar="S", help="default: the one stored in the file")
     sub.add_argument("--composition", metavar="FORMULA", help="default: the one stored in the file")
     sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY", help="as it was given to convert")
-    sub.add_argument(
-        "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
-    )
+    _add_symbols(sub)
     _add_native_options(sub, "double")
     _add_json(sub)
 
@@ -298,6 +304,7 @@ def parser():
     sub = command("bench", commands.run_bench, "Measure a step of molecular dynamics here, with ranks against threads.")
     _add_file(sub)
     sub.add_argument("--structure", metavar="FILE", help="a structure that ASE reads (default: a crystal that the model knows)")
+    _add_symbols(sub)
     sub.add_argument("--atoms", type=_whole_number(1), default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
     sub.add_argument("--steps", type=_whole_number(1), default=20, help="default: %(default)s")
     sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")

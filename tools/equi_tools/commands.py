@@ -53,7 +53,7 @@ def run_data(args):
 
     job = data.make(
         args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure,
-        args.task, args.charge, args.spin,
+        args.task, args.charge, args.spin, args.symbols,
     )  # fmt: skip
     _print(args, data.facts(job), data.text)
     return 0
@@ -78,7 +78,7 @@ def run_bench(args):
     from . import bench
 
     facts = bench.measure(
-        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet
+        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet, args.symbols
     )
     _print(args, facts, bench.text)
     return 0

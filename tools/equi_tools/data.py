@@ -7,13 +7,19 @@ from pathlib import Path
 
 import numpy as np
 from ase import Atoms
-from ase.data import atomic_numbers
+from ase.data import covalent_radii
+from ase.neighborlist import neighbor_list
 
-from . import equi_file, lammps_runner, structures
+from . import equi_file, lammps_runner, masses, structures
 from .compare import keywords_of_system
 from .errors import EquiError
 from .frameworks import formula
+from .lammps_runner import AtomType
 
+# Masses of one element that differ by less are one type: tables differ, isotopes by more.
+SAME_TYPE = 1e-3
+# Of the sum of the covalent radii: bonds are longer, as the pair style says of the first structure.
+LEAST_DISTANCE = 0.6
 # What all scripts begin with. Half a femtosecond follows the bonds of hydrogen.
 BEGINNING = """\
 # {purpose}
@@ -94,6 +100,8 @@ class Job:
     data: str
     atoms: int
     types: dict  # chemical symbol by atom type, from 1 on
+    labels: dict  # type label by atom type: the symbol, or that of an isotope
+    masses: dict  # u, by atom type
     boundary: str
     pair_coeff: str
     script: str = None
@@ -110,36 +118,59 @@ def _box(atoms):
     return lammps_runner.lammps_box(Atoms(positions=box.positions, cell=cell, pbc=periodic))
 
 
-def _structure(path):
+def _structure(path, symbols):
     """(Atoms, notes) of the last structure in a file."""
-    frames = structures.read_files([path])
-    name, atoms = frames[-1]
-    notes = [f"{path} holds {len(frames)} structures: this is the last one"] if len(frames) > 1 else []
-    occupancy = atoms.info.get("occupancy") or {}
-    for site in occupancy.values():
-        if len(site) > 1 or any(part < 1.0 for part in site.values()):
-            raise EquiError(f"{name}: a site is occupied by {site} on average: make a supercell with whole atoms first")
-    if "X" in atoms.get_chemical_symbols():
-        raise EquiError(f"{name}: an atom is of no chemical element")
-    if not len(atoms):
-        raise EquiError(f"{name} holds no atoms")
+    _, atoms, count = structures.read_last(path, symbols)
+    notes = [f"{path} holds {count} structures: this is the last one"] if count > 1 else []
+    notes += [atoms.info["assumption"]] if "assumption" in atoms.info else []
+    if atoms.cell.rank == 3 and not atoms.pbc.any():
+        notes.append("the cell of the file is left behind, because no direction is periodic")
     if atoms.constraints:
         notes.append("fixed atoms are not fixed in a data file: use fix setforce on a group")
+    radii = covalent_radii[atoms.numbers]
+    first, second, distances = neighbor_list("ijd", atoms, LEAST_DISTANCE * radii)
+    if len(distances):
+        n = np.argmin(distances / (radii[first] + radii[second]))
+        i, j = sorted((first[n], second[n]))
+        notes.append(f"atoms {i + 1} ({atoms.symbols[i]}) and {j + 1} ({atoms.symbols[j]}) are only {distances[n]:.3g} Angstrom apart")
     return atoms, notes
 
 
-def _order(atoms, order):
-    """Chemical symbols by atom type: as given, else by first appearance, as in a POSCAR."""
-    found = list(dict.fromkeys(atoms.get_chemical_symbols()))
+def _found_types(atoms):
+    """(AtomTypes, index of each atom's): one for each element and mass, by first appearance."""
+    types, indices = [], np.empty(len(atoms), int)
+    found = {}
+    for n, (symbol, mass) in enumerate(zip(atoms.get_chemical_symbols(), atoms.get_masses().tolist())):
+        if (symbol, mass) not in found:
+            same = [k for k, kind in enumerate(types) if kind.symbol == symbol and abs(kind.mass - mass) <= SAME_TYPE * kind.mass]
+            found[symbol, mass] = same[0] if same else len(types)
+            if not same:
+                label, used = masses.isotope_name(mass, symbol), [kind.label for kind in types]
+                suffixes = [label, *(f"{label}_{k}" for k in range(2, len(types) + 2))]
+                types.append(AtomType(symbol, mass, next(name for name in suffixes if name not in used)))
+        indices[n] = found[symbol, mass]
+    return types, indices
+
+
+def _types(atoms, order):
+    """(AtomTypes, type of each atom from 1 on): in the order of elements or labels that is given, else by first appearance, as in a
+    POSCAR. Elements that the structure lacks have types, too."""
+    found, indices = _found_types(atoms)
     if order is None:
-        return found
-    unknown = [symbol for symbol in order if symbol not in atomic_numbers or symbol == "X"]
+        return found, indices + 1
+    labels = [kind.label for kind in found]
+    unknown = [name for name in order if name not in labels and masses.species(name) is None]
     if unknown or len(set(order)) < len(order):
         raise EquiError(f"--order: expected chemical symbols, each once, found {' '.join(order)}")
-    missing = [symbol for symbol in found if symbol not in order]
+    chosen = []
+    for name in order:
+        of_element = [kind for kind in found if kind.symbol == name and (kind.label == name or kind.label not in order)]
+        absent = [AtomType(*masses.species(name), name)] if name not in labels and not of_element else []
+        chosen += of_element or [kind for kind in found if kind.label == name] or absent
+    missing = [kind.label for kind in found if kind not in chosen]
     if missing:
         raise EquiError(f"--order: {', '.join(missing)} of the structure is missing")
-    return order
+    return chosen, np.array([chosen.index(kind) + 1 for kind in found])[indices]
 
 
 def _document(name, symbols, atoms):
@@ -191,16 +222,17 @@ def _script(kind, job, model, system, triclinic, temperature, pressure):
 
 
 def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, temperature=300.0, pressure=0.0, task=None,
-         charge=None, spin=None):  # fmt: skip
+         charge=None, spin=None, elements=None):  # fmt: skip
     """Writes the data file, and the script in.RUN beside it if `run` names one of SCRIPTS; returns a Job. task, charge, spin: of a model
-    that is one for all systems."""
+    that is one for all systems. elements: those of the atom types of a LAMMPS file that is read."""
     target = equi_file.check_output(output, [source, *([] if model is None else [equi_file.find(model)])])
     if run is not None and model is None:
         raise EquiError(f"--run {run}: name the model of the script with --model FILE.equi")
     if min(supercell) < 1:
         raise EquiError(f"--supercell: expected three positive numbers, found {' '.join(map(str, supercell))}")
-    atoms, notes = _structure(source)
-    symbols = _order(atoms, order)
+    atoms, notes = _structure(source, elements)
+    types, numbers = _types(atoms, order)
+    symbols = [kind.symbol for kind in types]
     folder = Path(output).parent
     document = _document(model, symbols, atoms) if model is not None else None
     system = _system(document, task, charge, spin)
@@ -209,11 +241,13 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
     repeated = [n for n, p in zip(supercell, atoms.pbc) if n > 1 and not p]
     if repeated:
         raise EquiError("--supercell: the structure is not periodic in a direction that is to be repeated")
-    atoms = atoms.repeat(supercell)
+    atoms, numbers = atoms.repeat(supercell), np.tile(numbers, np.prod(supercell))
     box = _box(atoms)
     triclinic = bool(np.abs(box.cell[np.tril_indices(3, -1)]).max() > 1e-9 * np.abs(box.cell).max())
     job = Job(
-        str(output), len(box.positions), dict(enumerate(symbols, 1)), " ".join("p" if p else "f" for p in box.periodic),
+        str(output), len(box.positions), *(
+            {n: getattr(kind, name) for n, kind in enumerate(types, 1)} for name in ("symbol", "label", "mass")
+        ), lammps_runner.boundary(box.periodic),
         f"pair_coeff * * {chosen} {' '.join(symbols)}", None if run is None else str(folder / f"in.{run}"), tuple(notes),
     )  # fmt: skip
     text = None if run is None else _script(run, job, chosen, system, triclinic, temperature, pressure)
@@ -223,7 +257,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
             raise EquiError(f"cannot write {output}: the script has this name; choose another one")
         if script.exists() and script.read_text(errors="replace") != text:
             raise EquiError(f"{job.script} is there already and differs: move it away first")
-    equi_file.replace(output, [lammps_runner.data_file(atoms, symbols, box, labels=True, triclinic=triclinic).encode()])
+    equi_file.replace(output, [lammps_runner.data_file(numbers, types, box, labels=True, triclinic=triclinic).encode()])
     if text is not None:
         equi_file.replace(job.script, [text.encode()])
     return job
@@ -235,7 +269,14 @@ def facts(job):
 
 def text(found):
     """The facts for people."""
-    lines = [f"{found['data']}: {found['atoms']} atoms, types {' '.join(f'{n} {s}' for n, s in found['types'].items())}"]
+    types = [f"{n} {symbol}" for n, symbol in found["types"].items()]
+    kept = [
+        f"{n} {found['labels'][n]} {mass:g}" for n, mass in found["masses"].items()
+        if not masses.is_standard(mass, found["types"][n], SAME_TYPE)
+    ]  # fmt: skip
+    lines = [f"{found['data']}: {found['atoms']} atoms, types {' '.join(types)}"]
+    if kept:
+        lines.append(f"masses of the file are kept: {', '.join(kept)}")
     lines += [f"boundary {found['boundary']}", found["pair_coeff"]]
     if found["script"] is not None:
         lines.append(f"{found['script']}: run it in its folder with  lmp -in {Path(found['script']).name}")

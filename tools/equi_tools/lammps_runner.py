@@ -21,9 +21,9 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-from ase.data import atomic_masses, atomic_numbers
 
 from .errors import EquiError
+from .masses import standard_mass
 
 # Free space around the atoms in directions without periodicity, Angstrom. Any positive number is exact.
 VACUUM = 6.0
@@ -105,6 +105,11 @@ def lammps_box(atoms):
     return Box(lower, fractional @ lower, periodic, rotation)
 
 
+def boundary(periodic):
+    """The words of LAMMPS's command boundary."""
+    return " ".join("p" if p else "f" for p in periodic)
+
+
 def turned_as_in_lammps(atoms):
     """The structure turned into LAMMPS's frame, for models whose energy depends on how it is turned."""
     box, turned = lammps_box(atoms), atoms.copy()
@@ -113,15 +118,24 @@ def turned_as_in_lammps(atoms):
     return turned
 
 
-def data_file(atoms, symbols, box, labels=False, triclinic=True):
-    """Text of a LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`, and have them as their labels too if
-    `labels`. Without triclinic the box must be orthogonal."""
+@dataclass(frozen=True)
+class AtomType:
+    """An atom type of a data file."""
+
+    symbol: str
+    mass: float  # u
+    label: str  # unlike those of the other types
+
+
+def data_file(numbers, types, box, labels=False, triclinic=True):
+    """Text of a LAMMPS data file, atom_style atomic, with 17 digits. numbers: the type of each atom, from 1 on; types: AtomTypes. Without
+    triclinic the box must be orthogonal. The first line says what LAMMPS leaves to the input script."""
     lx, ly, lz = np.diag(box.cell)
     lines = [
-        "written by equi_tools",
+        f"written by equi_tools, units = metal, boundary = {boundary(box.periodic)}",
         "",
-        f"{len(atoms)} atoms",
-        f"{len(symbols)} atom types",
+        f"{len(numbers)} atoms",
+        f"{len(types)} atom types",
         "",
         f"0 {lx:.17g} xlo xhi",
         f"0 {ly:.17g} ylo yhi",
@@ -130,18 +144,19 @@ def data_file(atoms, symbols, box, labels=False, triclinic=True):
     if triclinic:
         lines.append(f"{box.cell[1, 0]:.17g} {box.cell[2, 0]:.17g} {box.cell[2, 1]:.17g} xy xz yz")
     if labels:
-        lines += ["", "Atom Type Labels", "", *(f"{n} {symbol}" for n, symbol in enumerate(symbols, 1))]
+        lines += ["", "Atom Type Labels", "", *(f"{n} {kind.label}" for n, kind in enumerate(types, 1))]
     lines += ["", "Masses", ""]
-    lines += [f"{n} {atomic_masses[atomic_numbers[s]]:.10g}  # {s}" for n, s in enumerate(symbols, 1)]
+    lines += [f"{n} {kind.mass:.10g}  # {kind.symbol}" for n, kind in enumerate(types, 1)]
     lines += ["", "Atoms  # atomic", ""]
-    for n, (symbol, r) in enumerate(zip(atoms.get_chemical_symbols(), box.positions), 1):
-        lines.append(f"{n} {symbols.index(symbol) + 1} {r[0]:.17g} {r[1]:.17g} {r[2]:.17g}")
+    for n, (number, r) in enumerate(zip(numbers, box.positions), 1):
+        lines.append(f"{n} {number} {r[0]:.17g} {r[1]:.17g} {r[2]:.17g}")
     return "\n".join(lines) + "\n"
 
 
 def write_data(path, atoms, symbols, box):
-    """Writes the data file of a structure."""
-    Path(path).write_text(data_file(atoms, symbols, box))
+    """Writes the data file of a structure, with types as `symbols` and standard masses."""
+    types = [AtomType(symbol, standard_mass(symbol), symbol) for symbol in symbols]
+    Path(path).write_text(data_file([symbols.index(symbol) + 1 for symbol in atoms.symbols], types, box))
 
 
 def equi_commands(model_file, symbols, precision=None, radial=None, extra_keywords=()):
@@ -177,12 +192,11 @@ def asks_for_direct_forces(commands):
 
 
 def _commands(data_file, box, pair_commands, setup_commands, after_data):
-    boundary = " ".join("p" if p else "f" for p in box.periodic)
     has_virial = not asks_for_direct_forces(pair_commands)
     return [
         "units metal",
         "atom_style atomic",
-        f"boundary {boundary}",
+        f"boundary {boundary(box.periodic)}",
         "box tilt large",
         "atom_modify map yes",
         *setup_commands,

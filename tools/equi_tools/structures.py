@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Structures to compare on: a built-in set, and whatever ASE can read."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 from ase import Atoms
 from ase.build import add_adsorbate, bulk, fcc111, molecule
-from ase.io import read
+from ase.neighborlist import neighbor_list
 from ase.spacegroup import crystal
 
+from . import structure_files
 from .document import is_of_clusters
 from .errors import EquiError
+
+# Atoms this near to each other, in Angstrom, are two sites of one atom: the shortest bond, of hydrogen, has 0.74.
+COINCIDENT = 0.25
 
 
 def _rattled(atoms, seed, amplitude=0.08, strain=0.02):
@@ -150,41 +155,68 @@ def fits(document, atoms):
     )
 
 
+def _check(name, atoms):
+    """Refuses what is no structure of atoms."""
+    if not len(atoms):
+        raise EquiError(f"{name} holds no atoms")
+    if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
+        raise EquiError(f"{name}: the positions or the cell are not finite numbers")
+    if 0 in atoms.numbers:
+        raise EquiError(f"{name}: an atom is of no chemical element")
+    if not (atoms.get_masses() > 0).all():
+        raise EquiError(f"{name}: an atom has no positive mass")
+    for site in (atoms.info.get("occupancy") or {}).values():
+        if len(site) > 1 or any(part < 1.0 for part in site.values() if not isinstance(part, str)):
+            raise EquiError(f"{name}: a site is occupied by {site} on average: make a supercell with whole atoms first")
+    for k in np.flatnonzero(atoms.pbc):
+        if np.linalg.norm(atoms.cell.array[k]) < 1e-6:
+            raise EquiError(f"{name} is periodic along cell vector {k + 1}, which it does not give")
+    first, second, distances = neighbor_list("ijd", atoms, COINCIDENT)
+    if len(distances):
+        i, j, distance = min(zip(first, second, distances), key=lambda pair: pair[2])
+        raise EquiError(
+            f"{name}: atoms {i + 1} ({atoms.symbols[i]}) and {j + 1} ({atoms.symbols[j]}) are {distance:.2g} Angstrom apart: "
+            "alternative sites, or another cell or unit than the file says"
+        )
+
+
+def _names_an_atom(error):
+    return isinstance(error.args[0], str) and re.fullmatch(r"[A-Z][a-z]?\w?|\d+", error.args[0])
+
+
 def read_files(paths, symbols=None):
-    """List of (name, Atoms) of all frames of files that ASE reads; symbols by atom type for LAMMPS data files."""
-    result = []
-    for path in paths:
-        path = Path(path)
-        if not path.is_file():
-            raise EquiError(f"cannot read {path}: no such file")
-        try:
-            if path.name.startswith("data.") or path.suffix in (".data", ".lmp"):
-                frames = [_read_lammps_data(path, symbols)]
-            else:
-                frames = read(path, index=":")
-        except EquiError:
-            raise
-        except Exception as error:
-            raise EquiError(
-                f"ASE cannot read {path}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            ) from error
-        if not frames:
-            raise EquiError(f"{path} holds no structure")
-        for n, atoms in enumerate(frames):
-            result.append((path.name if len(frames) == 1 else f"{path.name}#{n}", atoms))
-    return result
+    """List of (name, Atoms) of all frames of files that ASE reads; symbols by atom type, for the data and dump files of LAMMPS. What no
+    calculation can be made of is refused. Atoms have the masses of the file if it has any."""
+    found = [pair for path in paths for pair in _read_file(path, symbols)]
+    for name, atoms in found:
+        _check(name, atoms)
+    return found
 
 
-def _read_lammps_data(path, symbols):
-    from ase.data import atomic_numbers
-    from ase.io.lammpsdata import read_lammps_data
+def read_last(path, symbols=None):
+    """(name, Atoms, number of structures) of the last one in a file, as read_files reads it."""
+    if symbols is not None and Path(path).is_file() and not structure_files.has_atom_types(path):
+        raise EquiError(f"--symbols: {path} has no atom types, its atoms have names")
+    found = _read_file(path, symbols)
+    name, atoms = found[-1]
+    _check(name, atoms)
+    return name, atoms, len(found)
 
-    options = {"units": "metal"}
-    if symbols is not None:
-        options["Z_of_type"] = {n: atomic_numbers[s] for n, s in enumerate(symbols, 1)}
-    header = next((line for line in path.read_text().splitlines() if line.strip().startswith("Atoms")), "Atoms")
-    # Without a comment behind "Atoms" the style cannot be known; ours is atomic.
-    options["atom_style"] = header.split("#")[1].strip() if "#" in header else "atomic"
-    atoms = read_lammps_data(path, **options)
-    order = np.argsort(atoms.arrays["id"]) if "id" in atoms.arrays else np.arange(len(atoms))
-    return atoms[order]
+
+def _read_file(path, symbols):
+    path = Path(path)
+    if not path.is_file():
+        raise EquiError(f"cannot read {path}: no such file")
+    try:
+        frames = structure_files.read(path, symbols)
+    except EquiError:
+        raise
+    except Exception as error:
+        if isinstance(error, KeyError) and _names_an_atom(error):
+            raise EquiError(f"cannot read {path}: it names an atom {error.args[0]}, which is no chemical symbol") from error
+        raise EquiError(
+            f"ASE cannot read {path}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        ) from error
+    if not frames:
+        raise EquiError(f"{path} holds no structure")
+    return [(path.name if len(frames) == 1 else f"{path.name}#{n}", atoms) for n, atoms in enumerate(frames)]
