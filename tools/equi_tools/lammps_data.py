@@ -38,7 +38,7 @@ VECTORS = ("avec", "bvec", "cvec")
 def is_data_file(path):
     with open_with_compression(str(path), "rb") as file:
         head = file.read(HEADER_BYTES)
-    return bool(re.search(rb"^[^#\n]*(\bxlo\s+xhi|\savec)\b", head, re.M) and re.search(rb"^\s*(\d+\s+atoms|Atoms)\b", head, re.M))
+    return bool(re.search(rb"^[^#\n]*(\b[xyz]lo\s+[xyz]hi|\s[abc]vec)\b", head, re.M) and re.search(rb"^\s*(\d+\s+atoms|Atoms)\b", head, re.M))
 
 
 def _parts(lines):
@@ -69,7 +69,7 @@ def _numbers(words, kind, count, what):
     except ValueError:
         numbers = []
     if len(numbers) != count or not np.isfinite(numbers).all():
-        raise EquiError(f"expected {count} {'whole ' if kind is int else ''}numbers of {what}, found '{' '.join(words)}'")
+        raise EquiError(f"expected {count} {'whole ' if kind is int else ''}number{'s' if count > 1 else ''} ({what}), found '{' '.join(words)}'")
     return numbers
 
 
@@ -156,13 +156,18 @@ def _atoms(rows, comment, types):
     return numbers[order], positions[order]
 
 
+def _in_ase_units(values, quantity, unit):
+    # The digits of LAMMPS's units are others than ASE's.
+    return values if unit in ("metal", "real") else convert(values, quantity, unit, "ASE")
+
+
 def _masses(sections, types, unit):
     """Masses in u by type, or None."""
     if "Masses" not in sections:
         return None
     masses = {}
     for words in sections["Masses"][1]:
-        masses[types.number(words[0])] = float(convert(_numbers(words[1:], float, 1, "Masses")[0], "mass", unit, "ASE"))
+        masses[types.number(words[0])] = float(_in_ase_units(_numbers(words[1:], float, 1, "Masses")[0], "mass", unit))
     missing = [n for n in range(1, types.count + 1) if n not in masses]
     if missing:
         raise EquiError(f"its section Masses has no mass of atom type {missing[0]}")
@@ -235,8 +240,8 @@ def _read(lines, symbols):
     else:
         found = _species_of_labels(types, used) if masses is None else _species_of_masses(types, used, masses)
     atoms = Atoms(
-        [found[n][0] for n in numbers], positions=convert(positions, "distance", unit, "ASE"),
-        cell=convert(_cell(header), "distance", unit, "ASE"),
+        [found[n][0] for n in numbers], positions=_in_ase_units(positions, "distance", unit),
+        cell=_in_ase_units(_cell(header), "distance", unit),
         pbc=["p" in word for word in boundary.groups()] if boundary else True,
         masses=[found[n][1] if masses is None else masses[n] for n in numbers],
     )  # fmt: skip

@@ -8,6 +8,8 @@ from .errors import EquiError
 # Old tables of atomic masses differ from today's by 0.055 % at most (germanium). CH2, 14.027, differs from nitrogen by 0.14 %,
 # and CH4 from oxygen by 0.28 %.
 SAME_MASS = 6e-4
+# Masses of isotopes are written with all their digits, and OH differs from oxygen-17 by 0.046 %.
+SAME_ISOTOPE = 3e-4
 # With the nearest element this much nearer than the next one a mass is not ambiguous: a calcium of 40.1, but not one of 40.
 CLEARLY_NEARER = 5.0
 # Names that stand for an element with a mass of its own.
@@ -49,7 +51,7 @@ def _candidates(mass):
             found[symbol] = abs(mass - standard_mass(symbol))
     for symbol, masses in ISOTOPES.items():
         for isotope in masses:
-            if mass != round(mass) and abs(mass - isotope) <= SAME_MASS * isotope:
+            if mass != round(mass) and abs(mass - isotope) <= SAME_ISOTOPE * isotope:
                 found[symbol] = abs(mass - isotope)
     return sorted((difference, symbol) for symbol, difference in found.items())
 
@@ -63,7 +65,7 @@ def element_of_mass(mass, label=None):
     if not found:
         nearest = min(chemical_symbols[1:], key=lambda symbol: abs(standard_mass(symbol) - mass))
         raise EquiError(f"the mass {mass:g} is that of no element (the nearest is {nearest} with {standard_mass(nearest):g})")
-    if len(found) > 1 and found[1][0] < CLEARLY_NEARER * found[0][0]:
+    if len(found) > 1 and found[1][0] <= CLEARLY_NEARER * found[0][0]:
         raise EquiError(f"the mass {mass:g} may be that of {' or '.join(symbol for _, symbol in found)}")
     return found[0][1]
 
@@ -73,6 +75,6 @@ def isotope_name(mass, symbol):
     if is_standard(mass, symbol, 0.01):
         return symbol
     for name, (element, isotope) in NAMED_ISOTOPES.items():
-        if symbol == element and abs(mass - isotope) <= SAME_MASS * isotope:
+        if symbol == element and abs(mass - isotope) <= SAME_ISOTOPE * isotope:
             return name
     return f"{symbol}{round(mass)}"

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 
+import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
@@ -14,6 +15,7 @@ from ase.data import atomic_masses, atomic_numbers, covalent_radii
 from ase.io import write
 from ase.neighborlist import neighbor_list
 from equi_tools import structures
+from equi_tools.ase import EquiCalculator
 
 # Of an energy of some hundred eV, summed in the same order.
 SAME = 1e-9
@@ -71,6 +73,88 @@ def test_a_relaxation_ends_without_forces(lammps, poscar, command):
     last = thermo(told)[-1]
     assert last["Fmax"] < 1e-3 and abs(last["Press"]) < 100 and 3.8 < last["Lx"] < 4.05
     assert (lammps.folder / "data.sto.relax").is_file()
+
+
+ISOTOPES = 2.014, 1.008, 17.999
+
+
+@pytest.fixture
+def heavy_water(lammps):
+    """Molecules of which each atom has another mass, in a sheared left-handed cell."""
+    atoms = Atoms("OHH" * 2, positions=[[1, 1, 1], [1.96, 1, 1], [0.76, 1.93, 1], [4, 4, 3], [4.9, 4.2, 3], [3.8, 4, 3.9]],
+                  cell=[[0.5, 6, 0], [7, 0, 0.4], [3, 1, 8]], pbc=True)  # fmt: skip
+    atoms.set_masses([15.999, ISOTOPES[0], ISOTOPES[1], ISOTOPES[2], ISOTOPES[1], ISOTOPES[0]])
+    write(lammps.folder / "heavy.extxyz", atoms, columns=["symbols", "positions", "masses"])
+    return atoms
+
+
+SHOW = [
+    "run 0", 'print "ENERGY $(pe:%.17g)"',
+    "dump all all custom 1 dump.all id type mass x y z fx fy fz", "dump_modify all sort id format float %.17g", "run 0",
+]  # fmt: skip
+
+
+def test_lammps_reads_the_structure_that_was_given(lammps, heavy_water, command):
+    """Positions, types, masses and energies of a data file of `equi data` against the calculator's, on the structure itself."""
+    told = command("equi", "data", "heavy.extxyz", "-o", "data.heavy", "--model", "sevennet-0.equi")
+    symbols = re.search(r"pair_coeff \* \* sevennet-0.equi (.*)", told)[1].split()
+    assert symbols == ["O", "H", "H", "O"]
+    run = lammps.run(["units metal", "boundary p p p", "read_data data.heavy", *lammps.pair("sevennet-0", symbols, "precision double"), *SHOW])
+    heavy_water.calc = EquiCalculator(str(lammps.model("sevennet-0")))
+    assert abs(run.values("ENERGY") - heavy_water.get_potential_energy()) < SAME
+    found = run.dump("dump.all")
+    assert found[:, 1].tolist() == [1, 2, 3, 4, 3, 2] and np.allclose(found[:, 2], heavy_water.get_masses(), atol=1e-9)
+    assert np.allclose(np.linalg.norm(found[:, 6:9], axis=1), np.linalg.norm(heavy_water.get_forces(), axis=1), atol=1e-8)
+    distances = heavy_water.get_all_distances(mic=True)
+    ((_, read),) = structures.read_files([lammps.folder / "data.heavy"])
+    assert np.abs(read.get_all_distances(mic=True) - distances).max() < SAME and np.allclose(read.positions, found[:, 3:6])
+    warned = about_types(run)
+    assert len(warned) == 2 and "type 2 is mapped to H but has mass 2.014 instead of 1.008 (an isotope?)" in warned[0] and "17.999" in warned[1]
+
+
+# By style: what makes a system of it.
+STYLES = {
+    "atomic": [], "charge": ["set type 1 charge 0.5"], "full": ["set type 2 charge -0.5", "set type 1 mol 3"], "molecular": [],
+    "dipole": ["set type 1 dipole 0 0 1"], "spin": ["set type 1 spin/atom 2 0 0 1"], "hybrid charge spin": ["set type 2 charge 1"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("box", ["0 9 0 8 0 7 1 -2 1.5", "0 9 0 8 0 7 0 0 0"])
+def test_what_lammps_writes_is_read_in_every_style(lammps, style, box):
+    """With labels and without, with images."""
+    lines = [
+        "units real", f"atom_style {style}", "atom_modify map yes", f"region box prism {box}", "create_box 2 box",
+        "create_atoms 1 single 0.5 0.25 0.125", "create_atoms 2 single 3 3 3", "create_atoms 1 single 5 3 4", "mass 1 22.99", "mass 2 35.453",
+        "labelmap atom 1 Na 2 Cl", *STYLES[style], "pair_style zero 3.0", "pair_coeff * *", "set atom 1 image 1 -1 2", "run 0",
+        "write_data labels nocoeff types labels", "write_data numbers nocoeff types numeric",
+        "dump all all custom 1 dump.all id x y z", "dump_modify all sort id format float %.17g", "run 0",
+    ]  # fmt: skip
+    run = lammps.run(lines)
+    expected = run.dump("dump.all")[:, 1:]
+    xy, xz, yz = (float(word) for word in box.split()[6:])
+    vectors = [[9, 0, 0], [xy, 8, 0], [xz, yz, 7]]
+    for name in ("labels", "numbers"):
+        ((_, atoms),) = structures.read_files([lammps.folder / name])
+        assert atoms.get_chemical_symbols() == ["Na", "Cl", "Na"] and atoms.get_masses().tolist() == [22.99, 35.453, 22.99]
+        assert np.allclose(atoms.positions, expected, atol=1e-9) and np.allclose(atoms.cell.array, vectors, atol=1e-9)
+
+
+def test_general_triclinic_boxes_are_read_as_lammps_reads_them(lammps):
+    text = (
+        "general\n\n3 atoms\n2 atom types\n0.5 6 0 avec\n-7 0 0.4 bvec\n3 1 8 cvec\n0.1 0.2 0.3 abc origin\n\nMasses\n\n1 22.99\n2 35.453\n\n"
+        "Atoms # atomic\n\n3 1 1 1 1\n1 2 -2 3 5\n2 2 0 2 3.5\n"
+    )
+    (lammps.folder / "general").write_text(text)
+    lammps.run([
+        "units metal", "read_data general", "pair_style zero 3.0", "pair_coeff * *", "run 0",
+        "write_data again nocoeff triclinic/general", "write_data restricted nocoeff",
+    ])  # fmt: skip
+    found = [structures.read_files([lammps.folder / name])[0][1] for name in ("general", "again", "restricted")]
+    for atoms in found:
+        assert atoms.get_chemical_symbols() == ["Cl", "Cl", "Na"]
+        assert np.allclose(atoms.get_all_distances(mic=True), found[0].get_all_distances(mic=True), atol=1e-9)
+        assert np.allclose(atoms.cell.cellpar(), found[0].cell.cellpar(), atol=1e-9)
 
 
 def lines(lammps, symbols, change=lambda text: text, units="metal", extra=()):

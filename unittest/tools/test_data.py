@@ -139,6 +139,72 @@ def test_the_last_of_several_structures_is_taken_and_told_of(tmp_path):
     assert "fixed atoms" in data.make(tmp_path / "POSCAR", tmp_path / "data.x").notes[0]
 
 
+HEAVY_WATER = '''5
+Lattice="8 0 0 0 8 0 0 0 8" Properties=species:S:1:pos:R:3:masses:R:1
+O 1.00 1.00 1 15.999
+H 1.96 1.00 1 2.014
+H 0.76 1.93 1 1.008
+H 5.00 5.00 5 2.0141
+C 6.10 5.00 5 13.003
+'''
+
+
+def section(name, path):
+    """Rows of words of a section of a data file, without comments."""
+    (rows,) = re.findall(rf"^{name}.*\n\n((?:.+\n)+)", path.read_text(), re.M)
+    return [row.split("#")[0].split() for row in rows.splitlines()]
+
+
+@pytest.mark.parametrize("order, labels, symbols", [
+    (None, "O D H C13", "O H H C"), (["H", "O", "C"], "D H O C13", "H H O C"), (["H", "O", "C", "D"], "H O C13 D", "H O C H"),
+    (["C", "Na", "O", "D", "H"], "C13 Na O D H", "C Na O H H"),
+])  # fmt: skip
+def test_isotopes_have_types_of_their_own(order, labels, symbols, tmp_path, capsys):
+    (tmp_path / "heavy.xyz").write_text(HEAVY_WATER)
+    model = str(built("sevennet-0.equi"))
+    words = ["data", str(tmp_path / "heavy.xyz"), "-o", str(tmp_path / "data.x"), "--model", model, "--run", "nvt"]
+    assert main(words + (["--order", ",".join(order)] if order else [])) == 0
+    told = capsys.readouterr().out
+    assert re.search(rf"^pair_coeff \* \* \S+ {symbols}$", told, re.M) and "masses of the file are kept" in told
+    assert [label for _, label in section("Atom Type Labels", tmp_path / "data.x")] == labels.split()
+    expected = {"O": 15.999, "D": 2.014, "H": 1.008, "C13": 13.003, "Na": 22.98976928}
+    assert [float(mass) for _, mass in section("Masses", tmp_path / "data.x")] == [expected[label] for label in labels.split()]
+    kinds = [labels.split()[int(row[1]) - 1] for row in section("Atoms", tmp_path / "data.x")]
+    assert kinds == ["O", "D", "H", "D", "C13"]
+    script = (tmp_path / "in.nvt").read_text()
+    assert re.search(rf"^pair_coeff .* {symbols}$", script, re.M) and f"element {symbols}\n" in script and "0.0005" in script
+    ((_, read),) = structures.read_files([tmp_path / "data.x"])
+    assert read.get_chemical_symbols() == ["O", "H", "H", "H", "C"]
+    assert read.get_masses().tolist() == [15.999, 2.014, 1.008, 2.014, 13.003]
+
+
+def test_masses_that_the_user_names_elements_for_are_kept(tmp_path, capsys):
+    rows = "1 1 1 1 1\n2 2 2.54 1 1\n3 3 1 4 1\n4 4 1 4 2\n"
+    text = f"x\n\n4 atoms\n4 atom types\n0 8 xlo xhi\n0 8 ylo yhi\n0 8 zlo zhi\n\nMasses\n\n1 14.027\n2 15.035\n3 12.05\n4 12.1\n\nAtoms # atomic\n\n{rows}"
+    (tmp_path / "hexane").write_text(text)
+    words = ["data", str(tmp_path / "hexane"), "-o", str(tmp_path / "data.x")]
+    assert main(words) == 1 and "the mass 14.027 is that of no element" in capsys.readouterr().err
+    assert main([*words, "--symbols", "C,C,C,C", "--json"]) == 0
+    job = json.loads(capsys.readouterr().out)
+    assert job["types"] == dict.fromkeys("1234", "C") and job["masses"] == {"1": 14.027, "2": 15.035, "3": 12.05, "4": 12.1}
+    assert job["labels"] == {"1": "C14", "2": "C15", "3": "C", "4": "C_2"}
+    assert "does not say which directions are periodic" in job["notes"][0]
+
+
+def test_symbols_are_for_atom_types(tmp_path, capsys):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    assert main(["data", str(tmp_path / "POSCAR"), "-o", str(tmp_path / "data.x"), "--symbols", "Sr,Ti,O"]) == 1
+    assert "has no atom types" in capsys.readouterr().err
+
+
+def test_short_distances_and_lost_cells_are_told_of(tmp_path):
+    atoms = Atoms("CCH", positions=[[0, 0, 0], [0.6, 0, 0], [3, 0, 0]], cell=[9, 9, 9])
+    write(tmp_path / "a.extxyz", atoms)
+    notes = data.make(tmp_path / "a.extxyz", tmp_path / "data.x").notes
+    assert any("atoms 1 (C) and 2 (C) are only 0.6 Angstrom apart" in note for note in notes)
+    assert any("the cell of the file is left behind" in note for note in notes)
+
+
 MIXED_SITE = """\
 data_x
 _cell_length_a 3.6
