@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from ase import Atoms
 from ase.data import covalent_radii
-from ase.neighborlist import neighbor_list
 
 from . import equi_file, lammps_runner, masses, structures
 from .compare import keywords_of_system
@@ -122,15 +121,16 @@ def _structure(path, symbols):
     """(Atoms, notes) of the last structure in a file."""
     _, atoms, count = structures.read_last(path, symbols)
     notes = [f"{path} holds {count} structures: this is the last one"] if count > 1 else []
-    notes += [atoms.info["assumption"]] if "assumption" in atoms.info else []
+    notes += [atoms.info["note"]] if "note" in atoms.info else []
     if atoms.cell.rank == 3 and not atoms.pbc.any():
         notes.append("the cell of the file is left behind, because no direction is periodic")
     if atoms.constraints:
         notes.append("fixed atoms are not fixed in a data file: use fix setforce on a group")
     radii = covalent_radii[atoms.numbers]
-    first, second, distances = neighbor_list("ijd", atoms, LEAST_DISTANCE * radii)
-    if len(distances):
-        n = np.argmin(distances / (radii[first] + radii[second]))
+    first, second, distances = structures.near_pairs(atoms, 2 * LEAST_DISTANCE * radii.max())
+    ratios = distances / (radii[first] + radii[second])
+    if ratios.min(initial=1.0) < LEAST_DISTANCE:
+        n = np.argmin(ratios)
         i, j = sorted((first[n], second[n]))
         notes.append(f"atoms {i + 1} ({atoms.symbols[i]}) and {j + 1} ({atoms.symbols[j]}) are only {distances[n]:.3g} Angstrom apart")
     return atoms, notes

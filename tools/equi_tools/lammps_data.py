@@ -221,8 +221,8 @@ def _species_of_masses(types, used, masses):
 
 def _read(lines, symbols):
     header, sections = _parts(lines)
-    unit = re.search(r"\bunits = (\w+)", lines[0])
-    unit = unit.group(1) if unit else "metal"
+    said = re.search(r"\bunits = (\w+)", lines[0])
+    unit = said.group(1) if said else "metal"
     if unit == "lj":
         raise EquiError("its first line says units = lj, in which nothing has a size")
     boundary = re.search(r"\bboundary = ([pfsm]+) ([pfsm]+) ([pfsm]+)", lines[0])
@@ -245,8 +245,9 @@ def _read(lines, symbols):
         pbc=["p" in word for word in boundary.groups()] if boundary else True,
         masses=[found[n][1] if masses is None else masses[n] for n in numbers],
     )  # fmt: skip
-    if not boundary:
-        atoms.info["assumption"] = "a LAMMPS data file does not say which directions are periodic: all are taken to be"
+    assumed = ([] if said else ["lengths are in Angstrom"]) + ([] if boundary else ["all directions are periodic"])
+    if assumed:
+        atoms.info["note"] = f"the data file does not say so, but it is assumed that {' and '.join(assumed)}"
     return atoms
 
 

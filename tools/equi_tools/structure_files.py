@@ -184,8 +184,17 @@ def _cif(path, form, symbols):
             numbers, found = atoms.numbers, atoms.get_masses()
             found[(numbers == 1) & (found > 2.0)] = NAMED_ISOTOPES["D"][1]
             atoms.set_masses(found)
-        atoms.info = {key: atoms.info[key] for key in ("occupancy",) if key in atoms.info}
+        note = _missing_atoms(atoms)
+        atoms.info = {key: atoms.info[key] for key in ("occupancy",) if key in atoms.info} | ({"note": note} if note else {})
     return frames
+
+
+def _missing_atoms(atoms):
+    """A note where the formula of the file has elements that its sites do not have, most often hydrogen; or None."""
+    found = re.findall(r"([A-Z][a-z]?)\d*\.?\d*", str(atoms.info.get("_chemical_formula_sum", "")))
+    elements = {species(name)[0] for name in found if species(name)}
+    missing = sorted(elements - set(atoms.symbols))
+    return f"the formula of the file has {', '.join(missing)}, but there are no such atoms" if missing else None
 
 
 def _listed(tags, name):
@@ -254,14 +263,24 @@ def _pdb(path, form, symbols):
 # Names of atoms.
 
 
+def _symbols_of_names(names):
+    found = [re.fullmatch(r"([A-Z][a-z]?)\d*", name) for name in names]
+    for name, match in zip(names, found):
+        if match is None or species(match.group(1)) is None:
+            raise EquiError(f"it has no elements, and the name {name} is no chemical symbol with a number: rename its atoms, as Na and H1")
+    return [match.group(1) for match in found]
+
+
+def _dl_poly(path, form, symbols):
+    lines = _text(path).split("\n", 1)[1:]  # behind the title
+    _symbols_of_names(re.findall(r"^\s*(?!timestep)([A-Za-z]\S*)", "".join(lines), re.M))
+    return _ase(str(path), form)
+
+
 def _gromacs(path, form, symbols):
     frames = _ase(str(path), form)
     for atoms in frames:
-        names = [re.fullmatch(r"([A-Z][a-z]?)\d*", name) for name in atoms.arrays["atomtypes"]]
-        for name, found in zip(atoms.arrays["atomtypes"], names):
-            if found is None or species(found.group(1)) is None:
-                raise EquiError(f"it has no elements, and the name {name} is no chemical symbol with a number: rename its atoms, as Na and H1")
-        _set_species(atoms, [found.group(1) for found in names])
+        _set_species(atoms, _symbols_of_names(atoms.arrays["atomtypes"].tolist()))
         if not atoms.cell.array.any():
             atoms.pbc = False
     return frames
@@ -342,7 +361,7 @@ def _lammps_dump(path, form, symbols):
 
 READERS = {
     "extxyz": _xyz, "xyz": _xyz, "cif": _cif, "proteindatabank": _pdb, "gromacs": _gromacs, "vasp": _vasp, "vasp-xdatcar": _vasp,
-    "lammps-dump-text": _lammps_dump,
+    "lammps-dump-text": _lammps_dump, "dlp4": _dl_poly, "dlp-history": _dl_poly,
 }  # fmt: skip
 TYPED = ("lammps-dump-text",)
 

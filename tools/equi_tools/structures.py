@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Structures to compare on: a built-in set, and whatever ASE can read."""
 
+import itertools
 import re
 from pathlib import Path
 
 import numpy as np
 from ase import Atoms
 from ase.build import add_adsorbate, bulk, fcc111, molecule
-from ase.neighborlist import neighbor_list
+from ase.geometry import minkowski_reduce
 from ase.spacegroup import crystal
+from scipy.spatial import cKDTree
 
 from . import structure_files
 from .document import is_of_clusters
@@ -155,6 +157,30 @@ def fits(document, atoms):
     )
 
 
+def _heights(cell):
+    """Distances of the faces of a cell."""
+    return 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
+
+
+def near_pairs(atoms, cutoff):
+    """(i, j, distance) of all pairs within a cutoff, images included. ASE's neighbor lists take a minute where these take seconds."""
+    cell, count = minkowski_reduce(atoms.cell.complete(), atoms.pbc)[0], len(atoms)
+    scaled = np.linalg.solve(cell.T, atoms.positions.T).T
+    scaled[:, atoms.pbc] -= np.floor(scaled[:, atoms.pbc])
+    margins = np.where(atoms.pbc, cutoff / _heights(cell), 0.0)
+    all_scaled, origins = [scaled], [np.arange(count)]
+    for shift in itertools.product(*(range(-n, n + 1) for n in np.ceil(margins).astype(int))):
+        image = scaled + shift
+        near = ((image >= -margins) & (image <= 1 + margins))[:, atoms.pbc].all(axis=1)
+        if any(shift) and near.any():
+            all_scaled.append(image[near])
+            origins.append(np.flatnonzero(near))
+    origins = np.concatenate(origins)
+    pairs = cKDTree(scaled @ cell).sparse_distance_matrix(cKDTree(np.concatenate(all_scaled) @ cell), cutoff, output_type="ndarray")
+    pairs = pairs[pairs["i"] != pairs["j"]]
+    return pairs["i"], origins[pairs["j"]], pairs["v"]
+
+
 def _check(name, atoms):
     """Refuses what is no structure of atoms."""
     if not len(atoms):
@@ -171,11 +197,15 @@ def _check(name, atoms):
     for k in np.flatnonzero(atoms.pbc):
         if np.linalg.norm(atoms.cell.array[k]) < 1e-6:
             raise EquiError(f"{name} is periodic along cell vector {k + 1}, which it does not give")
-    first, second, distances = neighbor_list("ijd", atoms, COINCIDENT)
+    cell = atoms.cell.complete()
+    if abs(np.linalg.det(cell)) < 1e-6 or _heights(cell)[atoms.pbc].min(initial=1) < COINCIDENT:
+        raise EquiError(f"{name}: the cell has no volume")
+    first, second, distances = near_pairs(atoms, COINCIDENT)
     if len(distances):
-        i, j, distance = min(zip(first, second, distances), key=lambda pair: pair[2])
+        n = np.argmin(distances)
+        i, j = sorted((first[n], second[n]))
         raise EquiError(
-            f"{name}: atoms {i + 1} ({atoms.symbols[i]}) and {j + 1} ({atoms.symbols[j]}) are {distance:.2g} Angstrom apart: "
+            f"{name}: atoms {i + 1} ({atoms.symbols[i]}) and {j + 1} ({atoms.symbols[j]}) are {distances[n]:.2g} Angstrom apart: "
             "alternative sites, or another cell or unit than the file says"
         )
 

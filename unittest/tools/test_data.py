@@ -188,7 +188,7 @@ def test_masses_that_the_user_names_elements_for_are_kept(tmp_path, capsys):
     job = json.loads(capsys.readouterr().out)
     assert job["types"] == dict.fromkeys("1234", "C") and job["masses"] == {"1": 14.027, "2": 15.035, "3": 12.05, "4": 12.1}
     assert job["labels"] == {"1": "C14", "2": "C15", "3": "C", "4": "C_2"}
-    assert "does not say which directions are periodic" in job["notes"][0]
+    assert "lengths are in Angstrom and all directions are periodic" in job["notes"][0]
 
 
 def test_symbols_are_for_atom_types(tmp_path, capsys):

@@ -10,6 +10,7 @@ import pytest
 from ase import Atoms
 from ase.build import bulk
 from ase.io import write
+from ase.neighborlist import neighbor_list
 from ase.units import Bohr
 from equi_tools import lammps_data, lammps_runner, structures
 from equi_tools.errors import EquiError
@@ -156,8 +157,8 @@ def test_our_own_data_files_keep_their_boundary(tmp_path):
     atoms = structures.BUILTIN["Cu_O_slab"]()
     lammps_runner.write_data(tmp_path / "slab", atoms, ["Cu", "O"], lammps_runner.lammps_box(atoms))
     found = only(tmp_path / "slab")
-    assert found.pbc.tolist() == [True, True, False] and "assumption" not in found.info
-    assert "all are taken to be" in only(tmp_path / "other", data(atomic())).info["assumption"]
+    assert found.pbc.tolist() == [True, True, False] and "note" not in found.info
+    assert "all directions are periodic" in only(tmp_path / "other", data(atomic())).info["note"]
 
 
 def test_other_files_are_no_data_files(tmp_path):
@@ -352,6 +353,8 @@ def test_whole_structures_of_cifs_are_read(tmp_path):
     assert atoms.get_masses().tolist() == [15.999] * 2 + [2.014] * 2 + [1.008] * 2
     one_group = cif(["C1 C3+ 1 0 0 0", "C2 C . .3 0 0"], "_atom_site_type_symbol\n_atom_site_disorder_group\n")
     assert only(tmp_path / "x.cif", one_group).get_chemical_symbols() == ["C", "C"]
+    hydrate = one_group.replace("loop_", "_chemical_formula_sum 'C2 H4 D2'\nloop_", 1)
+    assert "has H, but there are no such atoms" in only(tmp_path / "x.cif", hydrate).info["note"]
     default = cif(["OW1 . 0 0 0", "C2 1 .3 0 0"], "_atom_site_occupancy\n")
     assert only(tmp_path / "x.cif", default).get_chemical_symbols() == ["O", "C"]
 
@@ -407,6 +410,12 @@ def test_gromacs_files_have_no_elements(tmp_path):
     assert not only(path, gro("O1", "H1", box="   0.0 0.0 0.0")).pbc.any()
 
 
+def test_dl_poly_files_have_no_elements(tmp_path):
+    text = "title\n 0 1 2\n 9 0 0\n 0 9 0\n 0 0 9\nO1 1\n 1 1 1\nNA 2\n 3 3 3\n"
+    assert "the name NA is no chemical symbol" in refusal(tmp_path / "CONFIG", text)
+    assert only(tmp_path / "CONFIG", text.replace("NA", "Na")).get_chemical_symbols() == ["O", "Na"]
+
+
 def test_formats_that_number_atoms_by_type_are_refused(tmp_path):
     text = "TITLE\nx\nEND\nPOSITION\n    1 SOL   OW         1    0.1    0.1    0.1\nEND\n"
     assert "names of a force field" in refusal(tmp_path / "x.g96", text)
@@ -422,3 +431,24 @@ def test_other_formats_are_what_was_written(form, tmp_path):
     assert np.allclose(found.positions, atoms.positions) and np.allclose(found.cell.array, atoms.cell.array)
     if form != "xsf":
         assert found.get_masses().tolist() == [15.999, 2.014, 1.008]
+
+
+# What holds of all files.
+
+
+@pytest.mark.parametrize("name", structures.BUILTIN)
+def test_near_pairs_are_those_of_a_neighbor_list(name):
+    atoms = structures.BUILTIN[name]()
+    atoms.positions += 7.3  # outside of the cell
+    expected = np.sort(neighbor_list("d", atoms, 3.4))
+    first, second, distances = structures.near_pairs(atoms, 3.4)
+    assert len(distances) == len(expected) and np.abs(np.sort(distances) - expected).max(initial=0) < 1e-10
+    assert sorted(zip(first, second)) == sorted(zip(*neighbor_list("ij", atoms, 3.4)))
+
+
+@pytest.mark.parametrize("cell, expected", [
+    ("5 0 0 5 0 0 0 0 5", "no volume"), ("5 0 0 0 0.1 0 0 0 5", "no volume"), ("5 0 0 0 nan 0 0 0 5", "not finite"),
+    ("0 0 0 0 5 0 0 0 5", "periodic along cell vector 1"),
+])  # fmt: skip
+def test_cells_that_are_none_are_refused(cell, expected, tmp_path):
+    assert expected in refusal(tmp_path / "a.xyz", f'1\nLattice="{cell}" Properties=species:S:1:pos:R:3\nCu 0 0 0\n')
