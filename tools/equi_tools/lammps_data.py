@@ -130,7 +130,8 @@ def _style(comment, rows):
     if all(len(row) == 5 for row in rows):
         return "atomic"
     found = f"the line 'Atoms # {word}' names no atom style" if word else "its section Atoms does not name the atom style"
-    raise EquiError(f"{found}: write 'Atoms # full', 'Atoms # charge', or what the {len(rows[0])} columns are")
+    fitting = next((style for style, (*_, columns) in STYLES.items() if columns in (len(rows[0]), len(rows[0]) - 3)), "full")
+    raise EquiError(f"{found}: write that of the input script there, for {len(rows[0])} columns perhaps 'Atoms # {fitting}'")
 
 
 def _atoms(rows, comment, types):

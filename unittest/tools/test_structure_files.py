@@ -81,8 +81,9 @@ def test_other_atom_styles_are_refused(style, tmp_path):
 @pytest.mark.parametrize("comment", ["", " # metal", " # written by hand"])
 def test_an_atom_style_is_not_guessed(comment, tmp_path):
     assert_is_salt(only(tmp_path / "five_columns", data(atomic(), comment)))
-    six = [line.replace(" ", " 1 ", 1) for line in atomic()]
-    assert "write 'Atoms # full'" in refusal(tmp_path / "six_columns", data(six, comment))
+    for columns, style in ((6, "charge"), (7, "full"), (8, "atomic"), (10, "full")):
+        lines = [line.replace(" ", " 1" * (columns - 5) + " ", 1) for line in atomic()]
+        assert f"for {columns} columns perhaps 'Atoms # {style}'" in refusal(tmp_path / "more_columns", data(lines, comment))
 
 
 @pytest.mark.parametrize("text, expected", [
