@@ -122,8 +122,9 @@ def _structure(path, symbols):
     _, atoms, count = structures.read_last(path, symbols)
     notes = [f"{path} holds {count} structures: this is the last one"] if count > 1 else []
     notes += [atoms.info["note"]] if "note" in atoms.info else []
-    if atoms.cell.rank == 3 and not atoms.pbc.any():
-        notes.append("the cell of the file is left behind, because no direction is periodic")
+    if not atoms.pbc.any():
+        cell = "the cell of the file is left behind" if atoms.cell.rank == 3 else "the file has no cell"
+        notes.append(f"{cell}: no direction is periodic")
     if atoms.constraints:
         notes.append("fixed atoms are not fixed in a data file: use fix setforce on a group")
     radii = covalent_radii[atoms.numbers]

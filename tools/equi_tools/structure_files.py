@@ -278,7 +278,10 @@ def _dl_poly(path, form, symbols):
 
 
 def _gromacs(path, form, symbols):
-    frames = _ase(str(path), form)
+    lines = _text(path).rstrip().splitlines()
+    if len(lines) < 3 or not lines[1].strip().isdigit() or len(lines) != int(lines[1]) + 3:
+        raise EquiError("it does not hold one structure: the number of atoms in its second line does not fit its lines")
+    frames = _ase(io.StringIO("\n".join(lines) + "\n"), form)
     for atoms in frames:
         _set_species(atoms, _symbols_of_names(atoms.arrays["atomtypes"].tolist()))
         if not atoms.cell.array.any():
@@ -345,17 +348,20 @@ def _lammps_dump(path, form, symbols):
     starts = [n for n, line in enumerate(lines) if line.startswith("ITEM:")] + [len(lines)]
     if symbols is not None:
         lammps_data.check_symbols(symbols, len(symbols))
-    text = []
+    text, note = [], None
     for start, end in zip(starts, starts[1:]):
         header, rows = lines[start], lines[start + 1 : end]
         if header.startswith("ITEM: UNITS") and rows[0].strip() not in ("metal", "real"):
             raise EquiError(f"its units are {rows[0].strip()}: only metal and real are read")
+        if header.startswith("ITEM: BOX BOUNDS") and not re.search(r"(\s[pfsm]{2}){3}\s*$", header):
+            header, note = f"{header} pp pp pp", "the dump file does not say which directions are periodic: all are assumed to be"
         if header.startswith("ITEM: ATOMS"):
             header, rows = _dump_table(header.split()[2:], [row.split() for row in rows], symbols)
         text += [header, *rows]
     frames = _ase(io.StringIO("\n".join(text) + "\n"), form)
     for atoms in frames:
         atoms.set_masses(atoms.arrays.pop("v_mass"))
+        atoms.info = {"note": note} if note else {}
     return frames
 
 

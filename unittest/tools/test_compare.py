@@ -130,6 +130,8 @@ def test_our_own_data_files_are_read_back(tmp_path):
     (["compare", "MODEL", "7net-0"], "no structures"),
     (["compare", "MODEL", "7net-0", "missing.xyz"], "no such file"),
     (["compare", "MODEL", "7net-0", "FOREIGN"], "does not know Si"),
+    (["compare", "MODEL", "7net-0", "TYPES"], "--symbols O,H"),
+    (["compare", "MODEL", "7net-0", "TYPES", "--symbols", "Na,Si"], "does not know Si"),
     (["check", "MODEL", "--radial", "fast"], "--radial"),
     (["check", "missing.equi"], "cannot read"),
     (["demo", "--build-dir", "no-such-folder", "--model", "MODEL"], "no "),
@@ -137,7 +139,11 @@ def test_our_own_data_files_are_read_back(tmp_path):
 def test_wrong_arguments_are_one_line(model, arguments, expected, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     write(tmp_path / "si.xyz", bulk("Si"))
-    words = [{"MODEL": model[0], "FOREIGN": str(tmp_path / "si.xyz")}.get(a, a) for a in arguments]
+    rows = "1 1 1 1 1\n2 2 4 4 4\n"
+    box = "0 8 xlo xhi\n0 8 ylo yhi\n0 8 zlo zhi\n"
+    (tmp_path / "conf.lmp").write_text(f"no masses\n\n2 atoms\n2 atom types\n{box}\nAtoms # atomic\n\n{rows}")
+    names = {"MODEL": model[0], "FOREIGN": str(tmp_path / "si.xyz"), "TYPES": str(tmp_path / "conf.lmp")}
+    words = [names.get(a, a) for a in arguments]
     assert main([words[0], "-q", *words[1:]]) == 1
     message = capsys.readouterr().err
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message

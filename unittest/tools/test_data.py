@@ -203,6 +203,8 @@ def test_short_distances_and_lost_cells_are_told_of(tmp_path):
     notes = data.make(tmp_path / "a.extxyz", tmp_path / "data.x").notes
     assert any("atoms 1 (C) and 2 (C) are only 0.6 Angstrom apart" in note for note in notes)
     assert any("the cell of the file is left behind" in note for note in notes)
+    write(tmp_path / "a.xyz", molecule("H2O"))
+    assert data.make(tmp_path / "a.xyz", tmp_path / "data.x").notes == ("the file has no cell: no direction is periodic",)
 
 
 MIXED_SITE = """\

@@ -12,7 +12,7 @@ from ase.build import bulk
 from ase.io import write
 from ase.neighborlist import neighbor_list
 from ase.units import Bohr
-from equi_tools import lammps_data, lammps_runner, structures
+from equi_tools import bench, lammps_data, lammps_runner, structures
 from equi_tools.errors import EquiError
 from equi_tools.masses import element_of_mass
 
@@ -222,6 +222,10 @@ def test_dumps_name_elements_or_are_refused(tmp_path):
     assert "without dump_modify element" in refusal(path, dump("id type element x y z", ["1 1 C 1 1 1", "2 2 C 4 4 4"]))
     assert "ca, which is no chemical symbol" in refusal(path, dump("id element x y z", ["1 ca 1 1 1"]))
     assert "units are lj" in refusal(path, "ITEM: UNITS\nlj\n" + dump("id element x y z", ["1 Ar 1 1 1"]))
+    for bounds in ("", "xy xz yz"):
+        tilted = dump("id element x y z", ["1 Na 1 1 1"], bounds)
+        atoms = only(path, tilted.replace("0 8\n", "0 8 0\n") if bounds else tilted)
+        assert atoms.pbc.all() and atoms.cell.lengths().tolist() == [8, 8, 8] and "all are assumed" in atoms.info["note"]
     path.write_text(dump("id element x y z", ["1 Na 1 1 1"]) + dump("id element x y z", ["1 Na 2 1 1"]))
     assert [atoms.positions[0, 0] for _, atoms in structures.read_files([path])] == [1, 2]
 
@@ -409,6 +413,8 @@ def test_gromacs_files_have_no_elements(tmp_path):
     for name in ("OW", "NA", "MW", "CA", "CL"):
         assert f"the name {name} is no chemical symbol" in refusal(path, gro("O1", name))
     assert not only(path, gro("O1", "H1", box="   0.0 0.0 0.0")).pbc.any()
+    assert only(path, gro("O1", "H1") + "\n\n").pbc.all()
+    assert "does not hold one structure" in refusal(path, gro("O1", "H1") * 2)
 
 
 def test_dl_poly_files_have_no_elements(tmp_path):
@@ -435,6 +441,14 @@ def test_other_formats_are_what_was_written(form, tmp_path):
 
 
 # What holds of all files.
+
+
+def test_a_benchmark_reads_its_structure_in_the_same_way(tmp_path):
+    document = {"elements": ["Na", "Cl"], "cutoff": 4.0}
+    (tmp_path / "conf.lmp").write_text(data(atomic(), front=""))
+    with pytest.raises(EquiError, match="--symbols"):
+        bench.system(document, 3, tmp_path / "conf.lmp")
+    assert_is_salt(bench.system(document, 3, tmp_path / "conf.lmp", ["Na", "Cl"])[1])
 
 
 @pytest.mark.parametrize("name", structures.BUILTIN)
