@@ -67,7 +67,8 @@ class _Columns:
 
 
 def _ipi_cell(comment):
-    """(cell, unit of positions) of a comment of i-PI; the cell is None where i-PI has none; None of another comment."""
+    """(cell in Angstrom, unit of the positions in Angstrom) of a comment of i-PI, None of another one. The cell is None where i-PI has
+    none."""
     found = IPI_CELL.search(comment)
     if found is None:
         return None
@@ -81,13 +82,15 @@ def _ipi_cell(comment):
     other = re.search(r"\b(velocities|forces|momenta)\{", comment)
     if other:
         raise EquiError(f"it holds {other.group(1)}, not positions")
-    kind, numbers = found.group(1), np.array(found.group(2).split(), float)
-    if len(numbers) < (6 if kind == "abcABC" else 9):
+    kind = found.group(1)
+    count = 6 if kind == "abcABC" else 9
+    numbers = np.array(found.group(2).split()[:count], float)
+    if len(numbers) < count:
         raise EquiError(f"the cell of its comment has {len(numbers)} numbers")
     if kind == "abcABC":
-        cell = Cell.fromcellpar(numbers[:6]).array
+        cell = Cell.fromcellpar(numbers).array
     else:
-        cell = numbers[:9].reshape(3, 3)
+        cell = numbers.reshape(3, 3)
         cell = cell.T if kind == "H" else cell  # the columns of H are the vectors
     has_cell = np.linalg.det(cell) > 0
     return (cell * scales["cell"] if has_cell else None), scales["positions"]
@@ -111,7 +114,7 @@ def _xyz_symbols(lines, columns):
     masses = {}
     if columns.find("species") is None:
         return masses
-    column, charge = columns.find("species")[1], columns.find("Z")
+    column, number = columns.find("species")[1], columns.find("Z")
     for n, line in enumerate(lines):
         words = line.split()
         name = words[column].capitalize() if len(words) > column else ""
@@ -122,14 +125,14 @@ def _xyz_symbols(lines, columns):
         if name in NAMED_ISOTOPES:
             words[column], masses[n] = NAMED_ISOTOPES[name]
             lines[n] = " ".join(words)
-        if charge is not None and atomic_numbers[words[column].capitalize()] != int(words[charge[1]]):
-            raise EquiError(f"its columns species and Z contradict each other: {words[column]} and {words[charge[1]]}")
+        if number is not None and atomic_numbers[words[column].capitalize()] != int(words[number[1]]):
+            raise EquiError(f"its columns species and Z contradict each other: {words[column]} and {words[number[1]]}")
     return masses
 
 
 def _xyz(path, form, symbols):
     lines = _text(path).splitlines()
-    starts, masses, n = [], [], 0
+    comments, masses, n = [], [], 0
     while n < len(lines) and re.fullmatch(r"\s*\d+\s*", lines[n]):
         count, comment = int(lines[n]), lines[n + 1] if n + 1 < len(lines) else ""
         columns = _Columns(comment)
@@ -137,14 +140,14 @@ def _xyz(path, form, symbols):
         atoms = lines[n + 2 : n + 2 + count]
         masses.append(_xyz_symbols(atoms, columns))
         lines[n + 2 : n + 2 + count] = atoms
-        starts.append(comment)
+        comments.append(comment)
         n += 2 + count
         while n < len(lines) and lines[n].lstrip().startswith("VEC"):
             n += 1
     if any(line.strip() for line in lines[n:]):
         raise EquiError(f"line {n + 1} ('{lines[n].strip()[:40]}') is no number of atoms")
     frames = _ase(io.StringIO("\n".join(lines) + "\n"), "extxyz")
-    for atoms, comment, of_isotopes in zip(frames, starts, masses, strict=True):
+    for atoms, comment, of_isotopes in zip(frames, comments, masses, strict=True):
         _set_xyz_masses(atoms, of_isotopes)
         found = _ipi_cell(comment)
         if found is not None:
@@ -230,8 +233,9 @@ def _check_cif_name(name, is_symbol):
         raise EquiError(f"it names an atom {name}, which is no chemical symbol")
     if is_symbol and letters != taken.group(0):
         raise EquiError(f"it has the type symbol {name}, which is no chemical symbol: write {letters.capitalize()} or another one")
-    if not is_symbol and letters != taken.group(0) and species(letters[:2].capitalize()) is not None:
-        raise EquiError(f"its label {name} may be {taken.group(0)} or {letters[:2].capitalize()}: add _atom_site_type_symbol")
+    other = letters[:2].capitalize()
+    if not is_symbol and other != taken.group(0) and species(other) is not None:
+        raise EquiError(f"its label {name} may be {taken.group(0)} or {other}: add _atom_site_type_symbol")
 
 
 def _pdb(path, form, symbols):

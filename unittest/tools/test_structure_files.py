@@ -270,7 +270,7 @@ def test_numbers_and_isotopes_of_xyz_files(tmp_path):
 @pytest.mark.parametrize("comment, scale, cell_scale", [
     ("# CELL(abcABC):    8.0  9.0  10.0  90.0  80.0  90.0  Step:   1  Bead:     0  positions{angstrom}  cell{angstrom}", 1, 1),
     ("# CELL(abcABC):    8.0  9.0  10.0  90.0  80.0  90.0  Traj: positions{angstrom} Step:   1  Bead:     0  cell{atomic_unit}", 1, Bohr),
-    ("# bead: 0 CELL[abcABC]:    8.0  9.0  10.0  90.0  80.0  90.0 ", Bohr, Bohr),
+    ("# bead: 0 CELL[abcABC]:    8.0  9.0  10.0  90.0  80.0  90.0 Energies: 3", Bohr, Bohr),
     ("# CELL{H}: 8 0 1.7364817766693035 0 9 0 0 0 9.84807753012208 cell{angstrom} positions{angstrom}", 1, 1),
     ("# CELL(GENH): 8 0 0 0 9 0 1.7364817766693035 0 9.84807753012208 cell{angstrom} positions{angstrom}", 1, 1),
 ])  # fmt: skip
@@ -360,8 +360,8 @@ def test_whole_structures_of_cifs_are_read(tmp_path):
     assert only(tmp_path / "x.cif", one_group).get_chemical_symbols() == ["C", "C"]
     hydrate = one_group.replace("loop_", "_chemical_formula_sum 'C2 H4 D2'\nloop_", 1)
     assert "has H, but there are no such atoms" in only(tmp_path / "x.cif", hydrate).info["note"]
-    default = cif(["OW1 . 0 0 0", "C2 1 .3 0 0"], "_atom_site_occupancy\n")
-    assert only(tmp_path / "x.cif", default).get_chemical_symbols() == ["O", "C"]
+    default = cif(["OW1 . 0 0 0", "Cab2 1 .3 0 0"], "_atom_site_occupancy\n")
+    assert only(tmp_path / "x.cif", default).get_chemical_symbols() == ["O", "Ca"]
 
 
 def test_settings_of_space_groups_are_not_guessed(tmp_path):
