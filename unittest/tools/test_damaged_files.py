@@ -142,8 +142,9 @@ def assembled_text(header, text, body):
 
 def use(path):
     """Everything of the tool that reads a file in this process; the text shown."""
-    shown = info.text(path)
-    json.dumps(info.summary(path))
+    facts = info.summary(path)
+    shown = info.text(path, facts)
+    json.dumps(facts)
     document, _ = equi_file.read(path)
     for entry in document.get("self_check", []):
         to_atoms(entry)
