@@ -106,7 +106,8 @@ void print_line(const std::string &set, const char *precision, const std::string
 bool try_model(const std::string &bytes, const std::string &path, ForcesOf forces) {
   Model model = parse_model(bytes, path, {}, forces);
   const std::vector<std::string> elements = few_elements(model);
-  const Structure structure = make_structure(model, elements, !is_of_clusters(model));
+  // Whose numbers of species are those of the model that is evaluated.
+  const Structure structure = make_structure(model.restricted_to(elements), elements, !is_of_clusters(model));
   if (model.mixture) {
     AtomicSystem system{model.mixture->task, {}, {}, {}};
     for (const std::string &symbol : structure.symbols) system.atoms[symbol]++;

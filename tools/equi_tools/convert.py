@@ -6,9 +6,10 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import __version__, equi_file, frameworks, kernels, reference_values
+from . import __version__, equi_file, frameworks, reference_values
 from . import document as document_rules
 from .errors import EquiError
+from .kernels import not_tried, try_file
 from .printable import printable
 from .progress import Steps
 
@@ -146,14 +147,14 @@ def _write_what_runs(output, packed, quiet, begin, blame):
     def check(partial):
         begin()
         try:
-            why.append(kernels.try_file(partial, output))
+            why.append(try_file(partial, output))
         except EquiError as error:
             raise EquiError(f"{error}. No file is written. {blame}") from error
 
     why = []
     equi_file.replace(output, packed, check)
     if any(why) and not quiet:
-        print(f"equi: note: {kernels.not_tried(output, why[0])}", file=sys.stderr)
+        print(f"equi: note: {not_tried(output, why[0])}", file=sys.stderr)
 
 
 def _check_for_all_systems(settings, reference):

@@ -31,7 +31,7 @@ MAX_NESTING = 32
 MAX_DIMENSIONS = 8
 SHOWN = 60  # characters of a name in a message
 # A string without an end goes to the end of the text: otherwise each quote in it would be tried as a beginning.
-STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def data_hash(blobs):

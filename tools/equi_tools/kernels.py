@@ -21,6 +21,10 @@ from .lammps_runner import build_folder
 from .printable import printable
 from .progress import Steps
 
+# Status of a program one of whose libraries is missing, such as that of a GPU's driver.
+NOT_LOADED = 127
+
+
 def _program(build_dir=None):
     return build_folder(build_dir) / "bin" / "equi_kernels"
 
@@ -58,15 +62,20 @@ def try_file(file, name=None):
     program = _program()
     if not program.is_file():
         return _missing(program)
-    # A thread takes a fraction of a second.
-    done = _run([program, "try", file], os.environ | {"OMP_NUM_THREADS": "1"})
+    try:
+        # A thread takes a fraction of a second.
+        done = _run([program, "try", file], os.environ | {"OMP_NUM_THREADS": "1"})
+    except EquiError as error:
+        return str(error)
     words = printable(" ".join(done.stderr.split())).replace(str(file), str(name or file))
     if done.returncode == -signal.SIGKILL:
         return f"{program} was killed, as by a system that is short of memory"
-    if done.returncode < 0:
-        raise EquiError(f"{name or file}: the pair style's reader or evaluation ends with signal {-done.returncode} ({words})")
+    if done.returncode == NOT_LOADED:
+        return words
     if done.returncode != 0 and words.startswith("usage: "):
         return f"{program} is older than this tool: build it anew"
+    if done.returncode < 0:
+        raise EquiError(f"{name or file}: what reads and evaluates it as the pair style does ends with signal {-done.returncode}")
     if done.returncode != 0:
         raise EquiError(words or f"{program} ended with status {done.returncode}")
     return ""
