@@ -135,7 +135,7 @@ def convert(
             document_rules.check(document, tensors)
         _write_what_runs(
             output, packed, quiet, lambda: steps.next("reading and evaluating it as the pair style does"),
-            f"This is a fault of the converter and not of {printable(str(source))}: please report it with that file.",
+            f"This is a fault of the converter: please report it with {printable(str(source))}",
         )  # fmt: skip
     return document
 
@@ -179,7 +179,7 @@ def renew(source, output, options, quiet):
         )
     document["format_version"] = equi_file.FORMAT_VERSION
     _write_what_runs(
-        output, equi_file.packed(document, tensors), quiet, lambda: None, f"The fault is in {printable(str(source))} already."
+        output, equi_file.packed(document, tensors), quiet, lambda: None, f"The fault is in {printable(str(source))} already"
     )  # fmt: skip
     return document
 
