@@ -141,8 +141,8 @@ def convert(
 
 
 def _write_what_runs(output, packed, quiet, begin, blame):
-    """Puts a file into its place once it has been read and evaluated as by the pair style; without the program that does so a note
-    says that it was not. begin: called before. blame: said after the reason where it fails."""
+    """Puts a file into its place once it has been tried; a note reports where that was not possible. begin: called
+    before the trial. blame: said after the reason where it fails."""
 
     def check(partial):
         begin()
@@ -178,9 +178,8 @@ def renew(source, output, options, quiet):
             "to pair_coeff as it is"
         )
     document["format_version"] = equi_file.FORMAT_VERSION
-    _write_what_runs(
-        output, equi_file.packed(document, tensors), quiet, lambda: None, f"The fault is in {printable(str(source))} already"
-    )  # fmt: skip
+    packed = equi_file.packed(document, tensors)
+    _write_what_runs(output, packed, quiet, lambda: None, f"The fault is in {printable(str(source))} already")
     return document
 
 

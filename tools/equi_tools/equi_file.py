@@ -123,8 +123,8 @@ def reason(error):
 
 
 def replace(path, pieces, check=None):
-    """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one. check: called with the whole new one,
-    under another name beside `path`, before that; if it raises, nothing changes."""
+    """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one. check: called before
+    that with the whole new one, which has another name in the same folder; if it raises, nothing changes."""
     target = check_output(path)
     partial = _partial(target)
     try:

@@ -57,8 +57,8 @@ def _kernels(*words, build_dir=None, environment=None):
 
 
 def try_file(file, name=None):
-    """Reads a file as the pair style does and evaluates a small structure; EquiError with the reader's words where one of them fails.
-    name: what these call the file. Returns why the file could not be tried, or nothing."""
+    """Reads a file as the pair style does and evaluates a small structure; EquiError with the reader's words where one
+    of them fails. name: what these call the file. Returns why the file could not be tried, or nothing."""
     program = _program()
     if not program.is_file():
         return _missing(program)
@@ -75,7 +75,7 @@ def try_file(file, name=None):
     if done.returncode != 0 and words.startswith("usage: "):
         return f"{program} is older than this tool: build it anew"
     if done.returncode < 0:
-        raise EquiError(f"{name or file}: what reads and evaluates it as the pair style does ends with signal {-done.returncode}")
+        raise EquiError(f"{name or file}: its reader or its evaluation ends with signal {-done.returncode}")
     if done.returncode != 0:
         raise EquiError(words or f"{program} ended with status {done.returncode}")
     return ""

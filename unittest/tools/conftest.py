@@ -19,8 +19,8 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session", autouse=True)
 def every_file_is_tried():
-    """Whatever a test converts in this process is read and evaluated as by the pair style, but where a test names a build folder
-    without the program that does so."""
+    """Whatever a test converts in this process is tried, but where the test names a build folder without the program
+    that does so."""
     from equi_tools import convert, kernels
 
     folder = os.environ.get("EQUI_BUILD_DIR")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`equi convert` and `equi info` against the reader and the evaluation of the pair style: no file is called sound that these refuse."""
+"""`equi convert` and `equi info` call no file sound that the pair style refuses, and say what is no model at all."""
 
 import gzip
 import io
@@ -69,7 +69,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("fault", REFUSED, ids=lambda fault: fault.__name__)
-def test_a_fault_of_the_converter_is_reported_in_the_readers_words_and_writes_nothing(fault, tmp_path, monkeypatch, capsys):
+def test_a_fault_of_the_converter_is_told_in_the_readers_words(fault, tmp_path, monkeypatch, capsys):
     spoiled(monkeypatch, fault)
     output = tmp_path / "model.equi"
     for before in ({}, {"model.equi": b"an older file"}):
@@ -109,11 +109,13 @@ def test_without_the_program_a_note_says_that_the_file_was_not_tried(tmp_path, m
     output = tmp_path / "model.equi"
     assert main(["convert", str(built("tiny/plain.pth")), "-o", str(output)]) == 0
     notes = [line for line in capsys.readouterr().err.splitlines() if "was not tried" in line]
-    assert len(notes) == 1 and f"{output} was not tried: " in notes[0] and "'equi check'" in notes[0] and output.is_file()
+    assert len(notes) == 1 and f"{output} was not tried: " in notes[0] and "'equi check'" in notes[0]
+    assert output.is_file()
     assert main(["info", str(output)]) == 0 and "was not tried" in capsys.readouterr().err
     # So where it cannot be loaded, for a GPU's driver is missing, or is older than the tool.
     (tmp_path / "bin").mkdir()
-    for script, words in (("echo 'libcuda.so.1: cannot open' >&2; exit 127", "libcuda"), ("echo 'usage: equi_kernels' >&2; exit 1", "older")):
+    programs = {"libcuda": "echo 'libcuda.so.1' >&2; exit 127", "older": "echo 'usage: equi_kernels' >&2; exit 1"}
+    for words, script in programs.items():
         (tmp_path / "bin" / "equi_kernels").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "bin" / "equi_kernels").chmod(0o755)
         assert main(["convert", str(built("tiny/plain.pth")), "-o", str(output)]) == 0
@@ -139,7 +141,9 @@ def many_paths_of_many_blocks(layer):
     layer["irreps_in"] += "+1x0e" * 400_000
 
 
-@pytest.mark.parametrize("change, words", [(many_paths, "1 to 4096, found 100000"), (many_paths_of_many_blocks, "at most 2048 blocks")])
+@pytest.mark.parametrize(
+    "change, words", [(many_paths, "1 to 4096, found 100000"), (many_paths_of_many_blocks, "at most 2048 blocks")]
+)
 def test_the_limits_of_the_reader_come_first(change, words, tmp_path, capsys):
     document, tensors = equi_file.read(built("tiny/plain.equi"))
     document.pop("data_hash")
@@ -186,9 +190,9 @@ FOREIGN = {
     "pointer": (POINTER, "is a pointer of Git LFS to a file of 34567890 bytes.*git lfs pull"),
     "gzip": (gzip.compress(b"numbers"), "is compressed by gzip: unpack it"),
     "tar": (tarred(), "is a tar archive: unpack it"),
-    "zip": (zipped(["models/", "models/best.pth", "models/LICENSE"]), "is a zip archive with models/best.pth, models/LICENSE and no model: unpack it"),
+    "zip": (zipped(["run/", "run/best.pth", "run/log"]), "is a zip archive with run/best.pth, run/log and no model"),
     "only folders": (zipped(["models/"]), "is a zip archive and no model: unpack it"),
-    "json": (json.dumps({"model": "MACE", "layers": [1, 2]}, indent=2).encode(), "is JSON, without the numbers of a model"),
+    "json": (json.dumps({"model": "MACE", "layers": [1, 2]}).encode(), "is JSON, without the numbers of a model"),
     "text": ("model: MACE  # Å\n".encode() * 1000, "is a text file, without the numbers of a model"),
 }
 
@@ -221,7 +225,7 @@ def test_a_folder_does_not_hide_the_name_of_a_published_model(tmp_path, monkeypa
     assert frameworks.detect("7net-0") is frameworks.SEVENN
 
 
-@pytest.mark.parametrize("data", [b"\x80\x02}q\x00.", b"(dp0\n.", b"ccollections\nOrderedDict\n(tR.", bytes(range(256))])
+@pytest.mark.parametrize("data", [b"\x80\x02}q\x00.", b"(dp0\n.", b"ccollections\nOrderedDict\n(tR.", b"\x00\xff"])
 def test_what_may_be_a_pickle_is_left_to_the_readers(data, tmp_path):
     (tmp_path / "model.pth").write_bytes(data)
     assert frameworks.detect(tmp_path / "model.pth") is frameworks.SEVENN

@@ -465,7 +465,9 @@ def detect(source):
         return MATGL
     if not path.is_file():
         if path.is_dir() and not sevenn_checkpoint.is_name(str(source)):
-            raise EquiError(f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it")
+            raise EquiError(
+                f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it"
+            )
         if path.exists() and not path.is_dir():
             raise EquiError(f"cannot read {source}: not a regular file")
         if path.suffix:

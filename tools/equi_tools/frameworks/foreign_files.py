@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a file is that somebody takes for a trained model: a web page in place of a download, a pointer, an archive, text."""
+"""What a file is that somebody takes for a trained model: a web page, a pointer of Git LFS, an archive, text."""
 
 import re
 
@@ -19,22 +19,19 @@ COMPRESSED = {
 PICKLE = b"\x80"
 
 
-def pickles_in(names):
-    """Whether a zip archive with these names of entries is one of torch."""
-    return any(name.rsplit("/", 1)[-1] in ("data.pkl", "constants.pkl") for name in names)
-
-
 def what_archive_is(names):
-    """The same as what_it_is() of a zip archive that is no model, with these names of entries."""
-    if pickles_in(names):
-        return None
+    """The same as what_it_is() of a zip archive whose framework is not known, with these names of entries."""
+    if any(name.rsplit("/", 1)[-1] in ("data.pkl", "constants.pkl") for name in names):
+        return None  # one of torch
     files = [name for name in names if not name.endswith("/")]
-    inside = f" with {', '.join(printable(name, 60) for name in files[:3])}{', ...' if len(files) > 3 else ''}" if files else ""
+    shown = [printable(name, 60) for name in files[:3]] + ["..."] * (len(files) > 3)
+    inside = f" with {', '.join(shown)}" if files else ""
     return f"is a zip archive{inside} and no model: unpack it and name the model's file in it"
 
 
 def what_it_is(path):
-    """What a file is that no trainer has written, and what to do, as a sentence without its subject; None where it may be a model."""
+    """What a file is that no trainer has written, and what to do: a sentence without its subject; None where it may be
+    a model."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
         file.seek(0, 2)
@@ -46,7 +43,7 @@ def what_it_is(path):
     if head.startswith(b"version https://git-lfs"):
         found = re.search(rb"^size ([0-9]{1,18})$", head, re.MULTILINE)
         of_size = f" of {int(found.group(1))} bytes" if found else ""
-        return f"is a pointer of Git LFS to a file{of_size}, which is not here: 'git lfs pull' in its repository fetches that file"
+        return f"is a pointer of Git LFS to a file{of_size}, not the file: 'git lfs pull' in its repository fetches it"
     for sign, (name, command) in COMPRESSED.items():
         if head.startswith(sign):
             return f"is compressed by {name}: unpack it ({command}) and name the model's file"
@@ -57,8 +54,8 @@ def what_it_is(path):
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if re.match(rb"<(!doctype html|html|head|!--)", start, re.IGNORECASE):
         return (
-            "is a web page (HTML) in place of the file that it shows: download the file itself (on GitHub 'Download raw file', and links "
-            "with /raw/ in place of /blob/; on Hugging Face /resolve/)"
+            "is a web page (HTML) in place of the file that it shows: download the file itself (on GitHub 'Download "
+            "raw file', and links with /raw/ in place of /blob/; on Hugging Face /resolve/)"
         )
     if not _is_text(head):
         return None
