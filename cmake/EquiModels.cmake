@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
-# nequip (matgl, torchmd and fairchem, where they are built for) the small random ones that the tests use. The target `demo` runs the demonstration.
+# nequip (matgl, torchmd and fairchem, where they are built for) the small random ones that the tests use. equi_kernels
+# tries each of them before it is put into its place. The target `demo` runs the demonstration.
 
 set(models ${PROJECT_BINARY_DIR}/models)
 file(MAKE_DIRECTORY ${models})
 set(tool ${PROJECT_BINARY_DIR}/bin/equi)
+set(tool_environment PYTHONPATH=${PROJECT_SOURCE_DIR}/tools EQUI_BUILD_DIR=${PROJECT_BINARY_DIR})
 # The sources that decide what a file contains that is converted from a framework.
 function(equi_converter_sources framework result)
   set(modules __init__ convert coupling equi_file irreps reference_values self_check structures torch_archive torch_modules variants
@@ -33,8 +35,7 @@ equi_convert(7net-l3i5 sevennet-l3i5)
 add_custom_command(
   OUTPUT ${models}/tiny.stamp
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/tiny
-  COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools ${EQUI_PYTHON_EXECUTABLE} -m equi_tools.testing
-          ${models}/tiny
+  COMMAND ${CMAKE_COMMAND} -E env ${tool_environment} ${EQUI_PYTHON_EXECUTABLE} -m equi_tools.testing ${models}/tiny
   COMMAND ${CMAKE_COMMAND} -E touch ${models}/tiny.stamp
   DEPENDS ${converter} ${PROJECT_SOURCE_DIR}/tools/equi_tools/testing.py
   COMMENT "Making small models for the tests"
@@ -49,7 +50,7 @@ foreach(framework IN LISTS known_frameworks)
     add_custom_command(
       OUTPUT ${models}/${framework}.stamp
       COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/${framework}
-      COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools OMP_NUM_THREADS=1
+      COMMAND ${CMAKE_COMMAND} -E env ${tool_environment} OMP_NUM_THREADS=1
               ${EQUI_PYTHON_${name}_EXECUTABLE} -m equi_tools.frameworks.${framework}_testing ${models}/${framework}
       COMMAND ${CMAKE_COMMAND} -E touch ${models}/${framework}.stamp
       DEPENDS ${sources}
@@ -64,7 +65,7 @@ foreach(framework IN LISTS known_frameworks)
     endif()
     add_custom_command(
       OUTPUT ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
-      COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools OMP_NUM_THREADS=1
+      COMMAND ${CMAKE_COMMAND} -E env ${tool_environment} OMP_NUM_THREADS=1
               ${EQUI_PYTHON_${name}_EXECUTABLE} ${stored}/random_models.py convert ${framework} ${PROJECT_BINARY_DIR}/trajectories
       COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
       DEPENDS ${sources} ${packed} ${stored}/random_models.py
@@ -77,6 +78,7 @@ endforeach()
 if(EQUI_TESTS)
   add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi
                                             ${random_models})
+  add_dependencies(test_models equi_kernels)
 endif()
 
 add_custom_target(
@@ -85,7 +87,7 @@ add_custom_target(
   DEPENDS ${models}/sevennet-0.equi
   COMMENT "SevenNet-0 in LAMMPS: molecular dynamics of rock salt"
   USES_TERMINAL VERBATIM)
-# After the demonstration a user has all commands of the model tool.
+# It tries the model, and after the demonstration a user has all commands of the model tool.
 add_dependencies(demo equi_kernels)
 if(EQUI_PLUGIN)
   add_dependencies(demo equiplugin)

@@ -10,10 +10,10 @@
 //                                                      variable of the environment was passed over, a line that says so
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
 //   equi_kernels machine RANKS                         this machine as a run on RANKS ranks sees it: lines KEY VALUE
-//   equi_kernels radial FILE.equi RECEIVER SENDER N    radial functions of two elements at N distances, see
-//   model_radial.h equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the
-//   plugin takes it
+//   equi_kernels radial FILE.equi RECEIVER SENDER N    radial functions of two elements, see model_radial.h
+//   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place; an error if the plugin refuses it
 //   equi_kernels selfcheck FILE.equi                   checks of a model on this machine, see model_check.h
+//   equi_kernels try FILE.equi                         whether the pair style reads and evaluates it, see model_check.h
 //   equi_kernels operations FILE.equi                  operations of a model's layers, see print_operations()
 //
 // TARGET: avx2, avx512 or neon, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
@@ -137,6 +137,8 @@ void run(const std::vector<std::string> &words) {
     print_radial(read_model(words[1]), words[2], words[3], std::stoi(words[4]));
   } else if (verb == "selfcheck" && words.size() == 2) {
     print_model_check(read_model(words[1]));
+  } else if (verb == "try" && words.size() == 2) {
+    try_model_file(words[1]);
   } else if (verb == "operations" && words.size() == 2) {
     print_operations(read_all_layers(words[1]));
   } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
@@ -147,7 +149,7 @@ void run(const std::vector<std::string> &words) {
     throw std::invalid_argument(
         "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
         "flags TARGET | machine RANKS | radial FILE.equi RECEIVER SENDER N | place TARGET KEY | check TARGET KEY "
-        "[FILE.equi] | selfcheck FILE.equi | operations FILE.equi | store TARGET KEY LIBRARY "
+        "[FILE.equi] | selfcheck FILE.equi | try FILE.equi | operations FILE.equi | store TARGET KEY LIBRARY "
         "[FILE.equi]");
   }
 }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "tools/model_check.h"
 
+#include "src/base/printable.h"
 #include "src/evaluation/law_check.h"
 #include "src/evaluation/native_evaluators.h"
+#include "src/evaluation/self_check.h"
+#include "src/model/model_file.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,28 +25,31 @@ struct Structure {
   ImageStructure images;
 };
 
-// A few of the elements, first and last among them, or the atoms of the one composition that the model holds for.
-std::vector<std::string> chosen_symbols(const Model &model) {
-  std::vector<std::string> symbols;
-  if (!model.composition.empty()) {
-    for (int s = 0; s < model.num_species(); s++)
-      symbols.insert(symbols.end(), model.composition[s], model.elements[s]);
-    return symbols;
-  }
+// A few of the elements, first and last among them.
+std::vector<std::string> few_elements(const Model &model) {
   constexpr int MOST = 3;
+  std::vector<std::string> symbols;
   const int count = std::min(MOST, model.num_species());
   for (int k = 0; k < count; k++)
     symbols.push_back(model.elements[k * (model.num_species() - 1) / std::max(1, count - 1)]);
   return symbols;
 }
 
-// Atoms near the points of a simple cubic lattice, which a random shift takes from the symmetric places. They are half
-// a cutoff apart, or farther where the model takes few neighbors, and 1.5 Angstrom at least.
-Structure make_structure(const Model &model, bool is_periodic) {
+// The same, or the atoms of the one composition that the model holds for.
+std::vector<std::string> chosen_symbols(const Model &model) {
+  if (model.composition.empty()) return few_elements(model);
+  std::vector<std::string> symbols;
+  for (int s = 0; s < model.num_species(); s++) symbols.insert(symbols.end(), model.composition[s], model.elements[s]);
+  return symbols;
+}
+
+// Atoms of `unit`, once or more, near the points of a simple cubic lattice, which a random shift takes from the
+// symmetric places. They are half a cutoff apart, or farther where the model takes few neighbors, and 1.5 Angstrom at
+// least.
+Structure make_structure(const Model &model, const std::vector<std::string> &unit, bool is_periodic) {
   constexpr double PI = 3.14159265358979, SHIFT = 0.15;
-  std::vector<std::string> symbols = chosen_symbols(model);
+  std::vector<std::string> symbols = unit;
   const size_t least = is_periodic ? 8 : 5, units = (least + symbols.size() - 1) / symbols.size();
-  const std::vector<std::string> unit = symbols;
   for (size_t k = 1; k < units; k++) symbols.insert(symbols.end(), unit.begin(), unit.end());
   // Not half a cutoff, with which an atom of a cell of two sees its own image at the cutoff.
   double spacing = std::max(1.5, 0.47 * model.cutoff);
@@ -71,6 +78,12 @@ Structure make_structure(const Model &model, bool is_periodic) {
   return structure;
 }
 
+// A Coulomb energy of all pairs is one of clusters.
+bool is_of_clusters(const Model &model) {
+  const Coulomb *coulomb = find_coulomb(model.layers);
+  return coulomb && coulomb->is_over_all_pairs;
+}
+
 LawSystem system_of(const ImageStructure &images) {
   std::mt19937 engine(6);
   std::uniform_real_distribution<double> uniform(-1.0, 1.0);
@@ -89,7 +102,63 @@ void print_line(const std::string &set, const char *precision, const std::string
               passed ? "ok" : "FAILED", remark.c_str());
 }
 
+// With one kind of forces. Returns whether the file offers direct forces.
+bool try_model(const std::string &bytes, const std::string &path, ForcesOf forces) {
+  Model model = parse_model(bytes, path, {}, forces);
+  const std::vector<std::string> elements = few_elements(model);
+  // Whose numbers of species are those of the model that is evaluated.
+  const Structure structure = make_structure(model.restricted_to(elements), elements, !is_of_clusters(model));
+  if (model.mixture) {
+    AtomicSystem system{model.mixture->task, {}, {}, {}};
+    for (const std::string &symbol : structure.symbols) system.atoms[symbol]++;
+    model = Model();    // there may not be room for two
+    model = parse_model(bytes, path, system, forces);
+  }
+
+  // Tables of a few structures would take longer than all else. What is allowed are the differences of tables, for
+  // those of exact functions are rounding, also that of the framework.
+  EvaluatorOptions options;
+  options.precision = Precision::double_;
+  const EvaluatorFactory make_exact = [](const Model &of_structure, EvaluatorOptions exact) {
+    exact.radial_exact = true;
+    return make_kokkos_evaluator(of_structure, exact);
+  };
+  const auto evaluator = make_exact(model.restricted_to(elements), options);
+  evaluator->set_neighborhood(structure.images.neighborhood);
+  std::vector<std::array<double, 3>> atom_forces(structure.images.positions.size(), {0.0, 0.0, 0.0});
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(structure.images.positions.data());
+  request.forces = reinterpret_cast<double(*)[3]>(atom_forces.data());
+  NoExchange exchange;
+  double sum = evaluator->evaluate(request, exchange).energy;
+  for (const auto &force : atom_forces)
+    for (const double component : force) sum += std::fabs(component);
+  if (!std::isfinite(sum)) throw std::runtime_error("energy and forces of a small structure are not finite");
+
+  for (const CheckResult &r : run_self_check(model, options, make_exact))
+    if (!r.passed) {
+      char text[300];
+      std::snprintf(text, sizeof text,
+                    "the stored values of the structure %s are not reproduced: differences of %.2e eV/atom, %.2e "
+                    "eV/Angstrom and %.2e eV/Angstrom^3",
+                    r.name.c_str(), r.energy_error, r.force_error, r.stress_error);
+      throw std::runtime_error(text);
+    }
+  return model.offers_direct_forces;
+}
+
 }    // namespace
+
+void try_model_file(const std::string &path) {
+  const std::string bytes = read_file_bytes(path);
+  try {
+    if (try_model(bytes, path, ForcesOf::energy)) try_model(bytes, path, ForcesOf::features);
+  } catch (const ModelFileError &) {
+    throw;    // which names the file
+  } catch (const std::exception &fault) {
+    throw std::runtime_error(printable(path) + ": " + fault.what());
+  }
+}
 
 void print_model_check(const Model &whole) {
   const Model model = whole.restricted_to([&] {
@@ -98,11 +167,9 @@ void print_model_check(const Model &whole) {
     symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
     return symbols;
   }());
-  // A Coulomb energy of all pairs is one of clusters.
-  const Coulomb *coulomb = find_coulomb(model.layers);
   std::vector<Structure> structures;
-  if (!coulomb || !coulomb->is_over_all_pairs) structures.push_back(make_structure(model, true));
-  structures.push_back(make_structure(model, false));
+  if (!is_of_clusters(model)) structures.push_back(make_structure(model, chosen_symbols(model), true));
+  structures.push_back(make_structure(model, chosen_symbols(model), false));
   const auto plain = make_plain_evaluator(model, {});
   NoExchange exchange;
   constexpr struct {

@@ -5,6 +5,8 @@
 
 #include "src/model/model.h"
 
+#include <string>
+
 namespace equi {
 
 // Prints one line for each check, with tabs between: instruction set, precision ("-" for kernels, "exact" for double
@@ -13,6 +15,12 @@ namespace equi {
 // (check_kernels), then for each precision the laws of check_laws on a crystal and on a cluster of the model's
 // elements.
 void print_model_check(const Model &model);
+
+// Reads a file as the pair style does, with each kind of forces that it offers, and evaluates a small structure of at
+// most three of its elements in float64, and those that are stored in it. A file for all systems is read for its first
+// task, and for neutral systems of those elements. Throws, with the name of the file, what the pair style would refuse,
+// and where numbers are not finite or differ from stored ones.
+void try_model_file(const std::string &path);
 
 }    // namespace equi
 

@@ -81,10 +81,16 @@ struct BasisFunctions {
   // f(n, value and derivatives up to `order`) of each function; derivatives above the order have no meaning.
   template <class F>
   EQUI_FUNCTION void derivatives(double r, int order, int side, const F &f) const {
+    derivatives(r, order, side, 0, size, f);
+  }
+  // The same of the functions first <= n < last; first is 0 for Chebyshev polynomials, which are made one after
+  // another.
+  template <class F>
+  EQUI_FUNCTION void derivatives(double r, int order, int side, int first, int last, const F &f) const {
     const Jet of_cutoff = apply_cutoff ? cutoff_function(r, side) : Jet(1.0);
     const Jet x = transformed(Jet::variable(r));
     Jet before = 1.0, polynomial = x;    // T_i and T_{i+1}
-    for (int i = 0; i < size; ++i) {
+    for (int i = first; i < last; ++i) {
       Jet b;
       switch (kind) {
         case RadialBasis::Kind::bessel:

@@ -206,6 +206,10 @@ void Network::derivatives(int order, const double *in, double *out) const {
 }
 
 void Network::derivatives(int count, int order, const double *in, double *out) const {
+  derivatives(count, order, 0, num_inputs(), in, out);
+}
+
+void Network::derivatives(int count, int order, int first, int num, const double *in, double *out) const {
   const int rows = count * (order + 1);
   std::vector<double> buffer[2];
   const double *h = in;
@@ -217,7 +221,10 @@ void Network::derivatives(int count, int order, const double *in, double *out) c
       buffer[k % 2].resize(static_cast<size_t>(rows) * w.cols);
       z = buffer[k % 2].data();
     }
-    multiply(rows, w.rows, w.cols, h, w.data.data(), z);
+    if (k == 0)
+      multiply(rows, num, w.cols, h, w.data.data() + static_cast<size_t>(first) * w.cols, z);
+    else
+      multiply(rows, w.rows, w.cols, h, w.data.data(), z);
     if (has_bias(k))
       for (int p = 0; p < count; ++p)
         for (int j = 0; j < w.cols; ++j) z[static_cast<size_t>(p) * (order + 1) * w.cols + j] += biases[k][j];

@@ -51,6 +51,8 @@ struct Network {
   void derivatives(int order, const double *in, double *out) const;
   // The same for `count` points, with in and out [count][order+1][...]; faster than one by one.
   void derivatives(int count, int order, const double *in, double *out) const;
+  // The same with `num` inputs from the first on, in [count][order+1][num], where the others are zero.
+  void derivatives(int count, int order, int first, int num, const double *in, double *out) const;
 
   // Value of a network with one output and without norms, and its gradient with respect to the inputs (grad may be
   // null). Many at a time: NetworkGradient.

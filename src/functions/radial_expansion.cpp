@@ -19,6 +19,23 @@ double dot(const double *a, const double *b, int n) {
   return sum;
 }
 
+// COUNT vectors of n numbers less their parts along a normalized one; left: the squares of their lengths. A sum waits
+// for each of its terms, so that several go on side by side.
+constexpr int SIDE_BY_SIDE = 4;
+template <int COUNT>
+void take_along(double *vectors, const double *along, int n, double *left) {
+  double part[COUNT] = {}, square[COUNT] = {};
+  for (int j = 0; j < n; ++j)
+    for (int c = 0; c < COUNT; ++c) part[c] += vectors[c * n + j] * along[j];
+  for (int j = 0; j < n; ++j)
+    for (int c = 0; c < COUNT; ++c) {
+      double &v = vectors[c * n + j];
+      v -= part[c] * along[j];
+      square[c] += v * v;
+    }
+  std::copy_n(square, COUNT, left);
+}
+
 // v less its parts along the rows of an orthonormal basis. Twice, because rounding leaves some after the first time.
 void make_orthogonal(const std::vector<double> &basis, int n, double *v) {
   for (int turn = 0; turn < 2; ++turn)
@@ -109,11 +126,9 @@ std::vector<double> few_directions(std::vector<double> samples, int n) {
     make_orthogonal(basis, n, v.data());
     add_normalized(v.data(), n, basis);
     const double *const along = &basis[basis.size() - n];
-    for (size_t k = 0; k < count; ++k) {
-      const double part = dot(sample(k), along, n);
-      for (int j = 0; j < n; ++j) sample(k)[j] -= part * along[j];
-      left[k] = dot(sample(k), sample(k), n);
-    }
+    size_t k = 0;
+    for (; k + SIDE_BY_SIDE <= count; k += SIDE_BY_SIDE) take_along<SIDE_BY_SIDE>(sample(k), along, n, &left[k]);
+    for (; k < count; ++k) take_along<1>(sample(k), along, n, &left[k]);
   }
   return mixed(basis, n);
 }

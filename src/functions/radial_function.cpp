@@ -3,11 +3,17 @@
 
 #include "src/functions/basis_functions.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace equi {
 
 namespace {
+
+// Distances whose functions are evaluated together: near each other in tables, so that few functions are not zero.
+constexpr int BATCH = 32;
+// In widths of a Gaussian: beyond, it is below 1e-31, and no sum with numbers near 1 sees its derivatives either.
+constexpr double GAUSSIAN_REACH = 12.0;
 
 void require_one_pair(bool depends_on_pair) {
   if (depends_on_pair)
@@ -55,10 +61,30 @@ void RadialBasis::cutoff_function(double r, int order, int side, double *out) co
   basis_functions(*this).cutoff_function(r, side).store(out, order, 1);
 }
 
-void RadialBasis::derivatives(double r, int order, int side, double *out) const {
+RadialBasis::Range RadialBasis::range_of_nonzero(int count, const double *r) const {
   require_one_pair(depends_on_pair());
-  const int n = size();
-  basis_functions(*this).derivatives(r, order, side, [&](int i, const Jet &b) { b.store(out + i, order, n); });
+  if (kind != Kind::gaussian) return {0, size()};
+  const BasisFunctions functions = basis_functions(*this);
+  Range range{size(), 0};
+  for (int p = 0; p < count; ++p) {
+    const double x = functions.transformed(Jet::variable(r[p])).value();
+    const auto is_zero = [&](double center) { return std::fabs(x - center) > GAUSSIAN_REACH * width; };    // not of NaN
+    int first = 0, last = size();
+    while (first < last && is_zero(centers[first])) ++first;
+    while (last > first && is_zero(centers[last - 1])) --last;
+    if (first < last) range = {std::min(range.first, first), std::max(range.last, last)};
+  }
+  return {std::min(range.first, range.last), range.last};
+}
+
+void RadialBasis::derivatives(double r, int order, int side, double *out) const {
+  derivatives(r, order, side, {0, size()}, out);
+}
+
+void RadialBasis::derivatives(double r, int order, int side, Range range, double *out) const {
+  require_one_pair(depends_on_pair());
+  basis_functions(*this).derivatives(r, order, side, range.first, range.last,
+                                     [&](int i, const Jet &b) { b.store(out + i - range.first, order, range.size()); });
 }
 
 RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species) const {
@@ -101,10 +127,16 @@ void RadialFunction::derivatives(double r, int order, int side, double *out) con
 void RadialFunction::derivatives(int count, const double *r, int order, int side, double *out) const {
   require_one_pair(depends_on_pair());
   require_no_features(*this);
-  const size_t n_in = static_cast<size_t>(order + 1) * basis.size(), n = num_outputs();
-  std::vector<double> in(count * n_in);
-  for (int p = 0; p < count; ++p) basis.derivatives(r[p], order, side, in.data() + p * n_in);
-  network.derivatives(count, order, in.data(), out);
+  const size_t n = num_outputs();
+  std::vector<double> in;
+  for (int begin = 0; begin < count; begin += BATCH) {
+    const int points = std::min(BATCH, count - begin);
+    const RadialBasis::Range range = basis.range_of_nonzero(points, r + begin);
+    const size_t n_in = static_cast<size_t>(order + 1) * range.size();
+    in.resize(points * n_in);
+    for (int p = 0; p < points; ++p) basis.derivatives(r[begin + p], order, side, range, in.data() + p * n_in);
+    network.derivatives(points, order, range.first, range.size(), in.data(), out + begin * (order + 1) * n);
+  }
   if (output == Output::weights && !times_cutoff && r_power.empty()) return;
 
   const BasisFunctions functions = basis_functions(basis);

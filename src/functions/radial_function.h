@@ -52,6 +52,16 @@ struct RadialBasis {
   // out [order+1][size()]: value and derivatives d^k/dr^k, order <= 3, 0 <= r <= cutoff. At a kink `side` chooses
   // the branch: -1 from below, +1 from above.
   void derivatives(double r, int order, int side, double *out) const;
+  // Functions first <= n < last.
+  struct Range {
+    int first, last;
+    int size() const { return last - first; }
+  };
+  // All functions that are not zero to rounding, with their derivatives, at any of `count` distances, and those between
+  // them. Gaussians are narrow in large bases.
+  Range range_of_nonzero(int count, const double *r) const;
+  // The functions of a range, out [order+1][range.size()].
+  void derivatives(double r, int order, int side, Range range, double *out) const;
   // The cutoff function alone, out [order+1].
   void cutoff_function(double r, int order, int side, double *out) const;
 };

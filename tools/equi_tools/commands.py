@@ -42,9 +42,13 @@ def _print(args, facts, text):
 
 
 def run_info(args):
-    from . import info
+    from . import info, kernels
 
-    print(json.dumps(info.summary(args.file), indent=2) if args.json else info.text(args.file))
+    facts = info.summary(args.file)
+    why = kernels.try_file(args.file)
+    if why and not args.quiet:
+        print(f"equi: note: {kernels.not_tried(args.file, why)}", file=sys.stderr)
+    _print(args, facts, lambda facts: info.text(args.file, facts))
     return 0
 
 

@@ -2,12 +2,15 @@
 """`equi convert`: a trainer's file -> one .equi file."""
 
 import datetime
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 from . import __version__, equi_file, frameworks, reference_values
 from . import document as document_rules
 from .errors import EquiError
+from .kernels import not_tried, try_file
+from .printable import printable
 from .progress import Steps
 
 
@@ -95,12 +98,12 @@ def convert(
     if is_equi_file:
         options = {**choices, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
-        return renew(source, output, [name for name, value in options.items() if value])
+        return renew(source, output, [name for name, value in options.items() if value], quiet)
     framework = (frameworks.require if reference else frameworks.detect)(source)
     choice = chosen(framework, choices)
     settings = check_settings(framework, settings)
     check_ignored(framework, ignore_keys)
-    with Steps(3 + reference, quiet) as steps:
+    with Steps(4 + reference, quiet) as steps:
         steps.next(f"reading {source}")
         with _blaming(source, framework):
             checkpoint = framework.load(source, ignore_keys, **settings)
@@ -130,8 +133,28 @@ def convert(
         with _blaming(source, framework):
             packed = equi_file.packed(document, tensors)
             document_rules.check(document, tensors)
-        equi_file.replace(output, packed)
+        _write_what_runs(
+            output, packed, quiet, lambda: steps.next("reading and evaluating it as the pair style does"),
+            f"This is a fault of the converter: please report it with {printable(str(source))}",
+        )  # fmt: skip
     return document
+
+
+def _write_what_runs(output, packed, quiet, begin, blame):
+    """Puts a file into its place once it has been tried; a note reports where that was not possible. begin: called
+    before the trial. blame: said after the reason where it fails."""
+
+    def check(partial):
+        begin()
+        try:
+            why.append(try_file(partial, output))
+        except EquiError as error:
+            raise EquiError(f"{error}. No file is written. {blame}") from error
+
+    why = []
+    equi_file.replace(output, packed, check)
+    if any(why) and not quiet:
+        print(f"equi: note: {not_tried(output, why[0])}", file=sys.stderr)
 
 
 def _check_for_all_systems(settings, reference):
@@ -144,7 +167,7 @@ def _check_for_all_systems(settings, reference):
         raise EquiError("values of the framework are stored in files for one system: name a --composition")
 
 
-def renew(source, output, options):
+def renew(source, output, options, quiet):
     """Writes the model of an .equi file in the present format version, all its numbers as they are."""
     if options:
         raise EquiError(f"{source} is an .equi file: convert brings its format up to date and takes no --{options[0]}")
@@ -155,7 +178,8 @@ def renew(source, output, options):
             "to pair_coeff as it is"
         )
     document["format_version"] = equi_file.FORMAT_VERSION
-    equi_file.write(output, document, tensors)
+    packed = equi_file.packed(document, tensors)
+    _write_what_runs(output, packed, quiet, lambda: None, f"The fault is in {printable(str(source))} already")
     return document
 
 

@@ -13,8 +13,14 @@ from ase.data import chemical_symbols
 from .errors import EquiError
 from .printable import printable
 
+# Bounds of the pair style (src/base/model_limits.h): of what is read or printed here in a time that grows with it.
 MAX_MAGNITUDE = 1e30  # of any number: float32 must hold it
 CUTOFFS = (0.1, 50.0)  # Angstrom
+MAX_ELEMENTS = 118
+MAX_PROVENANCE = 64
+MAX_LAYERS = 1024
+MAX_BLOCKS = 2048
+MAX_PATHS = 4096
 MAX_STRUCTURES = 64
 MAX_STRUCTURE_ATOMS = 1024
 
@@ -100,6 +106,8 @@ def degrees(irreps):
 
 
 def irreps(value, where, tensors=None):
+    if isinstance(value, str) and value.count("+") >= MAX_BLOCKS:
+        raise EquiError(f"{where}: expected irreps of at most {MAX_BLOCKS} blocks, found {value.count('+') + 1}")
     if not isinstance(value, str) or degrees(value) is None:
         _fail(where, "irreps like 16x0e+8x1o", value)
 
@@ -165,6 +173,8 @@ def kinds(key, rules):
 def text_values(value, where, tensors=None):
     if not isinstance(value, dict):
         _fail(where, "an object", value)
+    if len(value) > MAX_PROVENANCE:
+        raise EquiError(f"{where}: expected at most {MAX_PROVENANCE} entries, found {len(value)}")
     for key, item in value.items():
         text(item, f"{where}.{printable(key, 60)}")
 
@@ -207,7 +217,7 @@ SO2_ATTENTION = record({"heads": whole(1), "channels": whole(1), "weight": tenso
 PATH = record({"in": whole(), "l": whole(), "out": whole()}, {"connection": one_of("uvu", "uvw")})
 TERM = record({"degree": whole(1), "weight": tensor, "coupling": tensor})
 NODE_PRODUCTS = {
-    "paths": list_of(record({"in": list_of(whole(), 1, 2), "out": whole(), "scale": number}), 1),
+    "paths": list_of(record({"in": list_of(whole(), 1, 2), "out": whole(), "scale": number}), 1, MAX_PATHS),
     "gaunt": list_of(list_of(whole(), 1), 2, 2),
 }
 
@@ -222,7 +232,7 @@ def node_product(value, where, tensors):
 LAYERS = {
     "species_embedding": record({"output": text, "irreps": irreps}),
     "linear": record(FEATURES, {"biases": list_of(record({})), "per_species": flag, "accumulate": flag}),
-    "convolution": record(FEATURES | {"paths": list_of(PATH), "radial": record({})}),
+    "convolution": record(FEATURES | {"paths": list_of(PATH, 1, MAX_PATHS), "radial": record({})}),
     "so2_convolution": record(
         FEATURES
         | {
@@ -295,12 +305,12 @@ DOCUMENT = record(
     {
         "framework": record({"name": text, "version": text}),
         "architecture": text,
-        "elements": list_of(symbol, 1),
+        "elements": list_of(symbol, 1, MAX_ELEMENTS),
         "cutoff": cutoff,
         "lmax_edge": whole(),
         "edge_parity": flag,
         "radial_basis": RADIAL_BASIS,
-        "layers": list_of(kinds("type", LAYERS), 1),
+        "layers": list_of(kinds("type", LAYERS), 1, MAX_LAYERS),
         "provenance": text_values,
         "units": record({"energy": text, "length": text}),
     },
@@ -333,10 +343,10 @@ def check(document, tensors):
     DOCUMENT(document, "", tensors)
     for n, layer in enumerate(document["layers"]):
         if layer["type"] == "convolution":
-            for q, path in enumerate(layer["paths"]):
-                for key, feature in (("in", "irreps_in"), ("out", "irreps_out")):
-                    last = layer[feature].count("+")
-                    whole(0, last)(path[key], f"layers[{n}].paths[{q}].{key}")
+            for key, feature in (("in", "irreps_in"), ("out", "irreps_out")):
+                is_block = whole(0, layer[feature].count("+"))
+                for q, path in enumerate(layer["paths"]):
+                    is_block(path[key], f"layers[{n}].paths[{q}].{key}")
     unknown = sorted(set(document.get("composition", document["elements"])) ^ set(document["elements"]))
     if unknown:
         raise EquiError(f"composition: expected the elements of the model, each once, found a difference in {', '.join(unknown)}")

@@ -31,7 +31,7 @@ MAX_NESTING = 32
 MAX_DIMENSIONS = 8
 SHOWN = 60  # characters of a name in a message
 # A string without an end goes to the end of the text: otherwise each quote in it would be tried as a beginning.
-STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def data_hash(blobs):
@@ -122,8 +122,9 @@ def reason(error):
     return getattr(error, "strerror", None) or str(error)
 
 
-def replace(path, pieces):
-    """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one."""
+def replace(path, pieces, check=None):
+    """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one. check: called before
+    that with the whole new one, which has another name in the same folder; if it raises, nothing changes."""
     target = check_output(path)
     partial = _partial(target)
     try:
@@ -132,6 +133,8 @@ def replace(path, pieces):
                 f.writelines(pieces)
                 f.flush()
                 os.fsync(f.fileno())
+            if check is not None:
+                check(partial)
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
@@ -189,8 +192,8 @@ def _object_with_keys_once(pairs):
     """An object of a JSON document; json itself keeps the last of two equal keys."""
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        again = next(key for key in keys if keys.count(key) > 1)
+        seen = set()
+        again = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise EquiError(f"expected each key of an object once, found {printable(again, SHOWN)} again")
     return result
 

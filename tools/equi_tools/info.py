@@ -188,9 +188,8 @@ def _neighbor_lines(rule):
         yield f"an atom sees its {rule['count']} nearest neighbors{more}"
 
 
-def text(path):
-    """The facts as text for people."""
-    f = summary(path)
+def text(path, f):
+    """The facts of summary() as text for people."""
     basis, cutoff_function = f["radial_basis"], f["radial_basis"]["cutoff_function"]
     kind = {"polynomial": " (p {p})", "xplor": " (from {r_on} Angstrom)", "cosine": "", "none": ""}[cutoff_function["kind"]]
     kind = kind.format(**cutoff_function)

@@ -7,6 +7,7 @@ The program equi_kernels of the build folder knows them; here its output is show
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from .instruction_sets import TARGETS
 from .lammps_runner import build_folder
 from .printable import printable
 from .progress import Steps
+
+# Status of a program one of whose libraries is missing, such as that of a GPU's driver.
+NOT_LOADED = 127
+
 
 def _program(build_dir=None):
     return build_folder(build_dir) / "bin" / "equi_kernels"
@@ -34,17 +39,51 @@ def _run(command, environment=None):
         raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
+def _missing(program):
+    return (
+        f"{program} is missing: 'cmake --build {program.parents[1]} --target equi_kernels' makes it, and "
+        "EQUI_BUILD_DIR names another build folder"
+    )
+
+
 def _kernels(*words, build_dir=None, environment=None):
     program = _program(build_dir)
     if not program.is_file():
-        raise EquiError(
-            f"{program} is missing: 'cmake --build {program.parents[1]} --target equi_kernels' makes it, and "
-            "EQUI_BUILD_DIR names another build folder"
-        )
+        raise EquiError(_missing(program))
     done = _run([program, *words], environment)
     if done.returncode != 0:
         raise EquiError(done.stderr.strip() or f"{program} ended with status {done.returncode}")
     return done.stdout
+
+
+def try_file(file, name=None):
+    """Reads a file as the pair style does and evaluates a small structure; EquiError with the reader's words where one
+    of them fails. name: what these call the file. Returns why the file could not be tried, or nothing."""
+    program = _program()
+    if not program.is_file():
+        return _missing(program)
+    try:
+        # A thread takes a fraction of a second.
+        done = _run([program, "try", file], os.environ | {"OMP_NUM_THREADS": "1"})
+    except EquiError as error:
+        return str(error)
+    words = printable(" ".join(done.stderr.split())).replace(str(file), str(name or file))
+    if done.returncode == -signal.SIGKILL:
+        return f"{program} was killed, as by a system that is short of memory"
+    if done.returncode == NOT_LOADED:
+        return words
+    if done.returncode != 0 and words.startswith("usage: "):
+        return f"{program} is older than this tool: build it anew"
+    if done.returncode < 0:
+        raise EquiError(f"{name or file}: its reader or its evaluation ends with signal {-done.returncode}")
+    if done.returncode != 0:
+        raise EquiError(words or f"{program} ended with status {done.returncode}")
+    return ""
+
+
+def not_tried(file, why):
+    """What is said of a file that try_file() could not try."""
+    return f"{printable(str(file))} was not tried: {why}. Where the pair style is built, 'equi check' tries a file"
 
 
 def schedule(file, target):

@@ -381,6 +381,42 @@ void expect_outputs(const RadialFunction &f, const RadialFunction &plain, const 
   }
 }
 
+// Large bases have narrow functions, nearly all of which are zero at a distance; few are evaluated.
+TEST(RadialFunction, of_narrow_functions_leaves_out_zeros_alone) {
+  constexpr double ROUNDING = 1e-14;
+  constexpr int ORDER = 3, SIZE = 600;
+  for (const bool is_shuffled : {false, true}) {
+    RadialFunction f = random_function(RadialBasis::Cutoff::polynomial);
+    f.basis.kind = RadialBasis::Kind::gaussian;
+    f.basis.width = 2.0 * 5.0 / SIZE;
+    for (int n = 0; n < SIZE; ++n) f.basis.centers.push_back(0.3 + 4.0 * n / SIZE);
+    if (is_shuffled) std::shuffle(f.basis.centers.begin(), f.basis.centers.end(), std::mt19937(3));
+    f.network.weights.front() = random_matrix(SIZE, 12, 23, -0.6, 0.6);
+    const std::vector<double> at = {0.0, 0.31, 2.0, 2.01, 2.02, 4.29, 4.6, 5.0};    // the ends beyond all functions
+    const int count = static_cast<int>(at.size()), n = f.num_outputs();
+    std::vector<double> all(count * (ORDER + 1) * SIZE), expected(count * (ORDER + 1) * n), found(expected.size());
+    for (int p = 0; p < count; ++p) f.basis.derivatives(at[p], ORDER, 1, &all[p * (ORDER + 1) * SIZE]);
+    f.network.derivatives(count, ORDER, all.data(), expected.data());
+    f.derivatives(count, at.data(), ORDER, 1, found.data());
+    double largest[ORDER + 1] = {};
+    const auto order_of = [&](size_t k) { return k / n % (ORDER + 1); };
+    for (size_t k = 0; k < expected.size(); ++k)
+      largest[order_of(k)] = std::max(largest[order_of(k)], std::fabs(expected[k]));
+    for (size_t k = 0; k < expected.size(); ++k)
+      EXPECT_LE(std::fabs(found[k] - expected[k]), ROUNDING * largest[order_of(k)]) << k;
+
+    const auto size_at = [&](std::vector<double> r) {
+      return f.basis.range_of_nonzero(static_cast<int>(r.size()), r.data()).size();
+    };
+    EXPECT_EQ(size_at({5.0}), 0);
+    EXPECT_EQ(size_at({NAN}), SIZE);
+    if (is_shuffled) continue;
+    EXPECT_LT(size_at({2.0, 2.01, 2.02}), 70);
+    EXPECT_EQ(size_at({2.0, 5.0}), size_at({2.0}));
+  }
+  EXPECT_EQ(basis(RadialBasis::Cutoff::cosine).range_of_nonzero(0, nullptr).size(), 6);
+}
+
 TEST(RadialFunction, outputs_are_squashed_cut_and_raised_in_this_order) {
   std::vector<int> powers(21, 0);
   powers[3] = 2;

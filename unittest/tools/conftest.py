@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
+import os
 import sys
 import warnings
 from pathlib import Path
+
+import pytest
 
 # The package of this tree, also where another version is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -12,3 +15,22 @@ warnings.filterwarnings("ignore", message=".*torch.jit.*")
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: minutes rather than seconds")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_file_is_tried():
+    """Whatever a test converts in this process is tried, but where the test names a build folder without the program
+    that does so."""
+    from equi_tools import convert, kernels
+
+    folder = os.environ.get("EQUI_BUILD_DIR")
+
+    def try_file(file, name=None):
+        why = kernels.try_file(file, name)
+        if why and os.environ.get("EQUI_BUILD_DIR") == folder:
+            pytest.fail(f"{name or file} was not tried: {why}", pytrace=False)
+        return why
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convert, "try_file", try_file)
+        yield

@@ -320,7 +320,7 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, caps
         (["7net-0", "--modality", "PBE"], "no modalities"),
         (["7net-0", "--elements", "Na,Xx"], "Xx"),
         (["7net-0", "--elements", "Na,Na"], "twice"),
-        ([__file__], "not a file that torch.save has written"),
+        ([__file__], "is a text file, without the numbers of a model"),
     ],
 )
 def test_wrong_arguments_are_one_line(arguments, expected, tmp_path, capsys):

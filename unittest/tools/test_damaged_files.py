@@ -142,8 +142,9 @@ def assembled_text(header, text, body):
 
 def use(path):
     """Everything of the tool that reads a file in this process; the text shown."""
-    shown = info.text(path)
-    json.dumps(info.summary(path))
+    facts = info.summary(path)
+    shown = info.text(path, facts)
+    json.dumps(facts)
     document, _ = equi_file.read(path)
     for entry in document.get("self_check", []):
         to_atoms(entry)
@@ -175,7 +176,8 @@ def test_a_damaged_file_is_refused_or_shown_in_printable_text(model, seed, tmp_p
 
 def run(*words, cwd=None, environment=None, **options):
     """The command as a user starts it."""
-    full = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "tools")} | (environment or {})
+    own = {name: os.environ[name] for name in ("PATH", "EQUI_BUILD_DIR")}
+    full = own | {"PYTHONPATH": str(ROOT / "tools")} | (environment or {})
     return subprocess.run([sys.executable, "-m", "equi_tools", *words], cwd=cwd, env=full, check=False,
                           capture_output="stdout" not in options, **options)  # fmt: skip
 

@@ -240,7 +240,9 @@ def test_other_files_take_no_charge(folder, source, tmp_path):
 
 
 def test_the_tool_says_what_the_file_is_for(whole, source, tmp_path, capsys):
-    assert "for all systems: 5 experts, mixed by task, charge, spin and composition when a run starts; tasks omat omol" in info.text(whole)
+    text = info.text(whole, info.summary(whole))
+    mixed = "5 experts, mixed by task, charge, spin and composition when a run starts"
+    assert f"for all systems: {mixed}; tasks omat omol" in text
     assert info.summary(whole)["mixture"] == {
         "tasks": ["omat", "omol"], "keywords": ["charge", "spin", "task"], "experts": 5, "composition": True,
     }  # fmt: skip

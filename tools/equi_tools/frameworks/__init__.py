@@ -451,12 +451,23 @@ def _in_archive(archive):
 def detect(source):
     """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
     from .. import torch_archive
-    from . import matgl_checkpoint
+    from . import foreign_files, matgl_checkpoint, sevenn_checkpoint
+
+    def refuse_foreign(file, what_it_is):
+        if what_it_is:
+            raise EquiError(f"{file} {what_it_is}")
 
     path = Path(source)
     if matgl_checkpoint.is_folder_of_matgl(path):
+        state = matgl_checkpoint.folder_of(path) / "state.pt"
+        if state.is_file():
+            refuse_foreign(state, foreign_files.what_it_is(state))
         return MATGL
     if not path.is_file():
+        if path.is_dir() and not sevenn_checkpoint.is_name(str(source)):
+            raise EquiError(
+                f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it"
+            )
         if path.exists() and not path.is_dir():
             raise EquiError(f"cannot read {source}: not a regular file")
         if path.suffix:
@@ -465,14 +476,16 @@ def detect(source):
     if torch_archive.is_zip_file(path):
         try:
             with zipfile.ZipFile(path) as archive:
-                return _in_archive(archive) or SEVENN
+                found, names = _in_archive(archive), archive.namelist()
         except (OSError, MemoryError):
             raise
         except Exception as error:  # zipfile, zlib and others each have their own
             raise EquiError(f"{source}: damaged archive: {error}") from error
+        if found is None:
+            refuse_foreign(source, foreign_files.what_archive_is(names))
+        return found or SEVENN
+    refuse_foreign(source, foreign_files.what_it_is(path))
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
-    if path.stat().st_size == 0:
-        return SEVENN
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for framework in (MACE, NEQUIP):
             if data.find(b"c" + framework.package.encode() + b".") >= 0:

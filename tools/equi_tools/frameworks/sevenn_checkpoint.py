@@ -104,6 +104,15 @@ def shipped_folder():
     return next((Path(folder, "pretrained_potentials") for folder in folders), None)
 
 
+def is_name(source):
+    """Whether it is the name of a published checkpoint."""
+    return _name(source) in (*SHIPPED, *DOWNLOADS)
+
+
+def _name(source):
+    return re.sub("^sevennet-", "7net-", source.lower())
+
+
 def resolve(source):
     """(path, license, citation) of a file or of the name of a checkpoint that comes with sevenn."""
     folder = shipped_folder()
@@ -113,7 +122,7 @@ def resolve(source):
             if folder is not None and (folder / place).resolve() == path:
                 return path, "MIT", CITATIONS[citation]
         return path, "unknown", "unknown"
-    name = re.sub("^sevennet-", "7net-", source.lower())
+    name = _name(source)
     if name in SHIPPED:
         if folder is None:
             raise EquiError(
