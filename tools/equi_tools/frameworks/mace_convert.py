@@ -316,8 +316,8 @@ class _Converter:
             }
         if not hasattr(module, "alpha"):
             raise EquiError(
-                f"{name}: the SoftTransform of mace 0.3.5 to 0.3.9 is another function than that of later versions, which "
-                "alone is supported"
+                f"{name}: the SoftTransform of mace 0.3.5 to 0.3.9 is another function than that of later versions, which do "
+                "not evaluate it; only theirs is supported: train the model again"
             )
         return {"kind": "soft", "r0": self.tensor(f"{name}.r0", sums), "alpha": self.number(f"{name}.alpha")}
 
