@@ -5,6 +5,7 @@ Runs in the Python environment of MACE (tools/requirements-mace.txt).
 """
 
 import json
+import lzma
 import os
 import resource
 import subprocess
@@ -30,6 +31,7 @@ from equi_tools.variants import convert_with_reference as convert
 
 mace_oracle.import_mace()
 import torch  # noqa: E402
+from e3nn import o3  # noqa: E402
 
 # Two routes in float64 through at most four layers of sums over some hundred channels.
 ENERGY_TOLERANCE = 1e-10  # eV/atom
@@ -404,6 +406,13 @@ def no_scalars(module):
     module.readouts[1].hidden_irreps = type(module.readouts[1].hidden_irreps)("6x0o")
 
 
+def old_transform(module):
+    transform = module.radial_embedding.distance_transform
+    del transform.alpha
+    transform.register_buffer("a", torch.tensor(0.2))
+    transform.register_buffer("b", torch.tensor(3.0))
+
+
 CHARGE = {"total_charge": dict(type="continuous", per="graph", in_dim=1, emb_dim=4)}
 REFUSED = {
     "charge": (other_model(embedding_specs=CHARGE), "embedding_specs: the model takes further inputs (total_charge)"),
@@ -417,6 +426,7 @@ REFUSED = {
     "readout": (edited(other_readout), "readouts.1: block GeneralNonLinearBiasReadoutBlock"),
     "activation": (edited(other_activation), "readouts.1: activation is not supported"),
     "hidden irreps": (edited(no_scalars), "readouts.1: hidden irreps 6x0o"),
+    "transform": (edited(old_transform, "soft"), "SoftTransform of mace 0.3.5 to 0.3.9"),
     "adapters": (edited(add_adapters), "lora"),
     "accelerator": (edited(cueq_layout), "mace_convert_cueq_e3nn"),
     "checkpoint": (edited(lambda module: {"model": module.state_dict(), "epoch": 3}), "without the architecture"),
@@ -528,6 +538,65 @@ def test_a_model_in_the_layout_of_torch_before_1_6_gives_the_same_file(name, fol
     (one, first), (_, second) = equi_file.read(converted(name)), equi_file.read(folder / "two.equi")
     assert one["layers"] == two["layers"] and list(first) == list(second)
     assert all(np.array_equal(first[key], second[key]) for key in first)
+
+
+def merge_irreps(module):
+    """As mace up to 0.3.8 builds its blocks: the linear map behind a convolution merges what paths have of one irrep."""
+    for block in module.interactions:
+        linear = block.linear
+        block.linear = o3.Linear(linear.irreps_in.simplify(), linear.irreps_out).to(linear.weight.dtype)
+        with torch.no_grad():
+            block.linear.weight.copy_(linear.weight)
+
+
+@pytest.mark.parametrize("name", ["plain", "density", "attention_all"])
+def test_merged_irreps_of_older_versions_are_split(name, folder, model, oracle):
+    """e3nn's weights are in the same order and have the same constants, so that the file is the same, too."""
+    source = changed_model(folder, model, merge_irreps, name)
+    later = mace_checkpoint.child(mace_checkpoint.load(source).model.interactions, 1)
+    assert len(later.linear.irreps_in) < len(later.conv_tp.irreps_out)
+    document = convert_alone(source, folder / "merged.equi", quiet=True)
+    (one, first), (_, second) = equi_file.read(converted(name)), equi_file.read(folder / "merged.equi")
+    assert one["layers"] == document["layers"] and list(first) == list(second)
+    assert all(np.array_equal(first[key], second[key]) for key in first)
+    atoms = close_contacts(document["elements"])
+    energies = []
+    for calculator in (mace_oracle.float64_calculator(source), oracle(name)):
+        atoms.calc = calculator
+        energies.append(atoms.get_potential_energy())
+    assert abs(energies[0] - energies[1]) < FRAMEWORK_TOLERANCE
+
+
+def test_irreps_that_are_not_those_of_the_input_are_refused(folder, model):
+    def shuffle(module):
+        linear = module.interactions[1].linear
+        linear.irreps_in = o3.Irreps(list(reversed(linear.irreps_in)))
+
+    with pytest.raises(EquiError, match=r"interactions.1.linear: irreps .* are not those of its input"):
+        convert_alone(changed_model(folder, model, shuffle), folder / "x.equi", quiet=True)
+
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+@pytest.mark.parametrize("version, file, head", [("0.3.8", "mace-0.3.8.model", "two"), ("0.3.6", "mace-0.3.6-lammps.pt", None)])
+def test_files_of_older_versions_are_what_those_versions_evaluate(version, file, head, folder):
+    """Files and numbers of unittest/golden, made by make_mace_old.py; today's mace evaluates them to the same."""
+    (folder / file).write_bytes(lzma.decompress((GOLDEN / f"{file}.xz").read_bytes()))
+    document = convert_alone(folder / file, folder / "old.equi", head=head, quiet=True)
+    evaluator, today = EquiEvaluator(folder / "old.equi"), mace_oracle.float64_calculator(folder / file, head)
+    stored = np.load(GOLDEN / f"mace-{version}.npz")
+    structures = all_structures(document["elements"], document["cutoff"])
+    assert len([key for key in stored if key.startswith("energy")]) == len(structures)
+    for n, atoms in enumerate(structures):
+        energy, forces, stress, _ = evaluate(evaluator, atoms)
+        atoms.calc = today
+        values = [stored[f"energy{n}"], stored[f"forces{n}"]]
+        bars = [ENERGY_TOLERANCE * len(atoms), FORCE_TOLERANCE * max(1.0, np.abs(values[1]).max())]
+        for found in ((energy, forces), (atoms.get_potential_energy(), atoms.get_forces())):
+            assert all(np.abs(a - b).max() < bar for a, b, bar in zip(found, values, bars))
+        if stress is not None:
+            assert np.abs(stress - stored[f"stress{n}"]).max() < STRESS_TOLERANCE
 
 
 def test_files_are_recognized_without_running_them(folder, model, monkeypatch):

@@ -231,7 +231,8 @@ def load(source):
     heads = list(getattr(model, "heads", None) or ["Default"])
     fixed = None
     if wrapper is not None:
-        fixed = heads[int(wrapper.head[0])]
+        # mace up to 0.3.6 has no heads.
+        fixed = heads[int(wrapper.head[0]) if hasattr(wrapper, "head") else 0]
     return Checkpoint(
         source=str(source),
         path=path,

@@ -13,7 +13,7 @@ import numpy as np
 from .. import symmetric_basis, torch_modules
 from ..errors import EquiError
 from ..irreps import SCALAR
-from .e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, sign_of_coupling
+from .e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, sign_of_coupling, split_rows
 from .elements import chosen_elements
 from .mace_checkpoint import child, class_name, irreps_of
 
@@ -131,15 +131,28 @@ class _Converter:
     def linear(self, name, module, source, target, accumulate=False):
         return self.linears([(name, module)], source, target, accumulate)
 
+    def irreps_of_feature(self, name):
+        layer = next(layer for layer in self.layers if layer.get("output") == name)
+        return irreps_of(layer.get("irreps_out") or layer["irreps"])
+
     def linears(self, modules, source, target, accumulate=False):
         """One layer for several (name, module) of one input; its output has their blocks one after another."""
         blocks, biases, irreps_out = [], [], irreps_of([])
+        irreps_in = self.irreps_of_feature(source)
         for name, module in modules:
-            irreps_in, irreps, matrices, bias_of = self.linear_parts(name, module)
+            merged, irreps, matrices, bias_of = self.linear_parts(name, module)
+            # mace up to 0.3.8 merges what paths of a convolution have of one irrep. A constant is that of all its rows.
+            pieces = split_rows(name, merged, irreps_in)
             first = len(irreps_out)
             blocks += [
-                {"in": i, "out": first + j, "weight": self.tensor(f"{name}.weight.{i}.{j}", weight), "scale": scale}
+                {
+                    "in": k,
+                    "out": first + j,
+                    "weight": self.tensor(f"{name}.weight.{k}.{j}", weight[begin:end]),
+                    "scale": scale,
+                }
                 for i, j, weight, scale in matrices
+                for k, begin, end in pieces[i]
             ]
             biases += [
                 {"out": first + j, "tensor": self.tensor(f"{name}.bias.{j}", bias), "scale": scale}
@@ -301,6 +314,11 @@ class _Converter:
             return {"kind": "agnesi", "r0": self.tensor(f"{name}.r0", 0.5 * sums)} | {
                 key: self.number(f"{name}.{key}") for key in ("q", "p", "a")
             }
+        if not hasattr(module, "alpha"):
+            raise EquiError(
+                f"{name}: the SoftTransform of mace 0.3.5 to 0.3.9 is another function than that of later versions, which do "
+                "not evaluate it; only theirs is supported: train the model again"
+            )
         return {"kind": "soft", "r0": self.tensor(f"{name}.r0", sums), "alpha": self.number(f"{name}.alpha")}
 
     def embedding(self, output):
@@ -616,6 +634,8 @@ class _Converter:
             return
         name = "pair_repulsion_fn"
         self.expect_class(module, name, "ZBLBasis")
+        # Files of mace up to 0.3.9 have a cutoff of their own, which no version uses.
+        self.used.update(f"{name}.{unused}" for unused in ("r_max", "cutoff.r_max", "cutoff.p"))
         z = np.array(self.numbers, float)
         powers = z ** self.number(f"{name}.a_exp")
         length = self.number(f"{name}.a_prefactor") * BOHR / (powers[:, None] + powers[None, :])

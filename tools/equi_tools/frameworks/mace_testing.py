@@ -5,6 +5,7 @@
 variants (all but the large ones by default).
 """
 
+import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import variants
+from ..errors import EquiError
 from .mace_oracle import import_mace
 from .oracle import default_dtype
 
@@ -115,6 +117,32 @@ LARGE = {
 LARGE |= {f"{name}_first_plain": LARGE[name] | dict(first=PLAIN) for name in ("small", "medium")}
 
 
+# What versions do that do not have an option yet; where nothing is said, they do not do it.
+WITHOUT_OPTION = {"apply_cutoff": True, "distance_transform": "None", "heads": ["Default"]}
+
+
+class MissingOption(EquiError):
+    """The installed version of mace has no such option."""
+
+
+def _options_of_this_version(kind, options):
+    """The options that the class `kind` of the installed version knows; raises where another one asks for something."""
+    known = inspect.signature(kind).parameters
+    # The class itself hands its options on to MACE.
+    if "kwargs" in known:
+        known = inspect.signature(kind.__mro__[1]).parameters | known
+    for name, value in options.items():
+        if name not in known and value and value != WITHOUT_OPTION.get(name):
+            raise MissingOption(f"{name}={value}")
+    return {name: value for name, value in options.items() if name in known}
+
+
+def _class_of_this_version(classes, name):
+    if name not in classes:
+        raise MissingOption(name)
+    return classes[name]
+
+
 def _randomize(model, rng, elements, heads):
     """Numbers that a fresh model has at 0, 1 or a common value; every term must matter."""
     import torch
@@ -148,7 +176,8 @@ def make_model(
     apply_cutoff=True, use_so3=False, agnostic=False, edge_irreps=None, edge_irreps_first=False, reduced=False,
     neighbors=0.75, last_readout_only=False, keep_last_layer_irreps=False, **more,
 ):  # fmt: skip
-    """Writes a .model file with random numbers and energies of order eV; returns its path as a string."""
+    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. Raises MissingOption if
+    the installed version of mace is too old for these options."""
     import_mace()
     import torch
     from e3nn import o3
@@ -159,8 +188,8 @@ def make_model(
     elements = list(elements)
     options = dict(
         r_max=r_max, num_bessel=num_bessel, num_polynomial_cutoff=p, max_ell=max_ell,
-        interaction_cls=modules.interaction_classes[blocks],
-        interaction_cls_first=modules.interaction_classes[first or blocks],
+        interaction_cls=_class_of_this_version(modules.interaction_classes, blocks),
+        interaction_cls_first=_class_of_this_version(modules.interaction_classes, first or blocks),
         num_interactions=num_interactions, num_elements=len(elements), hidden_irreps=o3.Irreps(hidden),
         MLP_irreps=o3.Irreps(f"{mlp}x0e"), atomic_energies=rng.uniform(-5, -1, (len(heads), len(elements))),
         avg_num_neighbors=neighbors * float(rng.uniform(0.7, 1.3)), atomic_numbers=elements,
@@ -169,9 +198,11 @@ def make_model(
         use_agnostic_product=agnostic, use_last_readout_only=last_readout_only,
         distance_transform=distance_transform, edge_irreps=None if edge_irreps is None else o3.Irreps(edge_irreps),
         use_edge_irreps_first=edge_irreps_first, radial_MLP=list(radial_MLP), radial_type=radial_type,
-        heads=list(heads), readout_cls=modules.readout_classes[readout], keep_last_layer_irreps=keep_last_layer_irreps,
+        heads=list(heads), keep_last_layer_irreps=keep_last_layer_irreps,
         **more,
     )  # fmt: skip
+    if readout != "NonLinearReadoutBlock":
+        options["readout_cls"] = _class_of_this_version(vars(modules), readout)
     # Older files have no dimension of heads.
     if len(heads) == 1:
         options["atomic_energies"] = options["atomic_energies"][0]
@@ -183,7 +214,7 @@ def make_model(
         options["atomic_inter_shift"] = rng.uniform(-1, 1, len(heads)) if several else rng.uniform(-1, 1)
     with default_dtype(getattr(torch, dtype)), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = kind(**options)
+        model = kind(**_options_of_this_version(kind, options))
         _randomize(model, rng, elements, heads)
         torch.save(model, path)
     return str(path)
