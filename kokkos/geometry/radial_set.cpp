@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <stdexcept>
 
 namespace equi {
 
@@ -21,6 +22,26 @@ double radial_tolerance(const EvaluatorOptions &options) {
   if (options.precision == Precision::double_) return 1e-10;
   return options.directional ? 1e-8 : 1e-6;
 }
+
+namespace {
+
+// Coefficients of polynomials are some tens of times as large, and float32 must hold them, in float64, too, the highest
+// ones (SPLIT_ROWS).
+constexpr double MAX_TABLE_NUMBER = 1e36;
+
+void require_numbers_of_tables(const std::vector<RadialTable> &tables, const EvaluatorOptions &options) {
+  double largest = 0.0;
+  for (const RadialTable &table : tables)
+    for (const double v : table.rows) largest = std::max(largest, std::fabs(v));
+  if (largest <= MAX_TABLE_NUMBER) return;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "a radial function has numbers up to %.3g, tables those up to %g: use %sradial exact", largest,
+                MAX_TABLE_NUMBER, options.precision == Precision::double_ ? "" : "precision double and ");
+  throw std::runtime_error(text);
+}
+
+}    // namespace
 
 RadialSet::RadialSet(const RadialFunction &function, int num_species, const EvaluatorOptions &options)
     : num_species_(num_species) {
@@ -66,6 +87,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
   };
   if (options.precision == Precision::double_) {
     build(7, tolerance, tables_);
+    require_numbers_of_tables(tables_, options);
     return;
   }
   const int64_t quintic = build(5, tolerance, tables_);
@@ -82,6 +104,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
     if (foretold < BY_FAR * static_cast<double>(quintic) && build(3, tolerance, cubic) < quintic)
       tables_ = std::move(cubic);
   }
+  require_numbers_of_tables(tables_, options);
 }
 
 void RadialSet::drop_rows() {

@@ -45,10 +45,11 @@ static void activate_block(Activation activation, Real<T> scale, Pointer<const T
   if (activation == Activation::silu || activation == Activation::sigmoid) {
     const bool is_silu = activation == Activation::silu;
     R e[GATE_BLOCK];
-    for (int k = 0; k < GATE_BLOCK; k++) e[k] = exponential(-x[k]);
+    for (int k = 0; k < GATE_BLOCK; k++) e[k] = exponential(-std::fabs(x[k]));
     for (int k = 0; k < GATE_BLOCK; k++) {
-      // The sigmoid s has s' = s (1 - s), the other is x s.
-      const R s = R(1) / (R(1) + e[k]), slope = s * (R(1) - s), curvature = slope * (R(1) - R(2) * s);
+      // As sigmoid() of activation.h; the other is x s.
+      const R inverse = R(1) / (R(1) + e[k]), s = x[k] < R(0) ? e[k] * inverse : inverse;
+      const R slope = e[k] * inverse * inverse, curvature = slope * (R(1) - R(2) * s);
       const R y = is_silu ? x[k] * s : s, first = is_silu ? s + x[k] * slope : slope;
       const R second = is_silu ? R(2) * slope + x[k] * curvature : curvature;
       put(value, k, make_number<T>(scale * y, scale * (first * tangent[k])));

@@ -2,8 +2,10 @@
 #include "kokkos/layers/linear_folds.h"
 
 #include "kokkos/layers/operation_count.h"
+#include "src/base/model_limits.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -74,7 +76,13 @@ bool has_bias(const Linear &linear) {
   return std::any_of(linear.bias.begin(), linear.bias.end(), [](const auto &b) { return !b.empty(); });
 }
 
-// second behind first, in front of the output of the second. No value if a bias would depend on the species.
+// Whether float32 holds the numbers, as it does those of a file.
+bool are_in_range(const std::vector<double> &numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](double v) { return std::fabs(v) <= MAX_MAGNITUDE; });
+}
+
+// second behind first, in front of the output of the second. No value if a bias would depend on the species, or if
+// products are out of range.
 std::optional<Linear> composed(const Linear &first, const Linear &second) {
   if (has_bias(first) && second.per_species) return std::nullopt;
   Linear both{first.input, second.output, first.per_species || second.per_species, true, {}, {}};
@@ -100,6 +108,10 @@ std::optional<Linear> composed(const Linear &first, const Linear &second) {
       add(product({1, static_cast<int>(bias.size()), bias}, b.weight[0]).data, both.bias[b.out]);
     }
   }
+  for (const LinearBlock &block : both.blocks)
+    for (const Matrix &m : block.weight)
+      if (!are_in_range(m.data)) return std::nullopt;
+  if (!std::all_of(both.bias.begin(), both.bias.end(), are_in_range)) return std::nullopt;
   return both;
 }
 

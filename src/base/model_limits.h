@@ -19,6 +19,7 @@ constexpr int MAX_FORMULA_ATOMS = 1000000;    // of an element
 constexpr int MAX_SYSTEM_NUMBER = 1000000, MAX_TASKS = 1024;
 constexpr size_t MAX_PROVENANCE = 64;     // entries
 constexpr double MAX_MAGNITUDE = 1e30;    // of any number: float32 must hold it
+constexpr double MIN_DIVISOR = 1e-30;     // of what a divisor is at least: float32 must hold its reciprocal
 
 // Features and layers.
 constexpr int MAX_LAYERS = 1024;

@@ -219,7 +219,7 @@ Network read_network(const JsonField &n, int num_inputs, int64_t num_outputs, Te
       norm.only_keys({"weight", "bias", "epsilon"});
       net.norms.resize(num);
       net.norms[k] = {tensors.values(norm["weight"], {width}), tensors.values(norm["bias"], {width}),
-                      positive(norm["epsilon"])};
+                      norm["epsilon"].divisor()};
     }
   }
   net.activation_scale = n["activation_scale"].number();

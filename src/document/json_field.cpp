@@ -165,6 +165,12 @@ double JsonField::number(double lowest, double highest) const {
   return v;
 }
 
+double JsonField::divisor() const {
+  const double v = number();
+  if (!(v >= MIN_DIVISOR)) fail("a positive number of at least " + text_of(MIN_DIVISOR));
+  return v;
+}
+
 int JsonField::integer(int lowest, int highest) const {
   const std::string expected = "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest);
   if (!value_->is_number_integer()) fail(expected);

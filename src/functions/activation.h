@@ -17,22 +17,29 @@ struct ValueAndDerivative {
   T value, derivative;
 };
 
+// The sigmoid from an exponential that does not overflow: of duals an infinite one would have no derivative. Both
+// numbers have all their digits where the sigmoid is almost 0 or 1.
+template <class T>
+EQUI_FUNCTION ValueAndDerivative<T> sigmoid(T x) {
+  using std::exp;
+  const T e = exp(x < T(0) ? x : -x), inverse = T(1) / (T(1) + e);
+  return {x < T(0) ? e * inverse : inverse, e * inverse * inverse};
+}
+
 template <class T>
 EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
   using std::abs, std::exp, std::log1p, std::tanh;
   switch (a) {
     case Activation::silu: {
-      const T s = T(1) / (T(1) + exp(-x));
-      return {x * s, s * (T(1) + x * (T(1) - s))};
+      const ValueAndDerivative<T> s = sigmoid(x);
+      return {x * s.value, s.value + x * s.derivative};
     }
     case Activation::tanh: {
       const T t = tanh(x);
       return {t, T(1) - t * t};
     }
-    case Activation::sigmoid: {
-      const T s = T(1) / (T(1) + exp(-x));
-      return {s, s * (T(1) - s)};
-    }
+    case Activation::sigmoid:
+      return sigmoid(x);
     // NOLINTBEGIN(misc-redundant-expression)
     case Activation::relu:
       // x - x is zero at zero, and of what is not a number not a number.
@@ -40,8 +47,8 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
     case Activation::abs:
       return {abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : x - x)};
     case Activation::ssp: {
-      const T softplus = x > T(0) ? x + log1p(exp(-x)) : log1p(exp(x));
-      return {softplus - T(0.69314718055994530942), T(1) / (T(1) + exp(-x))};
+      const T least = log1p(exp(x < T(0) ? x : -x));    // of -|x|
+      return {(x < T(0) ? least : x + least) - T(0.69314718055994530942), sigmoid(x).value};
     }
     case Activation::reciprocal: {
       const T y = x > T(Real<T>(LEAST_DIVISOR)) ? T(1) / x : x - x;

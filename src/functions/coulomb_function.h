@@ -20,8 +20,9 @@ struct CoulombFunction {
     const Jet r = Jet::variable(distance);
     const Jet e = prefactor * (1.0 / r + square * (r * r) - shift);
     if (distance >= ALMOST_ONE * damping) return e;
-    const Jet u = 1.0 / damping * r;
-    return (1.0 - exp(1.0 - 1.0 / (1.0 - u * u))) * e;
+    const Jet square_of_u = 1.0 / (damping * damping) * (r * r);
+    // 1 - 1/(1 - u^2), and the difference from 1, without what cancels at short distances.
+    return -1.0 * expm1(-1.0 * (square_of_u / (1.0 - square_of_u))) * e;
   }
 };
 

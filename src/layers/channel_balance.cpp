@@ -32,8 +32,7 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
     shares["first"].fail("a channel with " + std::to_string(num - 1) + " more after it in its block");
   if (b.share_block == b.block && std::abs(b.share_first - b.first) < num)
     shares.fail("channels that are not balanced themselves");
-  b.epsilon = shares["epsilon"].number();
-  if (!(b.epsilon > 0.0)) shares["epsilon"].fail("a positive number");
+  b.epsilon = shares["epsilon"].divisor();
   return b;
 }
 

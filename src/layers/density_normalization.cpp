@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "src/layers/density_normalization.h"
 
+#include "src/base/model_limits.h"
 #include "src/layers/layer_reader.h"
+
+#include <cmath>
 
 namespace equi {
 
@@ -14,8 +17,8 @@ DensityNormalization DensityNormalization::read(const JsonField &layer, LayerRea
   d.density = read_radial_function(layer["radial"], reader.basis, 1, reader.tensors);
   d.density.output = RadialFunction::Output::tanh_square;
   d.offset = layer["offset"].number();
-  // An atom without neighbors would be divided by zero.
-  if (d.offset == 0.0) layer["offset"].fail("a number other than zero");
+  // An atom without neighbors is divided by it.
+  if (!(std::fabs(d.offset) >= MIN_DIVISOR)) layer["offset"].fail("a magnitude of at least " + text_of(MIN_DIVISOR));
   d.factor = layer["factor"].number();
   return d;
 }

@@ -18,9 +18,7 @@ LayerNorm LayerNorm::read(const JsonField &layer, LayerReader &reader) {
   }
   n.weight = reader.tensors.values(layer["weight"], {channels});
   n.bias = reader.tensors.values(layer["bias"], {channels});
-  n.epsilon = layer["epsilon"].number();
-  // Equal channels would be divided by zero.
-  if (!(n.epsilon > 0.0)) layer["epsilon"].fail("a positive number");
+  n.epsilon = layer["epsilon"].divisor();    // by which equal channels are divided
   return n;
 }
 

@@ -12,10 +12,9 @@ NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
   n.output = reader.output(layer);
   reader.check_irreps(layer["irreps_out"], n.input);
   reader.check_equal_channels(layer["irreps_in"], n.input);
-  n.offset = layer["offset"].number();
+  n.offset = layer["offset"].divisor();    // by which a channel of zeros is divided
   n.factor = layer["factor"].number();
-  // A channel of zeros would be divided by zero, and a negative factor has a pole.
-  if (!(n.offset > 0.0)) layer["offset"].fail("a positive number");
+  // A negative factor has a pole.
   if (!(n.factor >= 0.0)) layer["factor"].fail("no negative number");
   return n;
 }

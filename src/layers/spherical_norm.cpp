@@ -54,9 +54,7 @@ SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
   const auto missing = std::find(is_taken.begin(), is_taken.end(), false);
   if (missing != is_taken.end())
     groups.fail("each block in one group", "none with block " + std::to_string(missing - is_taken.begin()));
-  n.epsilon = layer["epsilon"].number();
-  // A feature of zeros would be divided by zero.
-  if (!(n.epsilon > 0.0)) layer["epsilon"].fail("a positive number");
+  n.epsilon = layer["epsilon"].divisor();    // by which a feature of zeros is divided
   n.scale = reader.tensors.matrix(layer["scale"], irreps.size(), irreps[0].mul);
   if (!layer.has("bias")) return n;
   if (std::count_if(irreps.begin(), irreps.end(), is_scalar) != 1)

@@ -55,7 +55,10 @@ struct Dual {
     const T t = std::tanh(a.value);
     return {t, (T(1) - t * t) * a.tangent};
   }
-  EQUI_FUNCTION friend Dual abs(Dual a) { return a.value < T(0) ? -a : a; }
+  // Of what is not a number not one, and 0 at 0.
+  EQUI_FUNCTION friend Dual abs(Dual a) {
+    return a.value < T(0) ? -a : a.value > T(0) ? a : Dual(std::abs(a.value), a.value - a.value);
+  }
 };
 
 // Numbers that lie one after the other in two planes, values and tangents, `distance` numbers apart: SIMD lanes run

@@ -71,14 +71,24 @@ EQUI_FUNCTION Jet compose(const double f[Jet::MAX_ORDER + 1], const Jet &x) {
   return y;
 }
 
+// Leibniz' rule of a = c b, without powers of 1/b, which would leave the range of numbers long before c does.
 EQUI_FUNCTION Jet operator/(const Jet &a, const Jet &b) {
-  const double i = 1.0 / b.value();
-  const double f[] = {i, -i * i, 2.0 * i * i * i, -6.0 * i * i * i * i};
-  return a * compose(f, b);
+  const double i = 1.0 / b.d[0];
+  Jet c;
+  c.d[0] = a.d[0] * i;
+  c.d[1] = (a.d[1] - c.d[0] * b.d[1]) * i;
+  c.d[2] = (a.d[2] - 2.0 * c.d[1] * b.d[1] - c.d[0] * b.d[2]) * i;
+  c.d[3] = (a.d[3] - 3.0 * (c.d[2] * b.d[1] + c.d[1] * b.d[2]) - c.d[0] * b.d[3]) * i;
+  return c;
 }
 
 EQUI_FUNCTION Jet exp(const Jet &x) {
   const double e = std::exp(x.value()), f[] = {e, e, e, e};
+  return compose(f, x);
+}
+
+EQUI_FUNCTION Jet expm1(const Jet &x) {
+  const double e = std::exp(x.value()), f[] = {std::expm1(x.value()), e, e, e};
   return compose(f, x);
 }
 

@@ -50,9 +50,14 @@ void expect_made_for(const ModelDocument &d, const Model &m, int charge, int spi
     for (int k = 0; k < 4; ++k) x[k] += fractions[s] * d.tensors.at("composition").values[4 * s + k];
   x.insert(x.end(), embedding.begin(), embedding.end());
   Vector c = silu_of(d, silu_of(d, x, "mix.0", "mix.0.bias"), "mix.1", "mix.1.bias");
-  double sum = 0.0;
-  for (double &v : c) sum += v = std::exp(v);
-  for (double &v : c) v = v / sum + 0.005;
+  // A long double holds the exponentials.
+  std::vector<long double> exponentials;
+  long double sum = 0.0;
+  for (const double v : c) {
+    exponentials.push_back(std::exp(static_cast<long double>(v)));
+    sum += exponentials.back();
+  }
+  for (size_t e = 0; e < c.size(); ++e) c[e] = static_cast<double>(exponentials[e] / sum + 0.005L);
 
   bool has_linear = false;
   for (const Layer &layer : m.layers) {
@@ -91,6 +96,14 @@ TEST(Mixture, is_made_for_charge_spin_task_and_composition) {
   ModelDocument further = d;
   further.document["mixture"]["experts"]["extra_atoms"] = 1;
   expect_made_for(further, model(further, {"b", 2, 0, {{"Na", 2}, {"Cl", 1}}}), 2, 0, 1, {0.5, 0.25});
+}
+
+TEST(Mixture, has_coefficients_of_any_size) {
+  ModelDocument d = document();
+  for (const Vector &numbers : {Vector{1000.0, 1001.5, -2000.0}, Vector{-800.0, -5000.0, -720.0}}) {
+    d.tensors.at("mix.1.bias").values = numbers;
+    expect_made_for(d, model(d, {"b", 1, 2, {}}), 1, 2, 1, {0.5, 0.5});
+  }
 }
 
 TEST(Mixture, multiplies_targets_by_the_charge_and_the_spin) {

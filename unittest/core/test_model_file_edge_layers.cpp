@@ -15,7 +15,8 @@ using namespace equi::testing;
 
 TEST(ModelFile, refuses_bad_density_normalizations) {
   expect_refused_in("density_normalization", "/irreps_out", "5x0e", {"irreps_out"});
-  expect_refused_in("density_normalization", "/offset", 0.0, {"offset", "other than zero"});
+  for (const double offset : {0.0, 1e-31, -1e-31})
+    expect_refused_in("density_normalization", "/offset", offset, {"offset", "a magnitude of at least 1e-30"});
   expect_refused_in("density_normalization", "/factor", "b", {"factor", "a number"});
   expect_refused_in("density_normalization", "/radial/weights/2", "radial0.w2", {"radial.weights[2]", "[8, 1]"});
   expect_refused_in("density_normalization", "/power", 2, {"\"power\""});

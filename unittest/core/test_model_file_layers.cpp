@@ -63,7 +63,9 @@ TEST(ModelFile, refuses_bad_layer_norms) {
   refused("/irreps_out", "8x0e", {"irreps_out"});
   refused("/weight", "scale", {"weight", "[8]"});
   refused("/bias", "shift", {"bias", "[8]"});
-  refused("/epsilon", 0.0, {"epsilon", "a positive number"});
+  // Below the second float32 has no reciprocal.
+  for (const double epsilon : {0.0, 1e-31})
+    refused("/epsilon", epsilon, {"epsilon", "a positive number of at least 1e-30"});
   refused("/affine", true, {"\"affine\""});
   o.hidden = {"5x0e+3x1e"};
   expect_refusal(make_tiny_model(o).bytes(), {"irreps_in", "0e blocks alone"});
@@ -87,7 +89,7 @@ TEST(ModelFile, refuses_bad_shares_of_channel_balances) {
   refused("/first", 5, {"shares.first"});
   refused("/first", 2, {"shares", "not balanced themselves"});
   refused("/first", 0, {"shares", "not balanced themselves"});
-  refused("/epsilon", 0.0, {"shares.epsilon", "a positive number"});
+  for (const double epsilon : {0.0, 1e-31}) refused("/epsilon", epsilon, {"shares.epsilon", "at least 1e-30"});
   refused("/power", 2, {"\"power\""});
   const Model model = make_tiny_model(o).model();
   const auto balance = std::find_if(model.layers.begin(), model.layers.end(),
@@ -168,7 +170,7 @@ TEST(ModelFile, refuses_bad_node_products_and_scales_by_norms) {
   refused("/paths/0/weight", "w", {"\"weight\""});
   refused("/accumulate", true, {"\"accumulate\""});
   refused_in("norm_scale", "/irreps_out", "5x0e", {"irreps_out"});
-  refused_in("norm_scale", "/offset", 0.0, {"offset", "a positive number"});
+  for (const double offset : {0.0, 1e-31}) refused_in("norm_scale", "/offset", offset, {"offset", "at least 1e-30"});
   refused_in("norm_scale", "/factor", -0.1, {"factor", "no negative number"});
   refused_in("norm_scale", "/power", 2, {"\"power\""});
   TinyModelOptions uneven = o;
@@ -276,7 +278,7 @@ TEST(ModelFile, refuses_bad_spherical_norms) {
   refused("/groups/1/weights/0", -0.1, {"groups[1].weights[0]", "no negative number"});
   refused("/groups/1/center", true, {"groups[1].center", "no 0e block"});
   refused("/groups/1/scale", 1.0, {"\"scale\""});
-  refused("/epsilon", 0.0, {"epsilon", "a positive number"});
+  for (const double epsilon : {0.0, 1e-31}) refused("/epsilon", epsilon, {"epsilon", "at least 1e-30"});
   refused("/scale", "scale", {"scale", "[3, 5]"});
   refused("/bias", "scale", {"bias", "[5]"});
   refused("/affine", true, {"\"affine\""});

@@ -126,7 +126,8 @@ TEST(ModelFile, refuses_bad_radial_networks) {
   expect_refused_in("convolution", net + "/receiver", "radial0.sender", {"radial.weights[0]", "[8, n]", "[9, 8]"});
   expect_refused_in("convolution", net + "/norms", Json::array(), {"radial.norms", "3 norms"});
   expect_refused_in("convolution", net + "/norms/0/weight", "radial0.sender", {"radial.norms[0].weight", "[8]"});
-  expect_refused_in("convolution", net + "/norms/0/epsilon", 0.0, {"radial.norms[0].epsilon", "positive"});
+  for (const double epsilon : {0.0, 1e-31})
+    expect_refused_in("convolution", net + "/norms/0/epsilon", epsilon, {"radial.norms[0].epsilon", "at least 1e-30"});
   expect_refused_in("convolution", net + "/norms/0/mean", 0.0, {"radial.norms[0]", "\"mean\""});
   expect_refused_in("convolution", net + "/norms/2",
                     {{"weight", "radial0.norm0.weight"}, {"bias", "radial0.norm0.bias"}, {"epsilon", 1e-5}},

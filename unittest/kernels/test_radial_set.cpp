@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 using namespace equi;
@@ -48,6 +50,27 @@ TEST(RadialSet, functions_of_directed_pairs_are_their_own) {
   f.basis.pair_cutoff.data[1] = 4.2;
   expect_functions_of_pairs(f, 9);
   expect_functions_of_pairs(wide_radial_function(NUM_SPECIES, true, false), 9);
+}
+
+// Numbers that float32 would not hold; exact functions in float64 do without tables.
+TEST(RadialSet, tables_say_which_numbers_they_do_not_hold) {
+  RadialFunction f = wide_radial_function(1, true, false);
+  for (double &v : f.network.weights.back().data) v *= 1e37;
+  EvaluatorOptions options;
+  const auto message = [&] {
+    try {
+      const RadialSet set(f, 1, options);
+    } catch (const std::runtime_error &e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  options.precision = Precision::mixed;
+  EXPECT_NE(message().find("use precision double and radial exact"), std::string::npos) << message();
+  options.precision = Precision::double_;
+  EXPECT_NE(message().find("1e+36: use radial exact"), std::string::npos) << message();
+  options.radial_exact = true;
+  EXPECT_EQ(message(), "");
 }
 
 }    // namespace

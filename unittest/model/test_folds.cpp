@@ -90,6 +90,19 @@ TEST(LinearFolds, what_a_nonlinear_layer_reads_stays) {
   EXPECT_EQ(fold_linears(chain).layers.size(), chain.layers.size());
 }
 
+// Each matrix fits into float32, and features of 1e-20 do before and behind either.
+TEST(LinearFolds, products_beyond_float32_are_not_made) {
+  const Model chain = with_chain({});
+  ASSERT_LT(operations_of(fold_linears(chain)), operations_of(chain));
+  Model large = chain;
+  for (Layer &layer : large.layers)
+    if (auto *linear = std::get_if<Linear>(&layer))
+      for (LinearBlock &block : linear->blocks)
+        for (Matrix &m : block.weight)
+          for (double &v : m.data) v *= 1e20;
+  EXPECT_EQ(operations_of(fold_linears(large)), operations_of(large));
+}
+
 // Of all frameworks: folded in some models of MACE.
 TEST(LinearFolds, models_of_frameworks_are_the_same_folded) {
   int num_folded = 0, num_models = 0;

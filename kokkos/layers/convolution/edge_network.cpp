@@ -105,7 +105,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
       const HiddenNorm &norm = network.norms[k];
       layer.norm_weight.assign(norm.weight.begin(), norm.weight.end());
       layer.norm_bias.assign(norm.bias.begin(), norm.bias.end());
-      layer.epsilon = static_cast<R>(norm.epsilon);
+      layer.epsilon = norm.epsilon;
       layer.normalized = take(width);
       layer.factor = take(1);
     }

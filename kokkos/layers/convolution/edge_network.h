@@ -106,7 +106,7 @@ class EdgeNetwork {
     Product product;
     std::vector<R> bias;                      // empty or [cols]
     std::vector<R> norm_weight, norm_bias;    // empty or [cols]
-    R epsilon;
+    double epsilon;
     // Numbers per edge before these arrays in the scratch: before and after the activation; normalized components and
     // the factor that made them.
     int64_t z, h, normalized, factor;

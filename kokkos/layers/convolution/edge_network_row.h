@@ -11,28 +11,33 @@
 
 namespace equi {
 
-// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer.
+// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer. Sums are float64: float32
+// does not hold the squares of all its numbers.
 template <class T>
 struct NormalizeRow {
+  using D = DoubleOf<T>;
   int width;
   const Real<T> *layer_bias;    // added to z before; or null
   const Real<T> *weight, *bias;
-  Real<T> epsilon;
+  double epsilon;
   Pointer<T> z, normalized, factors;    // normalized: z without weight and bias; factors: 1 / sqrt(..), by edge
   EQUI_FUNCTION void operator()(int64_t c) const {
     using std::sqrt;
     const int64_t first = c * width;
-    T mean = T(0), variance = T(0);
+    D total = D(0.0), squares = D(0.0);
     for (int j = 0; j < width; j++) {
       if (layer_bias) put(z, first + j, z[first + j] + T(layer_bias[j]));
-      mean += z[first + j];
+      total += static_cast<D>(z[first + j]);
     }
-    mean = mean / T(width);
-    for (int j = 0; j < width; j++) variance += (z[first + j] - mean) * (z[first + j] - mean);
-    const T factor = T(1) / sqrt(variance / T(width) + T(epsilon));
-    put(factors, c, factor);
+    const D mean = (1.0 / width) * total;
     for (int j = 0; j < width; j++) {
-      const T component = factor * (z[first + j] - mean);
+      const D d = static_cast<D>(z[first + j]) - mean;
+      squares += d * d;
+    }
+    const D factor = D(1.0) / sqrt((1.0 / width) * squares + D(epsilon));
+    put(factors, c, static_cast<T>(factor));
+    for (int j = 0; j < width; j++) {
+      const T component = static_cast<T>(factor * (static_cast<D>(z[first + j]) - mean));
       put(normalized, first + j, component);
       put(z, first + j, weight[j] * component + T(bias[j]));
     }

@@ -78,10 +78,11 @@ struct NormScaleRows {
     });
     for (int k = 0; k < LANES; k++) {
       scale[k] = T(1) / (T(offset) + factor * scale[k]);
-      slope[k] = Real<T>(-2) * factor * (slope[k] * scale[k] * scale[k]);
+      // Both factors of a product with scale^2 have one: float32 would hold its square of few scales.
+      slope[k] = Real<T>(-2) * factor * (slope[k] * scale[k]);
     }
     for_components(row, u, [&](Pointer<X> to, Pointer<Y> from) {
-      for (int k = 0; k < LANES; k++) put(to, k, from[k] * scale[k] + slope[k] * to[k]);
+      for (int k = 0; k < LANES; k++) put(to, k, scale[k] * (from[k] + slope[k] * to[k]));
     });
   }
 };

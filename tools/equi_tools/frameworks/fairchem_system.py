@@ -17,7 +17,7 @@ LEAST_COEFFICIENT = 0.005
 
 
 def silu(x):
-    return x / (1.0 + np.exp(-x))
+    return x * np.exp(-np.logaddexp(0.0, -x))
 
 
 def formula_counts(text):

@@ -69,7 +69,7 @@ def activation_of(name):
 
 
 def activate(name, x):
-    sigmoid = 1 / (1 + np.exp(-x))
+    sigmoid = np.exp(-np.logaddexp(0, -x))
     return {"silu": x * sigmoid, "sigmoid": sigmoid, "tanh": np.tanh(x), "ssp": np.logaddexp(0, x) - np.log(2)}[name]
 
 
