@@ -43,10 +43,6 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
       const T softplus = x > T(0) ? x + log1p(exp(-x)) : log1p(exp(x));
       return {softplus - T(0.69314718055994530942), T(1) / (T(1) + exp(-x))};
     }
-    case Activation::reciprocal: {
-      const T y = x > T(Real<T>(LEAST_DIVISOR)) ? T(1) / x : x - x;
-      return {y, -(y * y)};
-    }
     // NOLINTEND(misc-redundant-expression)
     case Activation::identity:
       break;
