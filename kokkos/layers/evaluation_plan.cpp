@@ -220,12 +220,15 @@ class PlanMaker {
         fixed_(num_features_, true),
         kept_output_(num_features_, false),
         needed_input_(num_features_, false),
+        needed_output_(num_features_, false),
         kept_value_(num_features_, false),
         kept_adjoint_(num_features_, false),
         has_shares_(num_features_, false) {
     std::iota(memory_.begin(), memory_.end(), 0);
     for (const Layer &layer : model.layers)
       if (const auto *b = std::get_if<ChannelBalance>(&layer)) memory_[b->output] = memory_[b->input];
+    for (const Layer &layer : model.layers)
+      if (const Ports p = memory_ports(layer); p.keeps_output) needed_output_[p.output] = needed_input_[p.output] = true;
   }
 
   EvaluationPlan make() {
@@ -354,7 +357,8 @@ class PlanMaker {
     const bool is_one_stage = first_stage_[f] == last_stage_[f];
     feature.is_made_again = is_again && !is_one_stage;
     feature.has_own_adjoint = !fixed_[f] && first_stage_[f] >= 0 &&
-                              (plan_.keeps_values || has_shares_[f] || (needed_input_[f] && readers_[f] > 1));
+                              (plan_.keeps_values || has_shares_[f] || needed_output_[f] ||
+                               (needed_input_[f] && readers_[f] > 1));
     if (fixed_[f])
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)
@@ -419,7 +423,7 @@ class PlanMaker {
   int num_features_;
   // By feature: the one that has its memory, stages, numbers of readers.
   std::vector<int> memory_, first_stage_, last_stage_, readers_;
-  std::vector<bool> fixed_, kept_output_, needed_input_, kept_value_, kept_adjoint_, has_shares_;
+  std::vector<bool> fixed_, kept_output_, needed_input_, needed_output_, kept_value_, kept_adjoint_, has_shares_;
 };
 
 }    // namespace

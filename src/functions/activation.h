@@ -50,10 +50,6 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
       const T least = log1p(exp(x < T(0) ? x : -x));    // of -|x|
       return {(x < T(0) ? least : x + least) - T(0.69314718055994530942), sigmoid(x).value};
     }
-    case Activation::reciprocal: {
-      const T y = x > T(Real<T>(LEAST_DIVISOR)) ? T(1) / x : x - x;
-      return {y, -(y * y)};
-    }
     // NOLINTEND(misc-redundant-expression)
     case Activation::identity:
       break;

@@ -29,7 +29,7 @@ struct NamedActivation {
 constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"}, {Activation::silu, "silu"},
                                            {Activation::tanh, "tanh"},         {Activation::sigmoid, "sigmoid"},
                                            {Activation::relu, "relu"},         {Activation::abs, "abs"},
-                                           {Activation::ssp, "ssp"},           {Activation::reciprocal, "reciprocal"}};
+                                           {Activation::ssp, "ssp"}};
 
 // Eight numbers that the compiler maps onto the vector registers of the target. Plain arrays are left scalar by
 // the vectorizer of some compilers at -O2.
@@ -137,10 +137,6 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
     case Activation::abs:
       f[0] = std::fabs(x);
       f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x - x);
-      break;
-    case Activation::reciprocal:
-      f[0] = x > LEAST_DIVISOR ? 1.0 / x : x - x;
-      for (int k = 1; k <= order; ++k) f[k] = -k * f[k - 1] * f[0];
       break;
     case Activation::tanh:
       tanh_derivatives(x, f);

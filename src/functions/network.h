@@ -13,10 +13,7 @@
 
 namespace equi {
 
-enum class Activation { identity, silu, tanh, sigmoid, relu, abs, ssp, reciprocal };
-
-// Where the reciprocal of sums of weights is taken: below, where there are no weights, it is 0.
-constexpr double LEAST_DIVISOR = 1e-12;
+enum class Activation { identity, silu, tanh, sigmoid, relu, abs, ssp };
 
 // Throws std::invalid_argument with the name and the list of known ones.
 Activation parse_activation(const std::string &name);

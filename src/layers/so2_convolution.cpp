@@ -172,7 +172,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
                    "attention"});
   So2Convolution c;
   c.input = reader.input(layer);
-  c.output = reader.output(layer);
+  c.output = layer.has("attention") ? reader.output_of_one(layer) : reader.output(layer);
   const Irreps &in = reader.features()[c.input], &out = reader.features()[c.output];
   c.lmax = in.lmax();
   check_blocks(layer["irreps_in"], in, c.lmax);
@@ -204,9 +204,8 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
     layer["attention"].refuse(
         "attention needs two linears or more, of which the last has no gate, product or "
         "activation");
-  if (c.attention.heads > 0 && (channels % c.attention.heads != 0 || channels < 2 * c.attention.heads))
-    layer["attention"]["heads"].fail("a divisor of the " + std::to_string(channels) +
-                                     " channels of the output, with two channels or more for each");
+  if (c.attention.heads > 0 && channels % c.attention.heads != 0)
+    layer["attention"]["heads"].fail("a divisor of the " + std::to_string(channels) + " channels of the output");
   reader.count_weights(layer["radial"], num_factors);
   c.radial = read_radial_function(layer["radial"], reader.basis, num_factors, reader.tensors, nullptr,
                                   /*may_activate_last=*/true);

@@ -69,7 +69,7 @@ struct So2Linear {
 
 // Weights of messages. A head has a part of the channels of a message, and `channels` scores x: with
 // t = sum_k vector_k leaky(weight_k (x_k - mean) / sqrt(variance + epsilon) + bias_k), leaky(y) = 0.2 y + 0.8 silu(y),
-// its channels are multiplied by exp(t), and all but the last one by the cutoff function.
+// and f the cutoff function, its channels are multiplied by f exp(t) / (sum of f exp(t) over the receiver's edges).
 struct So2Attention {
   int heads = 0, channels = 0;                 // none: heads = 0
   std::vector<double> weight, bias, vector;    // [channels], [channels], [heads][channels]
@@ -89,7 +89,7 @@ struct So2Convolution {
   So2Attention attention;    // of what the last linear makes; the first one has its scores
 
   static So2Convolution read(const JsonField &layer, LayerReader &reader);
-  Ports ports() const { return {input, output}; }
+  Ports ports() const { return {input, output, false, -1, attention.heads > 0}; }
   // Whether a turn of the frame about the edge changes the message by more than rounding.
   bool depends_on_frame() const {
     for (const So2Linear &linear : linears)

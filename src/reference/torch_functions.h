@@ -60,10 +60,6 @@ inline Tensor activate(Activation a, const Tensor &x) {
     // not.
     case Activation::ssp:
       return at::softplus(x, 1.0, 40.0) - std::log(2.0);
-    case Activation::reciprocal: {
-      const Tensor divides = x > LEAST_DIVISOR;
-      return at::where(divides, at::reciprocal(at::where(divides, x, at::ones_like(x))), 0.0 * x);
-    }
   }
   throw std::invalid_argument("TorchModel: unknown activation");
 }
@@ -159,6 +155,7 @@ struct EdgeRows {
 // The feature that a sum over edges reads, of the atoms of each edge [E, dim]; undefined where it is not read.
 struct EdgeFeatures {
   Tensor sender, receiver;
+  Tensor largest;    // of the receiver's exponents (EdgeSum::exponents)
 };
 
 inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {

@@ -120,6 +120,7 @@ struct Record {
   int input, output;    // features; input -1: none
   Tensor x;             // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
   bool exchanged;       // whether x of a sum depends on positions, so that its adjoint has to travel
+  Tensor largest = {};    // [N, n], of a sum with exponents
   const TorchChannelBalance *balance = nullptr;
   Tensor balance_sums = {};
 };
@@ -246,13 +247,15 @@ struct TorchModel::Impl::Run {
 
   const Edges &edges_of(const EdgeSum &sum) const { return sum.is_far ? far_edges : near_edges; }
 
-  // What a sum reads of its input x [A, dim] for edges first .. first + num - 1.
-  EdgeFeatures features(const EdgeSum &sum, const Tensor &x, int64_t first, int64_t num) const {
+  // What a sum reads of its input x [A, dim] and of the largest exponents for edges first .. first + num - 1.
+  EdgeFeatures features(const EdgeSum &sum, const Tensor &x, const Tensor &largest, int64_t first, int64_t num) const {
     EdgeFeatures of;
     const Edges &edges = edges_of(sum);
     if (!x.defined()) return of;
     of.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
-    if (sum.reads_receiver) of.receiver = x.index_select(0, edges.receiver_row.narrow(0, first, num));
+    const Tensor receiver = edges.receiver_row.narrow(0, first, num);
+    if (sum.reads_receiver) of.receiver = x.index_select(0, receiver);
+    if (largest.defined()) of.largest = largest.index_select(0, receiver);
     return of;
   }
 
@@ -272,15 +275,29 @@ struct TorchModel::Impl::Run {
       send(exchange, all, false);
       x = all;
     }
-    Tensor m = at::zeros({num_owned, sum.columns}, sum.type);
+    Tensor m = at::zeros({num_owned, sum.columns}, sum.type), largest;
     {
       at::NoGradGuard no_grad;
-      for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
-        const int64_t n = std::min(sum.chunk, edges.size() - e);
-        m.index_add_(0, edges.receiver_row.narrow(0, e, n), sum.terms(features(sum, x, e, n), edges.narrow(e, n)));
-      }
+      // f(receivers, what the sum reads, edges) for each chunk.
+      const auto for_chunks = [&](const auto &f) {
+        for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
+          const int64_t n = std::min(sum.chunk, edges.size() - e);
+          f(edges.receiver_row.narrow(0, e, n), features(sum, x, largest, e, n), edges.narrow(e, n));
+        }
+      };
+      Tensor most;
+      for_chunks([&](const Tensor &receiver, const EdgeFeatures &x, const EdgeRows &rows) {
+        const Tensor exponents = sum.exponents(x, rows);
+        if (!exponents.defined()) return;
+        if (!most.defined()) most = at::full({num_owned, exponents.size(1)}, -INFINITY, exponents.options());
+        most.index_reduce_(0, receiver, exponents, "amax");
+      });
+      largest = most;
+      for_chunks([&](const Tensor &receiver, const EdgeFeatures &x, const EdgeRows &rows) {
+        m.index_add_(0, receiver, sum.terms(x, rows));
+      });
     }
-    record({&sum, nullptr, input, output, x, exchanged}, m);
+    record({&sum, nullptr, input, output, x, exchanged, largest}, m);
   }
 
   // vec_adj: of near and of far edges.
@@ -293,7 +310,7 @@ struct TorchModel::Impl::Run {
       EdgeRows rows = edges.narrow(e, n);
       rows.vec = rows.vec.detach().requires_grad_(true);
       std::vector<Tensor> leaves = {rows.vec};
-      const EdgeFeatures x = features(*r.sum, r.x, e, n);
+      const EdgeFeatures x = features(*r.sum, r.x, r.largest, e, n);
       for (const Tensor &t : {x.sender, x.receiver})
         if (t.defined()) leaves.push_back(t.requires_grad_(true));
       const Tensor receiver = edges.receiver_row.narrow(0, e, n);

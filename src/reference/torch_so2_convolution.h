@@ -41,7 +41,7 @@ struct TorchSo2Convolution : EdgeSum {
   double score_epsilon;
 
   TorchSo2Convolution(const So2Convolution &c, const Model &model, at::ScalarType type, double chunk_bytes)
-      : EdgeSum(model.features[c.output].dim(), type),
+      : EdgeSum(model.features[c.output].dim() + c.attention.heads, type),
         input(c.input),
         output(c.output),
         lmax(c.lmax),
@@ -163,13 +163,18 @@ struct TorchSo2Convolution : EdgeSum {
     return heads > 0 && before > own ? first.narrow(1, own, heads * scores) : Tensor();
   }
 
-  // Components of each l [E, 2l+1, channels]; those of m beyond mmax are dropped on the way in and 0 on the way out.
-  Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
+  // Of edges: in their frames the components of +m or -m side by side, l by l, and the scores [E, heads] of attention.
+  struct Messages {
+    std::vector<Tensor> rotations, plus, minus;
+    Tensor cutoff, score;
+  };
+
+  Messages messages(const EdgeFeatures &features, const EdgeRows &edges) const {
     const Tensor r = edges.distance().unsqueeze(1);
     const std::vector<Tensor> d = rotations(edges.vec / r);
     const int64_t num = edges.size();
     const Tensor factors = radial(r, edges);
-    // The components of +m or -m side by side, l by l.
+    // Components of m beyond mmax are dropped.
     std::vector<Tensor> plus(mmax + 1), minus(mmax + 1);
     {
       std::vector<Tensor> u;
@@ -221,14 +226,32 @@ struct TorchSo2Convolution : EdgeSum {
         minus[m] = of_m * minus[m];
       }
     }
-    const Tensor cutoff = radial.cutoff_function(r, edges).to(type);
-    const int64_t mul = irreps_out[0].mul;
     if (heads > 0) {
       const Tensor x = score.reshape({num, heads, scores});
       const Tensor y = at::layer_norm(x, {scores}, score_weight, score_bias, score_epsilon);
-      const Tensor weight = at::exp(((0.2 * y + 0.8 * activate(Activation::silu, y)) * score_vector).sum(2));
-      const Tensor value = (cutoff * weight).unsqueeze(2).expand({num, heads, mul / heads - 1});
-      const Tensor weights = at::cat({value, weight.unsqueeze(2)}, 2).reshape({num, 1, mul});
+      score = ((0.2 * y + 0.8 * activate(Activation::silu, y)) * score_vector).sum(2);
+    }
+    return {d, plus, minus, radial.cutoff_function(r, edges).to(type), score};
+  }
+
+  // t + log f
+  Tensor exponents(const EdgeFeatures &features, const EdgeRows &edges) const override {
+    if (heads == 0) return {};
+    const Messages made = messages(features, edges);
+    return made.score + at::log(made.cutoff);
+  }
+
+  // Components of each l [E, 2l+1, channels], where those of m beyond mmax are 0. With attention these are not divided by the
+  // sums of exponentials, which follow them, one for each head.
+  Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
+    auto [d, plus, minus, cutoff, score] = messages(features, edges);
+    const int64_t num = edges.size(), mul = irreps_out[0].mul;
+    Tensor exponential;
+    if (heads > 0) {
+      // None of an edge at the cutoff, which may be a receiver's only one.
+      const Tensor exponent = at::where(cutoff > 0.0, score - features.largest, at::zeros_like(score));
+      exponential = cutoff * at::exp(exponent);
+      const Tensor weights = exponential.repeat_interleave(mul / heads, 1).unsqueeze(1);
       for (int m = 0; m <= mmax; ++m)
         for (std::vector<Tensor> *side : {&plus, &minus})
           if (m > 0 || side == &plus) (*side)[m] = (weights * (*side)[m].reshape({num, lmax + 1 - m, mul})).flatten(1);
@@ -243,10 +266,28 @@ struct TorchSo2Convolution : EdgeSum {
       }
       out.push_back((cutoff * at::einsum("emn,emc->ecn", {d[l].to(type), at::stack(rows, 1)}).flatten(1)));
     }
+    if (heads > 0) out.push_back(exponential);
     return at::cat(out, 1);
   }
 
-  void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
+  // Sums of messages divided by those of exponentials, of which there are none without edges.
+  Tensor divided(const Tensor &sums) const {
+    const int64_t mul = irreps_out[0].mul, dim = irreps_out.dim();
+    const Tensor sum = sums.narrow(1, dim, heads);
+    const Tensor factors = at::where(sum > 0.0, 1.0 / at::where(sum > 0.0, sum, at::ones_like(sum)), at::zeros_like(sum));
+    std::vector<Tensor> out;
+    for (int l = 0; l <= lmax; ++l) {
+      const Tensor of_l = sums.narrow(1, mul * l * l, mul * (2 * l + 1)).reshape({-1, heads, mul / heads * (2 * l + 1)});
+      out.push_back((factors.unsqueeze(2) * of_l).flatten(1));
+    }
+    return at::cat(out, 1);
+  }
+
+  void evaluate(auto &run) const {
+    if (heads == 0) return run.sum_forward(*this, input, output);
+    const Tensor sums = run.sum_of(*this, input);
+    run.write(output, divided(sums), true);
+  }
 };
 
 }    // namespace torch_layers

@@ -116,26 +116,6 @@ void expect_limits_of_differences(const Network &n) {
 
 }    // namespace
 
-TEST(Activation, reciprocals_are_those_of_sums_of_weights_and_none_without_any) {
-  for (const double x : {1e-9, 0.5, 3.0}) {
-    double d[4];
-    activation_derivatives(Activation::reciprocal, x, 3, d);
-    EXPECT_DOUBLE_EQ(d[0], 1.0 / x);
-    EXPECT_DOUBLE_EQ(d[1], -1.0 / (x * x));
-    EXPECT_DOUBLE_EQ(d[2], 2.0 / (x * x * x));
-    EXPECT_NEAR(d[3] * x * x * x * x, -6.0, 1e-12);
-    const auto dual = activate(Activation::reciprocal, Dual<double>(x, 1.0));
-    EXPECT_DOUBLE_EQ(dual.value.value, d[0]);
-    EXPECT_DOUBLE_EQ(dual.derivative.tangent, d[2]);
-  }
-  for (const double x : {0.0, 1e-13, -2.0}) {
-    double d[4];
-    activation_derivatives(Activation::reciprocal, x, 3, d);
-    for (const double v : d) EXPECT_EQ(v, 0.0) << x;
-    EXPECT_EQ(activate(Activation::reciprocal, x).derivative, 0.0);
-  }
-}
-
 TEST(Activation, names_and_values_agree) {
   for (Activation a : ALL) EXPECT_EQ(parse_activation(activation_name(a)), a);
   try {

@@ -170,6 +170,12 @@ struct So2Problem {
     for (int k = 0; k < NUM_EDGES * num_columns(); k++) factors.push_back(random());
     for (int e = 0; e < NUM_EDGES; e++) cutoff.push_back(0.5 + 0.1 * random());
   }
+  // Multiplies the scores of attention.
+  void sharpen(double factor) {
+    for (Layer &l : model.layers)
+      if (auto *c = std::get_if<So2Convolution>(&l))
+        for (double &v : c->attention.vector) v *= factor;
+  }
   So2ConvolutionOp<R> op(InstructionSet set = best_instruction_set()) const {
     return {host_kernels<R>(set), layer, in_layout, out_layout};
   }
@@ -187,8 +193,8 @@ struct So2Problem {
     std::vector<R> cutoff_adj, torque;
     double energy = 0.0;    // y * y_adj
   };
-  // has_values: backward takes what forward has left.
-  Result evaluate(InstructionSet set, bool has_values = true) const {
+  // has_values: backward takes what forward has left. num_first: edges of a first call, from which the others are added up.
+  Result evaluate(InstructionSet set, bool has_values = true, int num_first = NUM_EDGES) const {
     const So2ConvolutionOp<R> op = this->op(set);
     const int columns = static_cast<int>(op.columns().size()), row = op.factors_row(), size = rotations.size();
     AlignedVector<R> d(NUM_EDGES * size), of_edges(NUM_EDGES * row, R(0)), f(cutoff.begin(), cutoff.end());
@@ -208,10 +214,30 @@ struct So2Problem {
       from[e] += static_cast<int>(rows.first);
       to[e] += static_cast<int>(rows.first);
     }
-    const So2Edges<R> edges{NUM_EDGES, from.data(), to.data(), d.data(), f.data(), of_edges.data(), rows};
     Result result;
     auto scratch = nan_vector<R>(op.scratch_size(NUM_EDGES, false)), values = nan_vector<R>(op.values_size(NUM_EDGES));
-    op.forward(edges, py.rows(), receiver.data(), scratch.data(), values.data());
+    auto largest = nan_vector<R>(NUM_ATOMS * op.heads()), sum = largest, dot = largest;
+    const So2Softmax<R> softmax{largest.data(), sum.data(), dot.data()};
+    op.begin(NUM_ATOMS, softmax);
+    // Edges first .. first + count - 1.
+    const auto part = [&](int first, int count) {
+      return So2Edges<R>{count,
+                         from.data() + first,
+                         to.data() + first,
+                         d.data() + first * size,
+                         f.data() + first,
+                         of_edges.data() + first * row,
+                         rows};
+    };
+    const So2Edges<R> edges = part(0, NUM_EDGES);
+    if (num_first == NUM_EDGES) {
+      op.forward(edges, py.rows(), receiver.data(), softmax, scratch.data(), values.data());
+    } else {
+      op.forward(part(0, num_first), py.rows(), receiver.data(), softmax, scratch.data(), values.data());
+      op.forward(part(num_first, NUM_EDGES - num_first), py.rows(), receiver.data() + num_first, softmax,
+                 scratch.data(), values.data());
+    }
+    op.finish(NUM_ATOMS, py.rows(), softmax);
     result.y = py.values();
     EXPECT_EQ(py.padding(), 0.0);
     for (int a = 0; a < NUM_ATOMS; a++)
@@ -222,7 +248,8 @@ struct So2Problem {
     result.torque.resize(3 * NUM_EDGES);
     scratch = nan_vector<R>(op.scratch_size(NUM_EDGES, true));
     if (!has_values) values = nan_vector<R>(values.size());
-    op.backward(edges, pg.rows(), receiver.data(), scratch.data(), values.data(), has_values,
+    op.begin_backward(NUM_ATOMS, py.rows(), pg.rows(), softmax);
+    op.backward(edges, pg.rows(), receiver.data(), softmax, scratch.data(), values.data(), has_values,
                 {result.factors_adj.data(), result.cutoff_adj.data(), result.torque.data(), sender_adj.rows(),
                  receiver_adj.rows(), sender.data(), receiver.data()});
     result.sender_adj = sender_adj.values();
@@ -292,6 +319,63 @@ TYPED_TEST(So2Op, instruction_sets_agree) {
       for (size_t k = 0; k < generic.torque.size(); k++)
         ASSERT_NEAR(other.torque[k], generic.torque[k], ROUNDED) << name;
     }
+  }
+}
+
+// Sums of some edges are multiplied by what later ones make of the largest score.
+TYPED_TEST(So2Op, edges_of_a_receiver_may_come_in_several_calls) {
+  using R = TypeParam;
+  constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
+  for (const char *name : {"so2_with_attention", "so2_at_points_with_attention", "so2_of_m_0"})
+    for (const double factor : {1.0, 30.0}) {
+      So2Problem<R> problem(name);
+      problem.sharpen(factor);
+      const auto whole = problem.evaluate(best_instruction_set());
+      for (const int num_first : {2, 5}) {
+        const auto parts = problem.evaluate(best_instruction_set(), false, num_first);
+        expect_near(parts.y, whole.y, ROUNDED, name);
+        expect_near(parts.sender_adj, whole.sender_adj, factor * ROUNDED, name);
+        expect_near(parts.receiver_adj, whole.receiver_adj, factor * ROUNDED, name);
+      }
+    }
+}
+
+// Then each head of a receiver takes one edge alone: two sums of the same edges with and without a common factor of the
+// scores differ, and nothing overflows or vanishes.
+TYPED_TEST(So2Op, weights_of_attention_are_a_softmax_however_far_scores_are_apart) {
+  using R = TypeParam;
+  constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
+  for (const char *name : {"so2_with_attention", "so2_at_points_with_attention"}) {
+    So2Problem<R> sharp(name);
+    // Receiver 3 has edges 4 to 6, and 2 none. Heads may take different edges.
+    sharp.sharpen(3e4);
+    const auto all = sharp.evaluate(best_instruction_set());
+    std::vector<typename So2Problem<R>::Result> alone;
+    for (int e = 4; e < 7; e++) {
+      So2Problem<R> one = sharp;
+      one.cutoff.assign(one.NUM_EDGES, 0.0);
+      one.cutoff[e] = sharp.cutoff[e];
+      alone.push_back(one.evaluate(best_instruction_set()));
+    }
+    const int channels = sharp.out[0].mul, of_head = channels / sharp.layer.attention.heads;
+    for (int head = 0; head < sharp.layer.attention.heads; head++) {
+      const auto difference = [&](const Rows &y) {
+        double largest = 0.0;
+        for (int l = 0; l <= sharp.layer.lmax; l++)
+          for (int k = 0, dim = 2 * l + 1; k < of_head * dim; k++) {
+            const int at = channels * l * l + head * of_head * dim + k;
+            largest = std::fmax(largest, std::fabs(y[3][at] - all.y[3][at]));
+          }
+        return largest;
+      };
+      double least = INFINITY;
+      for (const auto &one : alone) least = std::fmin(least, difference(one.y));
+      EXPECT_LT(least, ROUNDED) << name << ", head " << head;
+    }
+    for (const double v : all.y[2]) EXPECT_EQ(v, 0.0) << name;
+    for (const Rows *adjoints : {&all.sender_adj, &all.receiver_adj})
+      for (const auto &row : *adjoints)
+        for (const double v : row) EXPECT_TRUE(std::isfinite(v)) << name;
   }
 }
 

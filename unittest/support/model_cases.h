@@ -568,6 +568,7 @@ inline std::vector<TinyCase> so2_cases() {
   attention.so2_product = attention.biases = true;
   attention.so2_heads = 3;
   attention.so2_scores = 7;
+  attention.so2_score_bias = 60.0;    // exponentials of which would be 0 or infinite
   attention.so2_out = 15;
   attention.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
   attention.seed = 43;    // energies of a few eV

@@ -163,10 +163,9 @@ inline So2Components so2_product(const So2Convolution &c, const So2Linear &linea
   return made;
 }
 
-// The weights of a message's channels beside the cutoff function that all have; 1 without attention.
-inline std::vector<double> so2_weights(const So2Attention &attention, int channels, const std::vector<double> &scores,
-                                       double cutoff) {
-  std::vector<double> weights(channels, 1.0);
+// The scores t of a message's heads, from those numbers of the first linear that are theirs.
+inline std::vector<double> so2_scores(const So2Attention &attention, const std::vector<double> &scores) {
+  std::vector<double> found;
   const int num = attention.channels;
   for (int head = 0; head < attention.heads; ++head) {
     const double *x = &scores[head * num];
@@ -178,17 +177,30 @@ inline std::vector<double> so2_weights(const So2Attention &attention, int channe
       const double y = attention.weight[k] * normed + attention.bias[k];
       t += attention.vector[head * num + k] * (0.2 * y + 0.8 * activated(Activation::silu, y));
     }
-    const int of_head = channels / attention.heads;
-    for (int w = 0; w < of_head; ++w) weights[head * of_head + w] = std::exp(t) * (w + 1 < of_head ? cutoff : 1.0);
+    found.push_back(t);
+  }
+  return found;
+}
+
+// The weights f exp(t) / sum of f exp(t) of all messages of a receiver, by head.
+inline std::vector<std::vector<double>> so2_weights(const std::vector<std::vector<double>> &t,
+                                                    const std::vector<double> &cutoff) {
+  std::vector<std::vector<double>> weights = t;
+  for (size_t head = 0; !t.empty() && head < t[0].size(); ++head) {
+    double largest = -INFINITY, sum = 0.0;
+    for (size_t e = 0; e < t.size(); ++e) largest = std::max(largest, t[e][head] + std::log(cutoff[e]));
+    for (size_t e = 0; e < t.size(); ++e) sum += cutoff[e] * std::exp(t[e][head] - largest);
+    for (size_t e = 0; e < t.size(); ++e) weights[e][head] = cutoff[e] * std::exp(t[e][head] - largest) / sum;
   }
   return weights;
 }
 
-// The message of an edge, in the order of irreps.h; with a frame that is turned about the edge by an angle of any size
+// The message of an edge, in the order of irreps.h, without the weights of attention, whose scores are written to t; with a
+// frame that is turned about the edge by an angle of any size
 // or, where the message depends on it, the one of doc/model_file.rst.
 inline std::vector<double> so2_message(const So2Convolution &c, int channels_in, const double *vec,
                                        const std::vector<double> &x_i, const std::vector<double> &x_j,
-                                       const std::vector<double> &factors, double cutoff) {
+                                       const std::vector<double> &factors, double cutoff, std::vector<double> &t) {
   // Two directions across the edge, then turned.
   const double length = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]),
                angle = c.depends_on_frame() ? 0.0 : 1e3 * length;
@@ -273,14 +285,14 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
     }
     u = v;
   }
-  const std::vector<double> weights = so2_weights(c.attention, channels, scores, cutoff);
+  if (c.attention.heads > 0) t = so2_scores(c.attention, scores);
   std::vector<double> message((c.lmax + 1) * (c.lmax + 1) * channels, 0.0);
   for (int l = 0; l <= c.lmax; ++l)
     for (int w = 0; w < channels; ++w)
       for (int k = 0, dim = 2 * l + 1; k < dim; ++k)
         for (int m = -std::min(l, c.mmax); m <= std::min(l, c.mmax); ++m)
           message[channels * l * l + w * dim + k] +=
-              cutoff * weights[w] * d[l][(l + m) * dim + k] * u[c.mmax + m][(l - std::abs(m)) * channels + w];
+              cutoff * d[l][(l + m) * dim + k] * u[c.mmax + m][(l - std::abs(m)) * channels + w];
   return message;
 }
 
@@ -365,16 +377,27 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       Feature y(num_atoms, std::vector<double>(model.features[so2->output].dim(), 0.0));
       const std::vector<RadialFunction> radial = functions_of_pairs(so2->radial, model.num_species());
       std::vector<double> factors(so2->radial.num_outputs());
-      for (int i = 0; i < num_atoms; ++i)
+      const int channels = model.features[so2->output][0].mul, heads = so2->attention.heads;
+      for (int i = 0; i < num_atoms; ++i) {
+        std::vector<std::vector<double>> messages, scores;
+        std::vector<double> cutoffs;
         for_neighbors(i, [&](int64_t c, const double *vec, double r, int a, int b) {
           const RadialFunction &of_pair = radial[a * model.num_species() + b];
           double cutoff;
           of_pair.derivatives(r, 0, 1, factors.data());
           of_pair.basis.cutoff_function(r, 0, 1, &cutoff);
-          const std::vector<double> message =
-              so2_message(*so2, model.features[so2->input][0].mul, vec, x[i], x[g.sender_row[c]], factors, cutoff);
-          for (size_t k = 0; k < message.size(); ++k) y[i][k] += message[k];
+          std::vector<double> t;
+          messages.push_back(
+              so2_message(*so2, model.features[so2->input][0].mul, vec, x[i], x[g.sender_row[c]], factors, cutoff, t));
+          scores.push_back(t);
+          cutoffs.push_back(cutoff);
         });
+        const std::vector<std::vector<double>> weights = so2_weights(scores, cutoffs);
+        for (size_t e = 0; e < messages.size(); ++e)
+          for (int l = 0; l <= so2->lmax; ++l)
+            for (int k = 0, dim = 2 * l + 1, before = channels * l * l; k < channels * dim; ++k)
+              y[i][before + k] += (heads > 0 ? weights[e][k / dim / (channels / heads)] : 1.0) * messages[e][before + k];
+      }
       features[so2->output] = y;
     } else if (const auto *gate = std::get_if<Gate>(&layer)) {
       const Irreps &in = model.features[gate->input], &out = model.features[gate->output];

@@ -63,7 +63,6 @@ ACTIVATIONS = {
     "relu": torch.relu,
     "abs": torch.abs,
     "ssp": lambda x: torch.log1p(torch.exp(-x.abs())) + torch.relu(x) - math.log(2.0),
-    "reciprocal": lambda x: torch.where(x > 1e-12, 1.0 / torch.where(x > 1e-12, x, 1.0), 0.0),
     "identity": lambda x: x,
 }
 
@@ -285,7 +284,7 @@ class EquiEvaluator:
                 scores, new = self.so2_at_points(linear["at_points"], lmax, mmax, mul, new, scores)
             rows = new
         if "attention" in layer:
-            weights = self.so2_weights(layer["attention"], scores, cutoff, mul)
+            weights = self.so2_weights(layer["attention"], scores, cutoff, i, len(x[0]), mul)
             rows = {m: row * weights.repeat(1, lmax + 1 - abs(m)) for m, row in rows.items()}
         out = []
         for l in range(lmax + 1):
@@ -328,14 +327,17 @@ class EquiEvaluator:
         new = {m: torch.cat([x[l, m] for l in range(abs(m), lmax + 1)], 1) for m in rows}
         return (before if before.shape[1] > 0 else scores), new
 
-    def so2_weights(self, attention, scores, cutoff, mul):
-        """Weights [E, channels]."""
+    def so2_weights(self, attention, scores, cutoff, i, num_receivers, mul):
+        """Weights [E, channels]: the softmax of f exp(t) over the edges of each receiver i."""
         heads, channels = attention["heads"], attention["channels"]
         x = scores[:, : heads * channels].reshape(-1, heads, channels)
         y = torch.nn.functional.layer_norm(x, (channels,), self.tensors[attention["weight"]], self.tensors[attention["bias"]], attention["epsilon"])
-        weight = torch.exp(((0.2 * y + 0.8 * y * torch.sigmoid(y)) * self.tensors[attention["vector"]]).sum(2))
-        each = (cutoff[:, None] * weight)[:, :, None].repeat(1, 1, mul // heads)
-        return torch.cat([each[:, :, :-1], weight[:, :, None]], 2).reshape(len(x), mul)
+        t = ((0.2 * y + 0.8 * y * torch.sigmoid(y)) * self.tensors[attention["vector"]]).sum(2)
+        largest = torch.full((num_receivers, heads), -torch.inf, dtype=t.dtype)
+        largest = largest.index_reduce(0, i, (t + torch.log(cutoff)[:, None]).detach(), "amax")
+        weight = cutoff[:, None] * torch.exp(t - largest[i])
+        sums = torch.zeros((num_receivers, heads), dtype=t.dtype).index_add(0, i, weight)
+        return (weight / sums[i]).repeat_interleave(mul // heads, 1)
 
     @staticmethod
     def mean_over_sphere(first, second, out):

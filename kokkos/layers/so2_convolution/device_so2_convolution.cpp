@@ -123,6 +123,8 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
     w.in.push_back(linear.has_step() || has_factors ? take(linear.layout.gated()) : w.out.back());
   }
   w.messages = heads_ > 0 ? take(linears_.back().layout.gated()) : w.in.back();
+  w.scores = first ? first + size : nullptr;
+  size += PLANES<T> * count * padded(heads_);
   if (!backward) return {w, size};
   for (const Linear &linear : linears_)
     w.of_made.push_back(linear.has_product() || linear.has_points() ? take(linear.layout.out) : nullptr);
@@ -280,9 +282,18 @@ void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &e
       Kokkos::parallel_for("equi:so2_points", DeviceRange(exec, 0, count * linear.gated().channels),
                            So2PointsKernel<T>{at_points(linears_[k], count, work.out[k], work.in[k + 1], nullptr)});
   }
-  if (heads_ > 0)
-    Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, count * heads_),
-                         So2AttentionKernel<T>{attention(edges, work, work.messages, nullptr)});
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::make_scores(const DeviceExec &exec, const So2AttentionCall<T> &call) const {
+  Kokkos::parallel_for("equi:so2_scores", DeviceRange(exec, 0, call.count * heads_), So2ScoreKernel<T>{call});
+}
+
+template <class T>
+So2Sums<T> DeviceSo2Convolution<T>::sums(FeatureRows<const R> rows) const {
+  So2Sums<T> sums{lmax_, out_.group(0).channels, heads_, head_size_, {}};
+  for (int l = 0; l <= lmax_; l++) sums.x[l] = const_cast<R *>(rows.group(out_.group(l)));    // dots only read
+  return sums;
 }
 
 template <class T>
@@ -324,8 +335,8 @@ So2PointsCall<T> DeviceSo2Convolution<T>::at_points(const Linear &linear, int64_
 }
 
 template <class T>
-So2AttentionCall<T> DeviceSo2Convolution<T>::attention(const Edges &edges, const Work &work, R *messages,
-                                                       R *z_adj) const {
+So2AttentionCall<T> DeviceSo2Convolution<T>::attention(const Edges &edges, const Work &work, So2Softmax<T> softmax,
+                                                       R *messages, R *z_adj) const {
   const R *const data = data_.data() + score_data_;
   return {linears_.front().layout.out,
           linears_.back().layout.gated(),
@@ -341,6 +352,9 @@ So2AttentionCall<T> DeviceSo2Convolution<T>::attention(const Edges &edges, const
           edges.cutoff,
           work.out.front(),
           work.out.back(),
+          make_pointer<T>(work.scores, edges.count * heads_),
+          edges.out_row,
+          softmax,
           messages,
           z_adj,
           edges.cutoff_adj};
@@ -355,15 +369,31 @@ template <class T>
 template <class G>
 void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch,
                                       const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
-                                      FeatureRows<R> y, Scratch &scratch) const {
+                                      FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const {
+  const auto scale_sums = [&](const char *label, bool divides) {
+    const So2Sums<T> made = sums(y);
+    const int64_t threads = static_cast<int64_t>(batch.num_atoms) * made.components() * made.channels;
+    Kokkos::parallel_for(label, DeviceRange(exec, 0, threads), So2ScaleSumsKernel<T>{made, softmax, divides});
+  };
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const Work w = work(scratch.so2.work.reserve(work(nullptr, edges.count, false).second), edges.count, false).first;
     make_rotated(exec, edges, input.x, first_, w.rotated);
     make_values(exec, edges, w);
+    if (heads_ > 0) {
+      const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
+      const bool is_first = edges.batch.first == batch.first;
+      make_scores(exec, call);
+      Kokkos::parallel_for("equi:so2_softmax", DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * heads_),
+                           So2SoftmaxKernel<T>{call, edges.batch, is_first});
+      if (!is_first) scale_sums("equi:so2_scale_sums", false);
+      Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, call.count * heads_),
+                           So2AttentionKernel<T>{call, false});
+    }
     launch_orders<So2RotateBackKernel>(
         exec, "equi:so2_messages", batch.num_atoms,
         rotation(edges, linears_.back().layout.gated(), w.messages, 0, out_, y, nullptr, edges.cutoff), edges.batch);
   });
+  if (heads_ > 0 && batch.count > 0) scale_sums("equi:so2_divide_sums", true);
 }
 
 // ---- backward
@@ -382,6 +412,13 @@ So2TorqueCall<T> DeviceSo2Convolution<T>::torque(const Edges &edges, const So2Sh
 }
 
 template <class T>
+void DeviceSo2Convolution<T>::begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y,
+                                             FeatureRows<const R> y_adj, So2Softmax<T> softmax) const {
+  Kokkos::parallel_for("equi:so2_dots", teams(exec, static_cast<int64_t>(num_atoms) * heads_),
+                       So2DotKernel<T>{sums(y), sums(y_adj), softmax.dot});
+}
+
+template <class T>
 void DeviceSo2Convolution<T>::find_messages_adjoint(const DeviceExec &exec, const Edges &edges,
                                                     FeatureRows<const R> y_adj, const Work &work) const {
   const So2Shape last = linears_.back().layout.gated();
@@ -396,13 +433,14 @@ void DeviceSo2Convolution<T>::find_messages_adjoint(const DeviceExec &exec, cons
 template <class T>
 typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint(const DeviceExec &exec,
                                                                                  const Edges &edges,
+                                                                                 So2Softmax<T> softmax,
                                                                                  const Work &work) const {
   R *adjoint = work.of_messages;
   for (size_t k = 0; k < linears_.size(); k++)
     if (work.of_made[k]) device_zero(exec, work.of_made[k], PLANES<T> * edges.count * linears_[k].layout.out.size());
   if (heads_ > 0)
     Kokkos::parallel_for("equi:so2_attention_adjoint", DeviceRange(exec, 0, edges.count),
-                         So2AttentionAdjointKernel<T>{attention(edges, work, adjoint, work.of_made.front())});
+                         So2AttentionAdjointKernel<T>{attention(edges, work, softmax, adjoint, work.of_made.front())});
   for (size_t k = linears_.size(); k-- > 0;) {
     const So2PaddedLinear &linear = linears_[k].layout;
     R *of_z = adjoint;
@@ -441,15 +479,20 @@ template <class T>
 template <class G>
 void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch,
                                        const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
-                                       FeatureRows<const R> y_adj, const DeviceSo2Adjoints<R, G> &adjoints,
-                                       Scratch &scratch) const {
+                                       FeatureRows<const R> y_adj, So2Softmax<T> softmax,
+                                       const DeviceSo2Adjoints<R, G> &adjoints, Scratch &scratch) const {
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const int64_t count = edges.count;
     const Work w = work(scratch.so2.work.reserve(work(nullptr, count, true).second), count, true).first;
     make_rotated(exec, edges, input.x, widened(first_), w.rotated);
     make_values(exec, edges, w);
+    if (heads_ > 0) {
+      const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
+      make_scores(exec, call);
+      Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, count * heads_), So2AttentionKernel<T>{call, true});
+    }
     find_messages_adjoint(exec, edges, y_adj, w);
-    R *const adjoint = find_input_adjoint(exec, edges, w);
+    R *const adjoint = find_input_adjoint(exec, edges, softmax, w);
     if (adjoints.own.data)
       launch_orders<So2RotateBackKernel>(
           exec, "equi:so2_adjoints", batch.num_atoms,
@@ -484,10 +527,10 @@ void DeviceSo2Convolution<T>::gather_senders(const DeviceExec &exec, const Devic
 #define EQUI_INSTANTIATE(T, G)                                                                                         \
   template void DeviceSo2Convolution<T>::forward(const DeviceExec &, const DeviceBatchEdges &,                         \
                                                  const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &,    \
-                                                 FeatureRows<Real<T>>, Scratch &) const;                               \
+                                                 FeatureRows<Real<T>>, So2Softmax<T>, Scratch &) const;                \
   template void DeviceSo2Convolution<T>::backward(                                                                     \
       const DeviceExec &, const DeviceBatchEdges &, const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &, \
-      FeatureRows<const Real<T>>, const DeviceSo2Adjoints<Real<T>, G> &, Scratch &) const;
+      FeatureRows<const Real<T>>, So2Softmax<T>, const DeviceSo2Adjoints<Real<T>, G> &, Scratch &) const;
 
 EQUI_INSTANTIATE_NUMBERS(DeviceSo2Convolution)
 EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)

@@ -48,15 +48,22 @@ class DeviceSo2Convolution {
       delete;    // the network on the device refers to that of the host
   DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
 
-  // Adds the messages to the outputs of the batch's atoms, receivers. input: where their features are.
+  int heads() const { return heads_; }    // of attention; 0: there is none
+
+  // Adds the messages to the outputs of the batch's atoms, receivers; with attention these are 0 before. input: where their
+  // features are. softmax: of the same atoms; without attention it is not read.
   template <class G>
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
-               const DeviceNetworkInput<R> &input, FeatureRows<R> y, Scratch &scratch) const;
-  // For receivers y_adj begins with the batch's atoms, for senders with the row that their edges count receivers from.
+               const DeviceNetworkInput<R> &input, FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const;
+  // With attention, before backward() for these atoms, with y as forward() has left it.
+  void begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y, FeatureRows<const R> y_adj,
+                      So2Softmax<T> softmax) const;
+  // For receivers y_adj and softmax begin with the batch's atoms, for senders with the row that their edges count receivers
+  // from.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
-                const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, const DeviceSo2Adjoints<R, G> &adjoints,
-                Scratch &scratch) const;
+                const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, So2Softmax<T> softmax,
+                const DeviceSo2Adjoints<R, G> &adjoints, Scratch &scratch) const;
   // x_adj, which begins with the batch's atoms, senders, += the rows of their edges that backward of receivers left.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
                       FeatureRows<R> x_adj) const;
@@ -88,6 +95,7 @@ class DeviceSo2Convolution {
     R *rotated;                  // features of sender and receiver
     std::vector<R *> in, out;    // of each linear; without a step the output is the next one's input
     R *messages;                 // what would be one's after the last
+    R *scores;                   // of attention
     R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
     std::vector<R *> of_made;    // backward: of linears with a product or at points, the adjoint of what they make
   };
@@ -132,7 +140,11 @@ class DeviceSo2Convolution {
   const R *without_factors(const Work &work) const {
     return radial_linear_ == 0 ? work.rotated : work.out[radial_linear_ - 1];
   }
-  So2AttentionCall<T> attention(const Edges &edges, const Work &work, R *messages, R *z_adj) const;
+  So2AttentionCall<T> attention(const Edges &edges, const Work &work, So2Softmax<T> softmax, R *messages,
+                                R *z_adj) const;
+  // The scores of the edges.
+  void make_scores(const DeviceExec &exec, const So2AttentionCall<T> &call) const;
+  So2Sums<T> sums(FeatureRows<const R> rows) const;
   // From rotated features to messages.
   void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
   // Of senders' edges there is none.
@@ -140,7 +152,7 @@ class DeviceSo2Convolution {
   void find_messages_adjoint(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> y_adj,
                              const Work &work) const;
   // Returns the adjoint of rotated features. Of receivers' edges, the adjoints of factors are in their place.
-  R *find_input_adjoint(const DeviceExec &exec, const Edges &edges, const Work &work) const;
+  R *find_input_adjoint(const DeviceExec &exec, const Edges &edges, So2Softmax<T> softmax, const Work &work) const;
 
   FeatureLayout in_, out_;
   int channels_in_, factors_row_;

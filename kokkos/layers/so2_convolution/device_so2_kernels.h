@@ -11,6 +11,7 @@
 #include "src/functions/activation.h"
 #include "src/functions/basis_functions.h"
 
+#include <cmath>
 #include <cstdint>
 
 namespace equi {
@@ -396,12 +397,88 @@ struct So2PointsAdjointKernel {
   }
 };
 
-// A thread per head of an edge.
+// The scores: a thread per head of an edge.
+template <class T>
+struct So2ScoreKernel {
+  So2AttentionCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    put(c.scores, index, so2_score(c, index / c.heads, static_cast<int>(index % c.heads)).t);
+  }
+};
+
+// Brings the exponentials of a chunk into the sums of the batch's atoms, and leaves what the messages of chunks before it
+// are to be multiplied by: a thread per head of an atom.
+template <class T>
+struct So2SoftmaxKernel {
+  So2AttentionCall<T> c;
+  DeviceBatchEdges batch;    // whose positions are the edges of the call
+  bool is_first;             // chunk of the batch
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t a = index / c.heads;
+    const int head = static_cast<int>(index % c.heads);
+    const int64_t begin = batch.begin[a] - batch.first, end = batch.begin[a + 1] - batch.first,
+                  first = begin > 0 ? begin : 0, last = end < batch.count ? end : batch.count;
+    Real<T> &largest = c.softmax.largest[index];
+    if (is_first) largest = -static_cast<Real<T>>(INFINITY);
+    const Real<T> before = largest;
+    for (int64_t e = first; e < last; e++) {
+      const Real<T> exponent = so2_exponent(c, e, head);
+      if (exponent > largest) largest = exponent;
+    }
+    const Real<T> factor = largest > before ? std::exp(before - largest) : Real<T>(1);
+    T sum = is_first ? T(0) : factor * c.softmax.sum[index];
+    for (int64_t e = first; e < last; e++) sum += c.cutoff[e] * so2_exponential(c, e, head);
+    c.softmax.sum[index] = sum;
+    c.softmax.dot[index] = T(factor);
+  }
+};
+
+// Sums of messages times the factors that So2SoftmaxKernel has left, or divided by the sums of exponentials: a thread per
+// channel of each component of an atom.
+template <class T>
+struct So2ScaleSumsKernel {
+  So2Sums<T> sums;
+  So2Softmax<T> softmax;
+  bool divides;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int k = static_cast<int>(index % sums.channels);
+    const int64_t of_row = index / sums.channels, row = of_row / sums.components(),
+                  at = row * sums.heads + sums.head_of(k);
+    const Pointer<T> x = sums.at(row, static_cast<int>(of_row % sums.components())) + k;
+    if (!divides) {
+      const Real<T> factor = value_of(softmax.dot[at]);
+      if (factor != Real<T>(1)) put(x, 0, factor * T(x[0]));
+    } else if (const T sum = softmax.sum[at]; value_of(sum) != Real<T>(0)) {
+      put(x, 0, T(x[0]) / sum);
+    }
+  }
+};
+
+// So2Softmax::dot: a team of lanes per head of an atom.
+template <class T>
+struct So2DotKernel {
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
+  static constexpr int LANES = DeviceTraits<>::LANES;
+  So2Sums<T> values, adjoints;
+  T *dot;
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    const int index = team.league_rank(), lane = team.team_rank();
+    const T sum = SumOfLanes<LANES>()(
+        so2_dot(values, adjoints, index / values.heads, index % values.heads, lane, LANES));
+    if (lane == 0) dot[index] = sum;
+  }
+};
+
+// A thread per head of an edge. is_divided: by the sums.
 template <class T>
 struct So2AttentionKernel {
   So2AttentionCall<T> c;
+  bool is_divided;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    so2_attention(c, index / c.heads, static_cast<int>(index % c.heads));
+    const int64_t e = index / c.heads;
+    const int head = static_cast<int>(index % c.heads);
+    const T exponential = is_divided ? so2_normalized_exponential(c, e, head) : so2_exponential(c, e, head);
+    so2_attention(c, e, head, c.cutoff[e] * exponential);
   }
 };
 

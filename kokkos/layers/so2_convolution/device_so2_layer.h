@@ -27,13 +27,16 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
     const FeatureRows<R> y = batch.rows(output_);
     set_to_zero(batch, output_, y);
     op_.forward(batch.step.exec, batch.edges(batch.layer->fixed_input), geometry(batch.step), input(batch), y,
-                batch.step.scratch);
+                softmax(batch.first), batch.step.scratch);
   }
   void backward(Batch &batch) override {
     const bool fixed = batch.layer->fixed_input;
     const FeatureRows<R> none{nullptr, 0, 0}, own_adj = fixed ? none : batch.rows(input_, true);
     if (!fixed && !batch.adds(input_)) set_to_zero(batch, input_, own_adj);
-    op_.backward(batch.step.exec, batch.edges(fixed), geometry(batch.step), input(batch), batch.rows(output_, true),
+    const FeatureRows<R> out_adj = batch.rows(output_, true);
+    if (op_.heads() > 0)
+      op_.begin_backward(batch.step.exec, batch.count, batch.rows(output_), out_adj, softmax(batch.first));
+    op_.backward(batch.step.exec, batch.edges(fixed), geometry(batch.step), input(batch), out_adj, softmax(batch.first),
                  {own_adj, fixed ? none : kept(batch.step), batch.step.edges.num_y(), batch.step.edges.adjoint()},
                  batch.step.scratch);
   }
@@ -43,8 +46,14 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
       return op_.gather_senders(step.exec, senders, of_edges, x_adj);
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, 0};
     const DeviceNetworkInput<R> input{x, false, true, static_cast<int>(x_adj.first), slice_first};
-    op_.backward(step.exec, senders, geometry(step), input, step.features.rows({0, 0, nullptr}, output_, true),
-                 {x_adj, {nullptr, 0, 0}, 0, nullptr}, step.scratch);
+    op_.backward(step.exec, senders, geometry(step), input, step.features.rows({slice_first, 0, nullptr}, output_, true),
+                 softmax(slice_first), {x_adj, {nullptr, 0, 0}, 0, nullptr}, step.scratch);
+  }
+  void for_arrays(const ArrayVisitor &f) override {
+    if (op_.heads() == 0) return;
+    f(largest_, op_.heads());
+    f(sum_, op_.heads());
+    f(dot_, op_.heads());
   }
 
   int64_t kept_per_edge() const override { return row_size_; }
@@ -70,8 +79,16 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
       device_zero(batch.step.exec, rows.group(group), static_cast<int64_t>(batch.count) * group.width());
   }
 
+  // Of the receivers from `first` on; without attention none.
+  So2Softmax<T> softmax(int first) {
+    return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, op_.heads());
+  }
+
   int input_, output_, row_size_;
   DeviceSo2Convolution<T> op_;
+  // So2Softmax
+  DeviceBuffer<R> largest_;
+  DeviceBuffer<T> sum_, dot_;
 };
 
 }    // namespace equi

@@ -193,10 +193,13 @@ void HostSo2Layer<T, G>::forward(Batch &batch) {
   if (batch.step.energy_moments) return forward_moments(batch);
   const FeatureRows<R> y = batch.rows(output_);
   set_to_zero(y, batch.layout(output_), batch.count, batch.step.planes);
+  const So2Softmax<T> softmax = this->softmax(batch.first);
+  if (op_.heads() > 0) op_.begin(batch.count, softmax);
   for_lists(batch, [&](const EdgeList &list) {
     const Inputs in = inputs_of(batch, list, input_rows(batch), false, true);
-    op_.forward(in.edges, y, list.out, in.work, in.values);
+    op_.forward(in.edges, y, list.out, softmax, in.work, in.values);
   });
+  if (op_.heads() > 0) op_.finish(batch.count, y, softmax);
 }
 
 // Gives a list the geometry of a direction, and rows of its senders and receivers as its edges see them (edge_rows.h).
@@ -220,18 +223,21 @@ FeatureRows<Real<T>> HostSo2Layer<T, G>::see_rows(Batch &batch, EdgeList &list, 
 }
 
 template <class T, class G>
-void HostSo2Layer<T, G>::forward_moments(Batch &batch) const {
+void HostSo2Layer<T, G>::forward_moments(Batch &batch) {
   const FeatureRows<R> y = batch.rows(output_);
   const int64_t out_size = static_cast<int64_t>(batch.count) * out_.row_size();
   R *of_direction = batch.scratch.edge_rows.reserve(out_size + 2 * LIST_EDGES * in_.row_size());
   const FeatureRows<R> sum{of_direction, batch.count, 0};
+  const So2Softmax<T> softmax = this->softmax(batch.first);
   for (int d = 0; d < batch.step.num_directions(); d++) {
     std::fill_n(of_direction, out_size, R(0));
+    if (op_.heads() > 0) op_.begin(batch.count, softmax);
     for_lists(batch, [&](EdgeList &list) {
       const FeatureRows<R> x = see_rows(batch, list, d, of_direction + out_size);
       const Inputs in = inputs_of(batch, list, x, false, false);
-      op_.forward(in.edges, sum, list.out, in.work, in.values);
+      op_.forward(in.edges, sum, list.out, softmax, in.work, in.values);
     });
+    if (op_.heads() > 0) op_.finish(batch.count, sum, softmax);
     for (int g = 0; g < out_.num_groups(); g++) {
       const FeatureGroup &group = batch.layout(output_).group(g);
       const R *from = sum.group(out_.group(g));
@@ -248,8 +254,9 @@ void HostSo2Layer<T, G>::forward_moments(Batch &batch) const {
 
 template <class T, class G>
 void HostSo2Layer<T, G>::backward_of(const EdgeList &list, const Inputs &in, FeatureRows<const R> out_adj,
-                                     FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const {
-  op_.backward(in.edges, out_adj, list.out, in.work, in.values, in.are_kept,
+                                     So2Softmax<T> softmax, FeatureRows<R> sender_adj,
+                                     FeatureRows<R> receiver_adj) const {
+  op_.backward(in.edges, out_adj, list.out, softmax, in.work, in.values, in.are_kept,
                {in.factors, in.cutoff_adj, in.torque, sender_adj, receiver_adj, list.to_sender, list.out});
 }
 
@@ -261,9 +268,12 @@ void HostSo2Layer<T, G>::backward(Batch &batch) {
   const FeatureRows<R> partial = fixed || step.is_gathering ? none : batch.partial;
   const FeatureRows<R> own_adj = fixed ? none : batch.rows(input_, true);
   if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, batch.step.planes);
+  const FeatureRows<R> out_adj = batch.rows(output_, true);
+  const So2Softmax<T> softmax = this->softmax(batch.first);
+  if (op_.heads() > 0) op_.begin_backward(batch.count, batch.rows(output_), out_adj, softmax);
   for_lists(batch, [&](const EdgeList &list) {
     const Inputs in = inputs_of(batch, list, input_rows(batch), true, true);
-    backward_of(list, in, batch.rows(output_, true), partial, own_adj);
+    backward_of(list, in, out_adj, softmax, partial, own_adj);
     for (int e = 0; e < list.count; e++) in.distance_adj[e] = in.cutoff_adj[e] * in.cutoff_slope[e];
     network_.backward(step.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
                       {in.distance_adj, 1, none, none, nullptr, nullptr});
@@ -288,7 +298,8 @@ void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   EdgeList list = empty_list(senders);
   const auto evaluate = [&] {
     sort_by_window(list);
-    backward_of(list, inputs_of(senders, list, input_rows(senders), true, false), out_adj, sums, {nullptr, 0, 0});
+    backward_of(list, inputs_of(senders, list, input_rows(senders), true, false), out_adj, softmax(0), sums,
+                {nullptr, 0, 0});
     list.count = 0;
   };
   for (int a = 0; a < senders.count; a++) {

@@ -30,6 +30,12 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   void for_edge_scratch(const HostStep<T, G> &step, HostScratch<T, G> &scratch, int64_t num_edges,
                         const ArrayVisitor &f) const override;
 
+  void for_arrays(const ArrayVisitor &f) override {
+    if (op_.heads() == 0) return;
+    f(largest_, op_.heads());
+    f(sum_, op_.heads());
+    f(dot_, op_.heads());
+  }
   std::size_t bytes() const override { return op_.bytes() + network_.bytes(); }
   std::string describe() const override { return description_; }
 
@@ -68,11 +74,15 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   // may_keep: the list is one of for_lists. x: the rows of the input that the list's numbers mean.
   Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
   FeatureRows<const R> input_rows(const Batch &batch) const;
-  void forward_moments(Batch &batch) const;
+  void forward_moments(Batch &batch);
   FeatureRows<R> see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
-  // Adjoints of the factors are left in their place.
-  void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, FeatureRows<R> sender_adj,
-                   FeatureRows<R> receiver_adj) const;
+  // Adjoints of the factors are left in their place. softmax: of the rows of out_adj.
+  void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, So2Softmax<T> softmax,
+                   FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const;
+  // Of the receivers from `first` on; without attention none.
+  So2Softmax<T> softmax(int first) {
+    return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, op_.heads());
+  }
 
   int input_, output_, num_species_, lmax_;
   bool depends_on_frame_;
@@ -83,6 +93,9 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   EdgeNetwork<T> network_;
   std::string description_;
   int64_t kept_before_;    // numbers per edge that other layers keep before this one
+  // So2Softmax
+  Buffer<R> largest_;
+  Buffer<T> sum_, dot_;
 };
 
 }    // namespace equi

@@ -6,6 +6,8 @@
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace equi {
@@ -54,6 +56,8 @@ So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Co
   const bool has_step = linears_.back().has_step() || heads_ > 0;
   messages_ = has_step ? values_size_ : after_.back();
   if (has_step) values_size_ += linears_.back().gated().size();
+  score_values_ = values_size_;
+  values_size_ += equi::padded(heads_);
   forward_places_ = make_places(false);
   backward_places_ = make_places(true);
 }
@@ -212,9 +216,9 @@ So2PointsCall<T> So2ConvolutionOp<T>::at_points(const Linear &linear, int64_t co
 }
 
 template <class T>
-So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, const R *values, R *messages, R *z_adj,
-                                                   T *cutoff_adj) const {
-  const auto value = [&](int64_t before) { return values + PLANES<T> * edges.count * before; };
+So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax,
+                                                   R *values, R *messages, R *z_adj, T *cutoff_adj) const {
+  const auto value = [&](int64_t before) { return place(values, edges.count, before); };
   return {linears_.front().out,
           linears_.back().gated(),
           edges.count,
@@ -229,6 +233,9 @@ So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, con
           edges.cutoff,
           value(after_.front()),
           value(after_.back()),
+          make_pointer<T>(value(score_values_), edges.count * heads_),
+          row,
+          softmax,
           messages,
           z_adj,
           cutoff_adj};
@@ -261,25 +268,94 @@ void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &pl
     else if (k + 1 < linears_.size() && k + 1 != radial_linear_)
       std::copy_n(z, PLANES<T> * count * linear.out.size(), before(k + 1));
   }
-  if (heads_ == 0) return;
-  const So2AttentionCall<T> call = attention(edges, values, place(values, count, messages_), nullptr, nullptr);
-  for (int64_t e = 0; e < count; e++)
-    for (int head = 0; head < heads_; head++) so2_attention(call, e, head);
 }
 
 template <class T>
-void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, R *scratch,
-                                  R *values) const {
+So2Sums<T> So2ConvolutionOp<T>::sums(FeatureRows<const R> rows) const {
+  So2Sums<T> sums{};
+  sums.lmax = linears_.back().out.lmax;
+  sums.channels = out_.group(0).channels;
+  sums.heads = heads_;
+  sums.head_size = head_size_;
+  for (int l = 0; l <= sums.lmax; l++) sums.x[l] = const_cast<R *>(rows.group(out_.group(l)));    // dots only read
+  return sums;
+}
+
+template <class T>
+void So2ConvolutionOp<T>::begin(int64_t count, So2Softmax<T> softmax) const {
+  std::fill_n(softmax.largest, count * heads_, -std::numeric_limits<R>::infinity());
+  std::fill_n(softmax.sum, count * heads_, T(0));
+}
+
+template <class T>
+void So2ConvolutionOp<T>::add_to_softmax(const So2AttentionCall<T> &call, FeatureRows<R> y) const {
+  const So2Sums<T> made = sums(y);
+  for (int64_t e = 0; e < call.count; e++)
+    for (int head = 0; head < heads_; head++) {
+      put(call.scores, e * heads_ + head, so2_score(call, e, head).t);
+      const int64_t at = call.at(e, head);
+      R &largest = call.softmax.largest[at];
+      T &sum = call.softmax.sum[at];
+      const R exponent = so2_exponent(call, e, head);
+      if (!(exponent > largest)) continue;
+      const R factor = std::exp(largest - exponent);
+      largest = exponent;
+      if (value_of(sum) == R(0)) continue;    // no edge of an earlier list
+      sum *= factor;
+      for (int component = 0; component < made.components(); component++) {
+        const Pointer<T> x = made.at(call.row[e], component);
+        for (int k = head * head_size_; k < made.end(head); k++) put(x, k, factor * T(x[k]));
+      }
+    }
+}
+
+template <class T>
+void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row,
+                                  So2Softmax<T> softmax, R *scratch, R *values) const {
   make_rotated(edges, forward_places_, scratch);
   make_values(edges, forward_places_, scratch, values);
-  kernels_.so2_rotate_back(rotation(edges, linears_.back().gated(), place(values, edges.count, messages_), 0, out_, y,
-                                    out_row, edges.cutoff));
+  R *const messages = place(values, edges.count, messages_);
+  if (heads_ > 0) {
+    const So2AttentionCall<T> call = attention(edges, out_row, softmax, values, messages, nullptr, nullptr);
+    add_to_softmax(call, y);
+    for (int64_t e = 0; e < edges.count; e++)
+      for (int head = 0; head < heads_; head++) {
+        const T weight = edges.cutoff[e] * so2_exponential(call, e, head);
+        softmax.sum[call.at(e, head)] += weight;
+        so2_attention(call, e, head, weight);
+      }
+  }
+  kernels_.so2_rotate_back(rotation(edges, linears_.back().gated(), messages, 0, out_, y, out_row, edges.cutoff));
+}
+
+template <class T>
+void So2ConvolutionOp<T>::finish(int64_t count, FeatureRows<R> y, So2Softmax<T> softmax) const {
+  const So2Sums<T> made = sums(y);
+  for (int64_t row = 0; row < count; row++)
+    for (int head = 0; head < heads_; head++) {
+      const T sum = softmax.sum[row * heads_ + head];
+      if (value_of(sum) == R(0)) continue;    // nothing has been added
+      const T inverse = T(1) / sum;
+      for (int component = 0; component < made.components(); component++) {
+        const Pointer<T> x = made.at(row, component);
+        for (int k = head * head_size_; k < made.end(head); k++) put(x, k, inverse * T(x[k]));
+      }
+    }
 }
 
 // ---- backward
 template <class T>
-void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, R *scratch,
-                                   R *values, bool has_values, const So2Adjoints<T> &adjoints) const {
+void So2ConvolutionOp<T>::begin_backward(int64_t count, FeatureRows<const R> y, FeatureRows<const R> y_adj,
+                                         So2Softmax<T> softmax) const {
+  const So2Sums<T> made = sums(y), adjoint = sums(y_adj);
+  for (int64_t row = 0; row < count; row++)
+    for (int head = 0; head < heads_; head++) softmax.dot[row * heads_ + head] = so2_dot(made, adjoint, row, head, 0, 1);
+}
+
+template <class T>
+void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row,
+                                   So2Softmax<T> softmax, R *scratch, R *values, bool has_values,
+                                   const So2Adjoints<T> &adjoints) const {
   const int64_t count = edges.count;
   const Places &places = backward_places_;
   make_rotated(edges, places, scratch);
@@ -289,6 +365,15 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
   const So2Shape last = linears_.back().gated(), wide = widened(last);
   R *const messages = place(values, count, messages_), *const of_sum = place(scratch, count, places.of_sum);
   R *adjoint = place(scratch, count, places.of_messages);
+  if (heads_ > 0) {
+    // Those of forward() are not divided by the sums.
+    const So2AttentionCall<T> call = attention(edges, out_row, softmax, values, messages, nullptr, nullptr);
+    for (int64_t e = 0; e < count; e++)
+      for (int head = 0; head < heads_; head++) {
+        if (!has_values) put(call.scores, e * heads_ + head, so2_score(call, e, head).t);
+        so2_attention(call, e, head, edges.cutoff[e] * so2_normalized_exponential(call, e, head));
+      }
+  }
   const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
   kernels_.so2_rotate(rotation(edges, wide, of_sum, 0, out_, of_y, out_row, nullptr));
   std::fill_n(adjoints.torque, 3 * count, T(0));
@@ -305,7 +390,7 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
       std::fill_n(place(scratch, count, places.of_made[k]), PLANES<T> * count * linears_[k].out.size(), R(0));
   if (heads_ > 0) {
     R *const of_scores = place(scratch, count, places.of_made.front());
-    const So2AttentionCall<T> call = attention(edges, values, adjoint, of_scores, adjoints.cutoff);
+    const So2AttentionCall<T> call = attention(edges, out_row, softmax, values, adjoint, of_scores, adjoints.cutoff);
     for (int64_t e = 0; e < count; e++) so2_attention_backward(call, e);
   }
 

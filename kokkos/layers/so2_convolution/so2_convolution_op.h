@@ -59,12 +59,19 @@ class So2ConvolutionOp {
   // Numbers of the values that backward wants of forward.
   int64_t values_size(int64_t count) const { return PLANES<T> * count * values_size_; }
 
-  // Adds the messages to rows out_row[e] of y, and writes `values`.
-  void forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, R *scratch, R *values) const;
+  int heads() const { return heads_; }    // of attention; 0: there is none
+
+  // Adds the messages to rows out_row[e] of y, and writes `values`. With attention, between begin() and finish() for these
+  // rows; softmax: of the same rows, else not read.
+  void forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, So2Softmax<T> softmax, R *scratch,
+               R *values) const;
+  void begin(int64_t count, So2Softmax<T> softmax) const;
+  void finish(int64_t count, FeatureRows<R> y, So2Softmax<T> softmax) const;
   // From the adjoint of y in these rows. values: as forward left them, and used up, or if !has_values they are written
-  // before.
-  void backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, R *scratch, R *values,
-                bool has_values, const So2Adjoints<T> &adjoints) const;
+  // before. With attention, after begin_backward() for these rows, with y as finish() has left it.
+  void backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, So2Softmax<T> softmax,
+                R *scratch, R *values, bool has_values, const So2Adjoints<T> &adjoints) const;
+  void begin_backward(int64_t count, FeatureRows<const R> y, FeatureRows<const R> y_adj, So2Softmax<T> softmax) const;
 
   std::size_t bytes() const;
 
@@ -118,7 +125,11 @@ class So2ConvolutionOp {
   So2FactorCall<T> factors(int64_t count, const R *u, R *v, R *factors) const {
     return {linears_[radial_linear_].in, count, u, v, factors};
   }
-  So2AttentionCall<T> attention(const So2Edges<T> &edges, const R *values, R *messages, R *z_adj, T *cutoff_adj) const;
+  So2AttentionCall<T> attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax, R *values,
+                                R *messages, R *z_adj, T *cutoff_adj) const;
+  // Brings the edges' exponentials into the sums of their rows.
+  void add_to_softmax(const So2AttentionCall<T> &call, FeatureRows<R> y) const;
+  So2Sums<T> sums(FeatureRows<const R> rows) const;
   // The call for one side of the features in `layout`; rows: of an atom's features.
   So2RotationCall<T> rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;
@@ -136,9 +147,10 @@ class So2ConvolutionOp {
   std::vector<int> score_places_;
   std::vector<R> score_weight_, score_bias_, score_vector_;
   R score_epsilon_;
-  // Numbers per edge before these among the values: what each linear has made, before its gate, and the messages.
+  // Numbers per edge before these among the values: what each linear has made, before its gate, the messages, and the
+  // scores of attention.
   std::vector<int64_t> after_;
-  int64_t messages_, values_size_;
+  int64_t messages_, score_values_, values_size_;
   Places forward_places_, backward_places_;
   std::vector<So2Generator<R>> generators_;
 };

@@ -110,6 +110,24 @@ EQUI_FUNCTION void so2_bilinear_backward(const So2BilinearCall<T> &c, int64_t e,
   }
 }
 
+// Attention multiplies the messages of a receiver by the softmax of their scores t, and the cutoff function f enters it: by
+// a = f exp(t) / (sum of f exp(t) over the receiver's edges). This is what it keeps of receivers, [row][heads]. `largest`
+// is the largest t + log f so far. It is the constant that all exponents are less: quotients, and so derivatives, do not
+// depend on it, and no sum of exponentials is far from 1. sum: of f exp(t - largest), 0 without edges. dot: in a backward
+// pass the product of the receiver's messages, added up, with their adjoint; in a forward pass on a device what sums of
+// earlier edges are to be multiplied by.
+template <class T>
+struct So2Softmax {
+  Real<T> *largest;
+  T *sum, *dot;
+
+  // Of the rows from `first` on.
+  So2Softmax from(int64_t first, int heads) const {
+    const int64_t n = first * heads;
+    return largest ? So2Softmax{largest + n, sum + n, dot + n} : So2Softmax{};
+  }
+};
+
 // Messages from those without weights, and the scores in z. Backward: adjoints of messages are replaced by those of
 // messages without weights, that of the scores is written and that of the cutoff function added to.
 template <class T>
@@ -122,24 +140,27 @@ struct So2AttentionCall {
   Real<T> epsilon;
   const T *cutoff;
   const Real<T> *z, *without;
+  Pointer<T> scores;    // [count][heads] t
+  const int *row;       // [count] of the softmax
+  So2Softmax<T> softmax;
   Real<T> *messages;    // or their adjoints
   Real<T> *z_adj;
   T *cutoff_adj;
 
-  // The last channel of a head, and the end of its channels with padding.
-  EQUI_FUNCTION int last(int head) const { return (head + 1) * head_size - 1; }
+  // The end of a head's channels with padding.
   EQUI_FUNCTION int end(int head) const { return head + 1 == heads ? shape.channels : (head + 1) * head_size; }
+  EQUI_FUNCTION int64_t at(int64_t e, int head) const { return int64_t(row[e]) * heads + head; }
 };
 
-// The mean of a head's scores, one over their deviation, and the exponential of their sum.
+// The mean of a head's scores, one over their deviation, and their sum t.
 template <class T>
 struct So2Score {
-  T mean, inverse, weight;
+  T mean, inverse, t;
 };
 
 template <class T>
 EQUI_FUNCTION So2Score<T> so2_score(const So2AttentionCall<T> &c, int64_t e, int head) {
-  using std::exp, std::sqrt;
+  using std::sqrt;
   const int64_t width = c.z_shape.width(0);
   const Pointer<const T> z = make_pointer<const T>(c.z + e * width, c.count * width);
   const int *const place = c.places + head * c.channels;
@@ -153,18 +174,44 @@ EQUI_FUNCTION So2Score<T> so2_score(const So2AttentionCall<T> &c, int64_t e, int
     const T y = c.weight[k] * ((z[place[k]] - mean) * inverse) + T(c.bias[k]);
     score += c.vector[head * c.channels + k] * (Real<T>(0.2) * y + Real<T>(0.8) * activate(Activation::silu, y).value);
   }
-  return {mean, inverse, exp(score)};
+  return {mean, inverse, score};
+}
+
+// Whether an edge takes part. Nearer to the cutoff float32 cannot divide by f, and messages are as good as 0.
+template <class T>
+EQUI_FUNCTION bool so2_takes_part(const So2AttentionCall<T> &c, int64_t e) {
+  return !(value_of(c.cutoff[e]) <= Real<T>(1e-37));
+}
+
+// t + log f
+template <class T>
+EQUI_FUNCTION Real<T> so2_exponent(const So2AttentionCall<T> &c, int64_t e, int head) {
+  if (!so2_takes_part(c, e)) return -static_cast<Real<T>>(INFINITY);
+  return value_of(T(c.scores[e * c.heads + head])) + std::log(value_of(c.cutoff[e]));
+}
+
+// exp(t - largest)
+template <class T>
+EQUI_FUNCTION T so2_exponential(const So2AttentionCall<T> &c, int64_t e, int head) {
+  using std::exp;
+  if (!so2_takes_part(c, e)) return T(0);
+  return exp(T(c.scores[e * c.heads + head]) - T(c.softmax.largest[c.at(e, head)]));
+}
+
+// The same divided by the sum. Where no sum is, no edge counts.
+template <class T>
+EQUI_FUNCTION T so2_normalized_exponential(const So2AttentionCall<T> &c, int64_t e, int head) {
+  const T sum = c.softmax.sum[c.at(e, head)];
+  return value_of(sum) == Real<T>(0) ? T(0) : so2_exponential(c, e, head) / sum;
 }
 
 template <class T>
-EQUI_FUNCTION void so2_attention(const So2AttentionCall<T> &c, int64_t e, int head) {
-  const T weight = so2_score(c, e, head).weight, of_values = c.cutoff[e] * weight;
+EQUI_FUNCTION void so2_attention(const So2AttentionCall<T> &c, int64_t e, int head, const T &weight) {
   for (int l = 0; l <= c.shape.lmax; l++)
     for (int m = -c.shape.largest_m(l); m <= c.shape.largest_m(l); m++) {
       const Pointer<const T> from = so2_component<T>(c.shape, c.count, c.without, e, l, m);
       const Pointer<T> to = so2_component<T>(c.shape, c.count, c.messages, e, l, m);
-      for (int k = head * c.head_size; k < c.end(head); k++) put(to, k, of_values * from[k]);
-      put(to, c.last(head), weight * from[c.last(head)]);
+      for (int k = head * c.head_size; k < c.end(head); k++) put(to, k, weight * from[k]);
     }
 }
 
@@ -176,20 +223,21 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
   const Real<T> one_over = Real<T>(1) / static_cast<Real<T>>(c.channels);
   for (int head = 0; head < c.heads; head++) {
     const So2Score<T> score = so2_score(c, e, head);
-    const T of_values = c.cutoff[e] * score.weight;
-    T values = T(0), last = T(0);
+    const T exponential = so2_normalized_exponential(c, e, head), weight = c.cutoff[e] * exponential;
+    T sum = T(0);
     for (int l = 0; l <= c.shape.lmax; l++)
       for (int m = -c.shape.largest_m(l); m <= c.shape.largest_m(l); m++) {
         const Pointer<const T> from = so2_component<T>(c.shape, c.count, c.without, e, l, m);
         const Pointer<T> adj = so2_component<T>(c.shape, c.count, c.messages, e, l, m);
-        const T of_last = adj[c.last(head)];
-        last += of_last * from[c.last(head)];
-        for (int k = head * c.head_size; k < c.last(head); k++) values += adj[k] * from[k];
-        for (int k = head * c.head_size; k < c.end(head); k++) put(adj, k, of_values * adj[k]);
-        put(adj, c.last(head), score.weight * of_last);
+        for (int k = head * c.head_size; k < c.end(head); k++) {
+          sum += adj[k] * from[k];
+          put(adj, k, weight * adj[k]);
+        }
       }
-    c.cutoff_adj[e] += score.weight * values;
-    const T score_adj = of_values * values + score.weight * last;
+    // The derivative of a softmax: by t it is a (its own adjoint less the mean of all).
+    const T less_mean = sum - c.softmax.dot[c.at(e, head)];
+    c.cutoff_adj[e] += exponential * less_mean;
+    const T score_adj = weight * less_mean;
     // Of the scores before their norm: t, less its mean and its part along the scores.
     const int *const place = c.places + head * c.channels;
     const auto normed = [&](int k) { return (z[place[k]] - score.mean) * score.inverse; };
@@ -207,6 +255,36 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
     for (int k = 0; k < c.channels; k++)
       put(z_adj, place[k], score.inverse * (normed_adj(k) - one_over * mean - one_over * along * normed(k)));
   }
+}
+
+// The rows of a feature in which messages with attention are added up, or of its adjoint.
+template <class T>
+struct So2Sums {
+  int lmax, channels, heads, head_size;
+  Real<T> *x[SO2_LMAX + 1];    // of order l: [row][l + m][planes][channels]
+
+  EQUI_FUNCTION int components() const { return (lmax + 1) * (lmax + 1); }
+  EQUI_FUNCTION Pointer<T> at(int64_t row, int component) const {
+    int l = 0;
+    while ((l + 1) * (l + 1) <= component) l++;
+    return make_pointer<T>(x[l] + (row * (2 * l + 1) + component - l * l) * PLANES<T> * channels, channels);
+  }
+  EQUI_FUNCTION int head_of(int channel) const {
+    const int head = channel / head_size;
+    return head < heads ? head : heads - 1;    // padding
+  }
+  EQUI_FUNCTION int end(int head) const { return head + 1 == heads ? channels : (head + 1) * head_size; }
+};
+
+// The part of a row's dot that channels first, first + step, ... of a head are.
+template <class T>
+EQUI_FUNCTION T so2_dot(const So2Sums<T> &values, const So2Sums<T> &adjoints, int64_t row, int head, int first, int step) {
+  T sum = T(0);
+  for (int component = 0; component < values.components(); component++) {
+    const Pointer<T> x = values.at(row, component), x_adj = adjoints.at(row, component);
+    for (int k = head * values.head_size + first; k < values.end(head); k += step) sum += T(x[k]) * T(x_adj[k]);
+  }
+  return sum;
 }
 
 }    // namespace equi

@@ -6,19 +6,11 @@ import numpy as np
 from .fairchem_convert import EPSILON, Converter
 from .sphere_points import rescale
 
-# What exponentials in float32 allow.
-MAX_MEAN_SCORE = 60.0
+# Scores up to here err by less than this in float32, as their exponentials do relative to themselves.
+WEIGHT_ERROR = 1e-4
+MAX_SCORE = WEIGHT_ERROR * 2**24
 # The entry of options that has them as they are in the checkpoint.
 STATED = "stated"
-
-
-def weight_factors(weight, bias, vector):
-    """exp(-mean score) of each head, for scores of which the norm's numbers are normally distributed. The weights of a softmax have any
-    common factor; with these their sums are about the number of neighbors."""
-    nodes, parts = np.polynomial.hermite_e.hermegauss(40)
-    y = weight.astype(np.float64)[:, None] * nodes + bias.astype(np.float64)[:, None]
-    means = (0.2 * y + 0.8 * y / (1.0 + np.exp(-y))) @ (parts / parts.sum())
-    return np.exp(-np.clip(vector.astype(np.float64) @ means, -MAX_MEAN_SCORE, MAX_MEAN_SCORE))
 
 
 class EquiformerConverter(Converter):
@@ -73,40 +65,38 @@ class EquiformerConverter(Converter):
             self.feed_forward(t, f"z{t}", f"x{t + 1}")
         self.energies(f"x{self.options['num_layers']}")
 
-    def so2_weights(self, name, channels_in, channels, arrange, scale):
-        """Names of the matrices of each m. arrange: columns of m = 0 that stand before the orders; scale: of each order's columns."""
-        rows = self.lmax + 1
+    def so2_weights(self, name, channels_in, channels, scale, first=None):
+        """Names of the matrices of each m. scale: of the columns of order l; first: has the number `extra` of fairchem's columns of m = 0
+        that stand before the orders, and arranges these (`arranged`)."""
+        rows, extra = self.lmax + 1, first.extra if first else 0
+
+        def of_m0(matrix, scales):
+            orders = matrix[:, extra:] * scales
+            return np.concatenate([first.arranged(matrix[:, :extra]), orders], 1) if first else orders
+
         names = []
         for m in range(self.mmax + 1):
             orders, source = rows - m, f"{name}.fc_m0.weight" if m == 0 else f"{name}.{self.so2_of_m}.{m - 1}.fc.weight"
-            scales = np.concatenate([np.broadcast_to(scale(l), channels) for l in range(m, rows)])
+            scales = np.repeat([scale(l) for l in range(m, rows)], channels)
             if m == 0:
-                matrix = self.take64(source, arrange.extra + orders * channels, orders * channels_in).T
-                matrix = np.concatenate([arrange.before(matrix), arrange.widen(matrix[:, arrange.extra :] * scales, orders)], 1)
+                bias = of_m0(self.take64(f"{name}.fc_m0.bias", extra + rows * channels)[None], scales)[0]
+                matrix = of_m0(self.take64(source, extra + orders * channels, orders * channels_in).T, scales)
             else:
-                matrix = self.take64(source, 2 * orders * channels, orders * channels_in).reshape(2, orders * channels, -1).swapaxes(1, 2)
-                matrix = arrange.widen(matrix * scales, orders)
+                matrix = self.take64(source, 2 * orders * channels, orders * channels_in).reshape(2, orders * channels, -1).swapaxes(1, 2) * scales
             names.append(self.table.add(source, matrix))
-        bias = self.take64(f"{name}.fc_m0.bias", arrange.extra + rows * channels)
-        scales = np.concatenate([np.broadcast_to(scale(l), channels) for l in range(rows)])
-        of_orders = arrange.widen((bias[arrange.extra :] * scales)[None], rows)[0]
-        if arrange.heads:
-            # The last channel of each head is what the weights are multiplied by.
-            of_orders[arrange.width - 1 : arrange.heads * arrange.width : arrange.width] = arrange.factors
-        return names, self.table.add(f"{name}.fc_m0.bias", np.concatenate([arrange.before(bias[None])[0], of_orders]))
+        return names, self.table.add(f"{name}.fc_m0.bias", bias)
 
     def attention(self, t, source, target):
         """target = source + projected messages."""
         name, heads, values = f"blocks.{t}.ga", self.options["num_heads"], self.options["attn_value_channels"]
         self.norm(f"blocks.{t}.norm_1", source, f"y{t}")
-        divided = self.messages(name, t, f"y{t}")
+        messages = self.messages(name, t, f"y{t}")
         self.copy(source, target)
         self.per_order(f"{name}.proj", self.take64(f"{name}.proj.weight", self.lmax + 1, self.channels, heads * values).swapaxes(1, 2),
-                       self.bias_of(f"{name}.proj", self.channels), f"a{t}", divided, target, self.irreps(self.channels))  # fmt: skip
+                       self.bias_of(f"{name}.proj", self.channels), f"a{t}", messages, target, self.irreps(self.channels))  # fmt: skip
 
     def messages(self, name, t, source):
         """Writes the messages of an attention at `name` before they are projected, the feature a<t>. Returns its irreps."""
-        lmax, hidden = self.lmax, self.hidden
         heads, scores, values = (self.options[key] for key in ("num_heads", "attn_alpha_channels", "attn_value_channels"))
         irreps, both = self.irreps(self.channels), 2 * self.channels
         radial, first = self.radial_of_attention(name, both), self.first_linear(name, both)
@@ -115,35 +105,23 @@ class EquiformerConverter(Converter):
             "bias": self.tensor(f"{name}.alpha_norm.bias", scores), "vector": self.tensor(f"{name}.alpha_dot", heads, scores),
             "epsilon": EPSILON,
         }  # fmt: skip
-        factors = weight_factors(*(self.table.tensors[attention[key]] for key in ("weight", "bias", "vector")))
-        of_channels = np.repeat(factors, values)
-        second, second_bias = self.so2_weights(f"{name}.{self.so2_linear}_2", hidden, heads * values, _Heads(heads, values, factors),
-                                               lambda l: self.rescale(l) * of_channels)  # fmt: skip
-        width = heads * (values + 1)
-        messages = self.irreps(width)
-        linears = [first, {"channels": width, "weights": second, "bias": second_bias}]
-        self.add("so2_convolution", source, irreps, f"m{t}", messages, mmax=self.mmax, radial=radial, linears=linears, attention=attention)
+        self.check_scores(name, *(self.table.tensors[attention[key]] for key in ("weight", "bias", "vector")))
+        second, second_bias = self.so2_weights(f"{name}.{self.so2_linear}_2", self.hidden, heads * values, self.rescale)
+        messages = self.irreps(heads * values)
+        linears = [first, {"channels": heads * values, "weights": second, "bias": second_bias}]
+        self.add("so2_convolution", source, irreps, f"a{t}", messages, mmax=self.mmax, radial=radial, linears=linears, attention=attention)
+        return messages
 
-        # Each head is divided by the sum of its weights, the last of its channels.
-        divided, last = self.irreps(heads * values), lmax + 1
-        keep, sums = np.zeros((width, heads * values), np.float32), np.zeros((width, heads * values), np.float32)
-        for head in range(heads):
-            for v in range(values):
-                keep[head * (values + 1) + v, head * values + v] = 1.0
-                sums[head * (values + 1) + values, head * values + v] = 1.0
-        names = [f"{key}.{heads}.{values}" for key in ("heads.values", "heads.sums")]
-        # A gate has numbers of its own for each order.
-        for key, matrix in zip(names, (keep, np.tile(sums, last))):
-            if key not in self.table.tensors:
-                self.table.add(key, matrix)
-        wide = f"{divided}+{last * heads * values}x0e"
-        self.linear(f"m{t}", messages, f"n{t}", wide, {(l, l): names[0] for l in range(last)} | {(0, last): names[1]})
-        terms = [
-            {"out": l, "in": l, "offset": 0, "gate_in": last, "gate_offset": l * heads * values, "activation": "reciprocal", "scale": 1.0}
-            for l in range(last)
-        ]
-        self.add("gate", f"n{t}", wide, f"a{t}", divided, terms=terms)
-        return divided
+    def check_scores(self, name, weight, bias, vector):
+        """Notes where scores may be so large that the weights of messages are not exact in float32. The norm's numbers have a root mean
+        square of 1 at most, and the activation does not increase them."""
+        terms = np.abs(vector.astype(np.float64))
+        largest = np.max(np.sqrt(len(weight)) * np.linalg.norm(terms * weight, axis=1) + terms @ np.abs(bias.astype(np.float64)))
+        if largest > MAX_SCORE:
+            self.checkpoint.notes += (
+                f"{name}: scores of attention may be as large as {largest:.3g}, where float32 rounds the weights of messages by more than "
+                f"{WEIGHT_ERROR:g} of them: use precision double",
+            )  # fmt: skip
 
     def per_order(self, name, matrices, bias, source, irreps_in, target, irreps_out, accumulate=True):
         """A matrix [in, out] for each l, and a bias of the scalars or None."""
@@ -154,20 +132,3 @@ class EquiformerConverter(Converter):
     def scalars(self, name, source, width, sliced=slice(None)):
         """(matrix [in, out], bias) of a dense layer of the scalars."""
         return self.state.take(f"{name}.weight", width, self.channels).T[:, sliced], self.state.take(f"{name}.bias", width)[sliced]
-
-
-class _Heads:
-    """Columns of the last linear: each head gets one channel more."""
-
-    extra = 0
-
-    def __init__(self, heads, values, factors):
-        self.heads, self.values, self.width, self.factors = heads, values, values + 1, factors
-
-    def before(self, matrix):
-        return matrix[:, :0]
-
-    def widen(self, matrix, orders):
-        shape = (*matrix.shape[:-1], orders, self.heads, self.values)
-        return np.concatenate([matrix.reshape(shape), np.zeros((*shape[:-1], 1))], -1).reshape(*matrix.shape[:-1], -1)
-

@@ -87,7 +87,7 @@ class Converter(DirectModel, EquiformerConverter):
     def first_linear(self, name, both):
         """With the activation at points behind it."""
         scores, separate = self.options["num_heads"] * self.options["attn_alpha_channels"], self.options["use_sep_s2_act"]
-        weights, bias = self.so2_weights(f"{name}.so2_conv_1", both, self.hidden, _Scores(scores, self.hidden, separate), lambda l: 1.0)
+        weights, bias = self.so2_weights(f"{name}.so2_conv_1", both, self.hidden, lambda l: 1.0, _Scores(scores, self.hidden, separate))
         return {"channels": self.hidden, "weights": weights, "bias": bias, "at_points": self.at_points() | ({"scalars": "silu"} if separate else {})}
 
     def matrices_at_points(self, name, last=None):
@@ -136,11 +136,11 @@ class Converter(DirectModel, EquiformerConverter):
         if not has_forces(self.state.source):
             return
         width = self.options["num_heads"] * self.options["attn_value_channels"]
-        divided = self.messages(FORCE_BLOCK, "f", source)
+        messages = self.messages(FORCE_BLOCK, "f", source)
         # The other orders are nothing that is asked for.
         matrix = self.state.take(f"{FORCE_BLOCK}.proj.weight", self.lmax + 1, 1, width)[1].T
         self.bias_of(f"{FORCE_BLOCK}.proj", 1)
-        self.linear("af", divided, "force", "1x1e", {(1, 0): self.table.add(f"{FORCE_BLOCK}.proj", matrix)})
+        self.linear("af", messages, "force", "1x1e", {(1, 0): self.table.add(f"{FORCE_BLOCK}.proj", matrix)})
         self.direct_forces("force")
 
     def energies(self, source):
@@ -184,14 +184,9 @@ class Converter(DirectModel, EquiformerConverter):
 class _Scores:
     """Columns of the first linear: scores and, perhaps, scalars become rows of the hidden channels, the scalars first."""
 
-    heads = 0
-
     def __init__(self, scores, hidden, separate):
         self.scores, self.hidden, self.extra = scores, hidden, scores + (hidden if separate else 0)
 
-    def before(self, matrix):
-        scores, scalars = np.split(matrix[:, : self.extra], [self.scores], 1)
+    def arranged(self, matrix):
+        scores, scalars = np.split(matrix, [self.scores], 1)
         return np.concatenate([scalars, scores, np.zeros((len(matrix), -self.scores % self.hidden))], 1)
-
-    def widen(self, matrix, orders):
-        return matrix

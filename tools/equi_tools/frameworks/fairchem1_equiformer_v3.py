@@ -110,7 +110,7 @@ class Converter(EquiformerConverter):
     def first_linear(self, name, both):
         """Of 2 H channels, with their product behind it."""
         hidden, scores = self.hidden, self.options["num_heads"] * self.options["attn_alpha_channels"]
-        weights, bias = self.so2_weights(f"{name}.so2_linear_1", both, 2 * hidden, _Scores(scores, hidden), lambda l: 1.0)
+        weights, bias = self.so2_weights(f"{name}.so2_linear_1", both, 2 * hidden, lambda l: 1.0, _Scores(scores, hidden))
         return {"channels": 2 * hidden, "weights": weights, "bias": bias, "product": self.product()}
 
     def product(self):
@@ -197,15 +197,10 @@ class Converter(EquiformerConverter):
 class _Scores:
     """Columns of the first linear: scores, scalars of two factors and gates become rows of 2 hidden columns: scalars, gates, scores."""
 
-    heads = 0
-
     def __init__(self, scores, hidden):
         self.scores, self.hidden, self.extra = scores, hidden, scores + 3 * hidden
 
-    def before(self, matrix):
+    def arranged(self, matrix):
         rows = len(matrix)
-        scores, scalars, gates = np.split(matrix[:, : self.extra], [self.scores, self.scores + 2 * self.hidden], 1)
+        scores, scalars, gates = np.split(matrix, [self.scores, self.scores + 2 * self.hidden], 1)
         return np.concatenate([scalars, gates, np.zeros((rows, self.hidden)), scores, np.zeros((rows, -self.scores % (2 * self.hidden)))], 1)
-
-    def widen(self, matrix, orders):
-        return matrix
