@@ -251,7 +251,7 @@ REFUSED = {
     "option": (lambda d: model_of(d)["init_args"].update(dispersion=True), "option dispersion is not known"),
     "potential's option": (lambda d: d["kwargs"].update(calc_dispersion=True), "option calc_dispersion is not known"),
     "size": (lambda d: model_of(d)["init_args"].update(units=7), r"expected the shape \[7, 3\], found \[5, 3\]"),
-    "blocks": (lambda d: model_of(d)["init_args"].update(nblocks=1), "layers.1.* is not part of a TensorNet"),
+    "blocks": (lambda d: model_of(d)["init_args"].update(nblocks=1), "layers.1.* are not part of a TensorNet"),
     "more blocks": (lambda d: model_of(d)["init_args"].update(nblocks=3), "layers.2.* is missing"),
     "number": (lambda d: model_of(d)["init_args"].update(cutoff="five"), "cutoff: expected a positive number"),
 }  # fmt: skip

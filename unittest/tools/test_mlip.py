@@ -163,7 +163,7 @@ REFUSED = [
     ({"vecnorm_type": "max_min"}, {}, "architecture ViSNet; of mlip only MACE"),
     ({"target_irreps": "8x0e"}, {}, "architecture NequIP; of mlip only MACE"),
     ({"sphere_channels": 8}, {}, "architecture eSEN; of mlip only MACE"),
-    ({"something_new": 1}, {}, "option something_new is not one of mlip's MACE"),
+    ({"new": 1, "newer": 2}, {}, "options new of mlip's MACE, newer of mlip's MACE are not known"),
     ({}, {"long_range_cutoff_angstrom": 9.0}, "beyond the cutoff"),
     ({}, {"avg_num_neighbors": 0.0}, "avg_num_neighbors: expected a number"),
     ({}, {"atomic_energies_map": {"Na": 1.0}}, "expected energies by atomic number"),

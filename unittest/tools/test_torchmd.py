@@ -332,8 +332,9 @@ REFUSED = {
     "coulomb prior": (dict(prior_model=[{"Coulomb": {}}]), "prior_model Coulomb"),
     "learnable": (dict(prior_model="LearnableAtomref"), "cannot make it"),
     "key": (dict(dispersion=True), "hyper-parameter dispersion is not known.*--ignore-key dispersion"),
+    "keys": (dict(a=1, b=2), "hyper-parameters a, b are not known.*--ignore-key a --ignore-key b lets them pass"),
     "size": (dict(embedding_dimension=7), "expected the shape"),
-    "layers": (dict(num_layers=1), "layers.1.* is not part of a TensorNet"),
+    "layers": (dict(num_layers=1), "layers.1.* are not part of a TensorNet"),
     "more layers": (dict(num_layers=3), "layers.2.* is missing"),
 }  # fmt: skip
 

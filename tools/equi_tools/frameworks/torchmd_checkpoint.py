@@ -15,6 +15,7 @@ from ..errors import EquiError
 from ..printable import printable
 from .origin import Origin, digest
 from .tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
+from .unknown_keys import refuse_unknown
 
 # In eV, by the constants that ASE uses.
 UNITS = {"eV": 1.0, "meV": 1e-3, "Hartree": 27.211386024367243, "kcal/mol": 0.04336410390059322, "kJ/mol": 0.010364269574711572}
@@ -134,10 +135,8 @@ def _audit(options, ignore_keys):
     if model != "tensornet" and model not in TENSORNET2:
         reason = OTHER_MODELS.get(model, "it is not known")
         raise EquiError(f"model {printable(str(model), 60)} is not supported, only tensornet and tensornet2: {reason}")
-    for key in options:
-        if key not in LOOKED_AT and key not in WITHOUT_EFFECT and key not in ignore_keys:
-            name = printable(str(key), 60)
-            raise EquiError(f"hyper-parameter {name} is not known, it may change the energy; --ignore-key {name} lets it pass")
+    known = {*LOOKED_AT, *WITHOUT_EFFECT, *ignore_keys}
+    refuse_unknown([key for key in options if key not in known], "hyper-parameter")
     output = options.get("output_model", "Scalar")
     if output != "Scalar" and not (output == COULOMB and model in TENSORNET2):
         is_coulomb = "Coul" in str(output)
