@@ -181,6 +181,12 @@ def test_what_is_not_represented_is_refused_by_name(options, statistics, words, 
         convert(source, tmp_path / "model.equi", quiet=True)
 
 
+def test_there_are_no_keys_to_ignore(tmp_path, capsys):
+    source = str(mlip_reference.write(tmp_path / "model.zip"))
+    assert main(["convert", "-q", source, "-o", str(tmp_path / "model.equi"), "--ignore-key", "foo"]) == 1
+    assert "--ignore-key foo: mlip models have no configuration with keys to ignore" in capsys.readouterr().err
+
+
 def test_products_of_orders_above_8_are_refused(tmp_path):
     source = mlip_reference.write(tmp_path / "model.zip", {"l_max": 5, "correlation": 4, "num_channels": 1} | GAUNT)
     with pytest.raises(EquiError, match="a product of orders to 10, at most 8"):

@@ -209,11 +209,12 @@ class MatGL(Framework):
     title = "matgl"
     package = "matgl"
     requirement = "matgl"
+    ignores_keys = True
 
     def load(self, source, ignore_keys=()):
         from . import matgl_checkpoint
 
-        return matgl_checkpoint.load(source)
+        return matgl_checkpoint.load(source, ignore_keys)
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import matgl_convert
