@@ -11,6 +11,7 @@ import sys
 from functools import lru_cache
 
 import numpy as np
+import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
@@ -92,6 +93,31 @@ def test_the_shape_of_published_models(tmp_path):
     laws.assert_mixed(laws.differences(tmp_path / "published.equi", calculator, named, "mixed"))
     # As many numbers as those have.
     assert sum(tensor.size for tensor in matgl_checkpoint.load(source).state.values()) == pytest.approx(0.837e6, rel=2e-3)
+
+
+# All of PyPI whose TensorNet has the version that is read, each with the modules that it has.
+VERSIONS = ["2.2.0", "2.2.1", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.0.4", "3.0.5", "4.0.0", "4.0.1", "4.0.2", "4.0.3", "4.1.0", "4.1.1"]
+WITH_DGL = VERSIONS[:8]
+# From 3.0.4 on matgl rounds the roots of this basis to float32, eV/atom and eV/A.
+ROUNDED_BESSEL = 5e-8, 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version, with_dgl", [(v, False) for v in VERSIONS] + [(v, True) for v in WITH_DGL])
+def test_older_versions_agree(version, with_dgl, tmp_path):
+    requirements, environment = [f"matgl=={version}"], {}
+    if with_dgl:
+        requirements.append("dgl==2.1.0")
+        environment = {"MATGL_BACKEND": "DGL", "DGLBACKEND": "pytorch"}
+    old_versions.run("made_by_matgl.py", requirements, tmp_path, environment)
+    for results in sorted(tmp_path.glob("*.npz")):
+        found = old_versions.differences(results.with_suffix(""), results, results.with_suffix(".equi"))
+        if results.stem == "bessel" and version >= "3.0.4":
+            energy, force, stress = laws.worst(found)
+            assert energy < ROUNDED_BESSEL[0] and max(force, stress) < ROUNDED_BESSEL[1]
+        else:
+            laws.assert_within_bars(found)
+    assert len(list(tmp_path.glob("*.npz"))) == (6 if with_dgl else 5)
 
 
 RANKS = [("smooth", 2), ("smooth", 4), ("so3", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)]
