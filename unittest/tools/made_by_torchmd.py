@@ -54,7 +54,7 @@ def main(folder):
         calculator = torchmd_oracle.TorchMDModules(load(path, unit="eV", charge=options.get("total_charge")), "float64")
         computed = {}
         for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2):
-            if of_clusters and atoms.pbc.any():
+            if of_clusters and (atoms.pbc.any() or title == "one_of_three_lonely"):
                 continue
             atoms.calc = calculator
             energy, forces = atoms.get_potential_energy(), atoms.get_forces()

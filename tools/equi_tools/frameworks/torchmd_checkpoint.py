@@ -43,6 +43,7 @@ WITHOUT_EFFECT = {
     "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff",
     "coulomb_max_num_neighbors", "coulomb_neighbor_strategy",
 }  # fmt: skip
+CHANGE_OF_ORDER = (3, 0)
 COULOMB = "ScalarPlusWeightedCoulomb"
 TENSORNET2 = ("tensornet2", "tensornetv2_alt", "tensornet-nqe")
 OTHER_MODELS = {
@@ -65,6 +66,11 @@ class Checkpoint(Origin):
     unit: str  # of UNITS
     charge: float  # of the whole structure; None: 0, or of TensorNet2 what a run says
     coulomb_cutoff: float = None  # of Coulomb energies; None: they are those of all pairs
+
+    @property
+    def is_channel_first(self):
+        """Whether it was written before torchmd-net 3.0 changed the order of dimensions. The option was removed in 2.6.2."""
+        return "check_errors" in self.options or (self.version != "unknown" and _numbers(self.version) < CHANGE_OF_ORDER)
 
     @property
     def has_charges(self):
@@ -101,8 +107,7 @@ class Checkpoint(Origin):
             rows=list(range(1, len(self.elements) + 1)),
             num_rows=options["max_z"],
             state=state,
-            # Written before the order of dimensions was changed, which the option tells that was removed then.
-            channel_first="check_errors" in options,
+            channel_first=self.is_channel_first,
             self_edges=True,
             charge_factor=1.0 if self.has_charges else 1 + 0.1 * (self.charge or 0.0),
             activated_output=True,
@@ -222,9 +227,22 @@ def _energy_unit(source, unit):
     return unit
 
 
-def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
-    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge and the cutoff of the
-    Coulomb energy."""
+def _numbers(version):
+    return tuple(int(number) for number in version.split(".")[:2])
+
+
+def _version(given):
+    """The version that wrote a checkpoint, as far as the user says."""
+    if given is None or given == "unknown":
+        return "unknown"
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", given):
+        raise EquiError(f"--framework-version {printable(given, 60)}: expected a version such as 2.6.2")
+    return given
+
+
+def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None, framework_version=None):
+    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge, the cutoff of the Coulomb
+    energy and the version of torchmd-net that wrote it."""
     path = Path(source)
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
@@ -238,6 +256,7 @@ def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         _audit(options, ignore_keys)
         atomrefs = _atomrefs(options)
         coulomb_cutoff = _coulomb_cutoff(options, coulomb_cutoff)
+        version = _version(framework_version)
         if charge and not options.get("charge") and options["model"] not in TENSORNET2:
             raise EquiError(f"--charge {charge:g}: the model was trained without charges")
     except EquiError as error:
@@ -252,7 +271,7 @@ def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         sha256=digest(path),
         license="unknown",
         citation="unknown",
-        version="unknown",
+        version=version,
         elements=chemical_symbols[1 : min(options["max_z"], len(chemical_symbols))],
         cutoff=float(options["cutoff_upper"]),
         options=options,
