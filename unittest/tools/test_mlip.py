@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import mlip_reference
 import numpy as np
+import old_versions
 import pytest
 import tensornet_laws as laws
 from ase.io import write
@@ -287,6 +288,14 @@ def test_the_reference_has_the_arrays_of_mlips_own_files(files, tmp_path):
         laws.assert_within_bars(
             laws.differences(tmp_path / "own.equi", oracle_of(tmp_path / "own.zip"), structures("sheared"), radial="exact")
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0.2.0", "0.2.1", "0.2.2", "0.2.3", "0.2.4"])
+def test_older_versions_agree(version, tmp_path):
+    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], tmp_path)
+    for results in sorted(tmp_path.glob("*.npz")):
+        laws.assert_within_bars(old_versions.differences(results.with_suffix(".zip"), results, results.with_suffix(".equi")))
 
 
 @pytest.mark.slow

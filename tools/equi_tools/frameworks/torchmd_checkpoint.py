@@ -164,7 +164,10 @@ def _audit(options, ignore_keys):
     if group != "O(3)":
         raise EquiError(f"equivariance_invariance_group {printable(str(group), 60)} is not known")
     if options.get("cutoff_lower", 0.0) != 0.0:
-        raise EquiError(f"cutoff_lower {options['cutoff_lower']}: only 0 is supported")
+        raise EquiError(
+            f"cutoff_lower {printable(str(options['cutoff_lower']), 60)} is not supported, only 0: atoms nearer than that do not see each "
+            "other, and no cutoff function of an .equi file begins at a distance"
+        )
     for key, least in (("embedding_dimension", 2), ("num_layers", 0), ("num_rbf", 1), ("max_z", 2)):
         if type(options[key]) is not int or not least <= options[key] <= 65536:
             raise EquiError(f"{key}: expected a whole number from {least} on, found {printable(str(options[key]), 60)}")
