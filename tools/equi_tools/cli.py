@@ -176,6 +176,10 @@ def parser():
         "or all pairs of atoms)",
     )  # fmt: skip
     sub.add_argument(
+        "--framework-version", metavar="VERSION",
+        help="version of torchmd-net that wrote a checkpoint: that of 2.6.2 does not say that its numbers have the older order",
+    )  # fmt: skip
+    sub.add_argument(
         "--composition", metavar="FORMULA", help="chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."
     )
     sub.add_argument(
@@ -247,6 +251,7 @@ def parser():
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
     sub.add_argument("--coulomb-cutoff", type=_positive_number, metavar="R", help="default: the one stored in the file")
+    sub.add_argument("--framework-version", metavar="VERSION", help="default: the one stored in the file")
     sub.add_argument("--charge", type=_number, metavar="Q", help="default: the one stored in the file")
     sub.add_argument("--spin", type=_number, metavar="S", help="default: the one stored in the file")
     sub.add_argument("--composition", metavar="FORMULA", help="default: the one stored in the file")

@@ -26,7 +26,8 @@ def run_convert(args):
 
     document = convert(
         args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
-        charge=args.charge, spin=args.spin, composition=args.composition, coulomb_cutoff=args.coulomb_cutoff, elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
+        charge=args.charge, spin=args.spin, composition=args.composition, coulomb_cutoff=args.coulomb_cutoff, framework_version=args.framework_version,
+        elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
@@ -129,7 +130,7 @@ def run_compare(args):
     given = check_settings(
         framework,
         {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition,
-         "coulomb_cutoff": args.coulomb_cutoff},
+         "coulomb_cutoff": args.coulomb_cutoff, "framework_version": args.framework_version},
     )
     settings = {**stored_settings(framework, document["provenance"]), **given}
     check_ignored(framework, args.ignore_key)

@@ -66,6 +66,7 @@ def check_ignored(framework, keys):
 # How provenance speaks of the settings.
 PROVENANCE_OF = {
     "types": "types", "unit": "energy_unit", "charge": "charge", "spin": "spin", "composition": "composition", "coulomb_cutoff": "coulomb_cutoff",
+    "framework_version": "framework_version",
 }  # fmt: skip
 
 
@@ -78,18 +79,20 @@ def _settings_as_text(settings):
 
 def stored_settings(framework, provenance):
     """The settings with which a file was converted, as far as `framework` takes them."""
-    kinds = {"types": parse_types, "unit": str, "charge": float, "spin": float, "composition": str, "coulomb_cutoff": float}
+    kinds = {"types": parse_types, "unit": str, "charge": float, "spin": float, "composition": str, "coulomb_cutoff": float,
+             "framework_version": str}  # fmt: skip
     return {name: kinds[name](provenance[PROVENANCE_OF[name]]) for name in framework.settings if PROVENANCE_OF[name] in provenance}
 
 
 def convert(
     source, output, modality=None, head=None, task=None, types=None, unit=None, charge=None, spin=None, composition=None,
-    coulomb_cutoff=None, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False,
+    coulomb_cutoff=None, framework_version=None, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
     and its framework is not needed. reference: also stores the framework's own values, for which it is loaded."""
     settings = {
         "types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition, "coulomb_cutoff": coulomb_cutoff,
+        "framework_version": framework_version,
     }  # fmt: skip
     choices = {"modality": modality, "head": head, "task": task}
     is_equi_file = equi_file.is_equi_file(source)

@@ -280,8 +280,10 @@ REFUSED = {
     "linear": (dict(chg_spin_emb_type="lin_emb"), "chg_spin_emb_type lin_emb"),
     "order": (dict(lmax=2, mmax=3), "mmax 3 is greater"),
     "option": (dict(dispersion=True), "option dispersion of the backbone is not known.*--ignore-key dispersion"),
+    "options": (dict(a=1, b=2), "options a of the backbone, b of the backbone are not known.*--ignore-key a --ignore-key b lets them pass"),
+    "version": (dict(model="eSCNMDMoeBackbone", dispersion=True), r"without a model_id \(UMA 1.0\)"),
     "size": (dict(sphere_channels=8), "expected the shape"),
-    "layers": (dict(num_layers=1), "blocks.1.* is not part of eSEN or UMA"),
+    "layers": (dict(num_layers=1), "blocks.1.* are not part of eSEN or UMA"),
     "more layers": (dict(num_layers=3), "blocks.2.* is missing"),
     "other": (dict(model="fairchem.core.models.allscaip.AllScAIP.AllScAIPBackbone"), "AllScAIPBackbone is not supported"),
 }  # fmt: skip

@@ -8,6 +8,7 @@ Runs in the environment of tools/requirements-fairchem.txt. test_esen.py needs n
 from functools import lru_cache
 
 import numpy as np
+import old_versions
 import pytest
 import tensornet_laws as laws
 from ase import Atoms
@@ -82,6 +83,25 @@ def test_every_option_is_converted_exactly(name):
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].get("norm_type") != "layer_norm"])
 def test_mixed_precision_stays_within_its_bars(name):
     laws.assert_mixed(laws.differences(converted(name), oracle(name), structures(converted(name)), "mixed"))
+
+
+# Energies per atom and forces of versions that compute in float32 alone.
+SINGLE = 5e-6, 5e-5
+VERSIONS = ["2.4.0", "2.8.0", "2.11.0", "2.14.0", "2.15.0", "2.16.0", "2.18.0", "2.20.0", "2.22.0", "2.23.0"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_older_versions_agree(version, tmp_path):
+    old_versions.run("made_by_fairchem.py", [f"fairchem-core=={version}"], tmp_path)
+    is_double = (tmp_path / "precision.txt").read_text() == "double"
+    for results in sorted(tmp_path.glob("*.npz")):
+        settings = {"task": "omat"} | ({"composition": "NaCl"} if results.stem == "uma" else {})
+        found = old_versions.differences(results.with_suffix(".pt"), results, results.with_suffix(".equi"), **settings)
+        if is_double:
+            laws.assert_within_bars(found)
+        else:
+            energy, force, stress = laws.worst(found)
+            assert energy < SINGLE[0] and max(force, stress) < SINGLE[1]
 
 
 @pytest.mark.parametrize("name, ranks", [("l2m2", 2), ("l3m2", 3), ("uma_charged", 4), ("l6m3", 2), ("balanced", 3), ("uma_balanced", 2)])

@@ -120,9 +120,9 @@ BACKBONE = {
     "norm": (dict(norm_type="rms_norm"), "norm_type rms_norm is not known"),
     "basis": (dict(distance_function="sigmoid"), "distance_function sigmoid is not known"),
     "order": (dict(mmax=3), "mmax 3 is greater"),
-    "option": (dict(dispersion=True), "option dispersion of the backbone is not known.*--ignore-key dispersion"),
+    "options": (dict(a=1, b=2), "options a of the backbone, b of the backbone are not known.*--ignore-key a --ignore-key b lets them pass"),
     "size": (dict(sphere_channels=8), "expected the shape"),
-    "layers": (dict(num_layers=1), "blocks.1.* is not part of eSEN or UMA"),
+    "layers": (dict(num_layers=1), "blocks.1.* are not part of eSEN or UMA"),
     "other": (dict(model="gemnet_oc_backbone"), "backbone gemnet_oc_backbone is not supported"),
 }  # fmt: skip
 
@@ -153,7 +153,7 @@ WHOLE = {
     "head": ({"config.model.heads.efs.module": "esen_mlp_energy_head"}, "heads esen_mlp_energy_head: expected esen_mlp_efs_head alone"),
     "two heads": ({"config.model.heads.other": {"module": "esen_linear_force_head"}}, "heads .*esen_linear_force_head: expected"),
     "outputs": ({"config.model.pass_through_head_outputs": False}, "pass_through_head_outputs False"),
-    "option of the model": ({"config.model.dispersion": 1}, "option dispersion is not known"),
+    "option of the model": ({"config.model.dispersion": 1, "config.model.backbone.more": 1}, "dispersion of config.model, more of the backbone are not known"),
     "no backbone": ({"config.model.backbone": None}, "expected a backbone and heads"),
     "mean": ({"normalizers.energy.mean": np.float64(0.5)}, "the mean is 0.5, which fairchem adds once"),
     "forces": ({"normalizers.forces.rmsd": np.float64(2.0)}, "not the derivative of the energy"),
@@ -251,7 +251,7 @@ EQUIFORMER = {
     "option": (dict(dispersion=True), "option dispersion of equiformer_v3 is not known"),
     "heads": (dict(num_heads=0), "num_heads: expected a whole number"),
     "size": (dict(num_channels=8), "expected the shape"),
-    "layers": (dict(num_layers=1), "blocks.1.* is not part of EquiformerV3"),
+    "layers": (dict(num_layers=1), "blocks.1.* are not part of EquiformerV3"),
 }  # fmt: skip
 
 

@@ -246,7 +246,7 @@ REFUSED = {
     "option": ("escn", dict(dispersion=True), "option dispersion of escn is not known"),
     "no cell": ("equiformer_v2", dict(use_pbc=False), "use_pbc False"),
     "size": ("equiformer_v2", dict(sphere_channels=8), "expected the shape"),
-    "layers": ("escn", dict(num_layers=1), "layer_blocks.1.* is not part of eSCN"),
+    "layers": ("escn", dict(num_layers=1), "layer_blocks.1.* are not part of eSCN"),
     "spacing": ("escn", dict(distance_resolution=0), "distance_resolution: expected a positive number"),
 }  # fmt: skip
 
@@ -264,7 +264,7 @@ def test_options_that_are_not_supported_are_refused_by_name(case, tmp_path):
 HEADS = {
     "none": ({"f": {"module": "escn_force_head"}}, "heads: expected one of escn_energy_head, found 0 of 1"),
     "mean": ({"e": {"module": "escn_energy_head", "reduce": "mean"}}, "reduce mean is not supported, only sum"),
-    "option": ({"e": {"module": "escn_energy_head", "scale": 2}}, "option scale is not known"),
+    "option": ({"e": {"module": "escn_energy_head", "scale": 2}}, "option scale of head e is not known"),
 }
 
 

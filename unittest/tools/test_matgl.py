@@ -11,6 +11,7 @@ import sys
 from functools import lru_cache
 
 import numpy as np
+import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
@@ -92,6 +93,31 @@ def test_the_shape_of_published_models(tmp_path):
     laws.assert_mixed(laws.differences(tmp_path / "published.equi", calculator, named, "mixed"))
     # As many numbers as those have.
     assert sum(tensor.size for tensor in matgl_checkpoint.load(source).state.values()) == pytest.approx(0.837e6, rel=2e-3)
+
+
+# All of PyPI whose TensorNet has the version that is read, each with the modules that it has.
+VERSIONS = ["2.2.0", "2.2.1", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.0.4", "3.0.5", "4.0.0", "4.0.1", "4.0.2", "4.0.3", "4.1.0", "4.1.1"]
+WITH_DGL = VERSIONS[:8]
+# From 3.0.4 on matgl rounds the roots of this basis to float32, eV/atom and eV/A.
+ROUNDED_BESSEL = 5e-8, 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version, with_dgl", [(v, False) for v in VERSIONS] + [(v, True) for v in WITH_DGL])
+def test_older_versions_agree(version, with_dgl, tmp_path):
+    requirements, environment = [f"matgl=={version}"], {}
+    if with_dgl:
+        requirements.append("dgl==2.1.0")
+        environment = {"MATGL_BACKEND": "DGL", "DGLBACKEND": "pytorch"}
+    old_versions.run("made_by_matgl.py", requirements, tmp_path, environment)
+    for results in sorted(tmp_path.glob("*.npz")):
+        found = old_versions.differences(results.with_suffix(""), results, results.with_suffix(".equi"))
+        if results.stem == "bessel" and version >= "3.0.4":
+            energy, force, stress = laws.worst(found)
+            assert energy < ROUNDED_BESSEL[0] and max(force, stress) < ROUNDED_BESSEL[1]
+        else:
+            laws.assert_within_bars(found)
+    assert len(list(tmp_path.glob("*.npz"))) == (6 if with_dgl else 5)
 
 
 RANKS = [("smooth", 2), ("smooth", 4), ("so3", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)]
@@ -182,6 +208,29 @@ def test_compiled_and_old_potentials_are_read(copied, tmp_path):
     assert set(found) == set(expected) and all(np.array_equal(found[key], expected[key]) for key in expected)
 
 
+def test_what_matgl_itself_ignores_is_ignored(copied, tmp_path):
+    """Options of a readout that the model does not have, and the layer of DGL modules whose output is dropped."""
+    folder = copied("smooth", lambda d: model_of(d)["init_args"].update(niters_set2set=3, nlayers_set2set=3))
+    state = torch.load(folder / "state.pt", weights_only=True)
+    leftovers = {f"model.tensor_embedding.emb3.{kind}": torch.ones(5) for kind in ("weight", "bias")}
+    torch.save(state | leftovers, folder / "state.pt")
+    convert(folder, tmp_path / "model.equi", quiet=True)
+    found, expected = (equi_file.read(path)[1] for path in (tmp_path / "model.equi", converted("smooth")))
+    assert set(found) == set(expected) and all(np.array_equal(found[key], expected[key]) for key in expected)
+    atoms = structures("smooth")[0][1]
+    energies = [matgl_oracle.float64_calculator(source).get_potential_energy(atoms) for source in (folder, folder_of("smooth"))]
+    assert energies[0] == energies[1]
+
+
+def test_an_unknown_option_may_be_let_pass(copied, tmp_path):
+    """matgl's TensorNet takes any option, and does nothing with those that it does not know."""
+    folder = copied("smooth", lambda d: model_of(d)["init_args"].update(note="text"))
+    target = str(tmp_path / "model.equi")
+    assert main(["convert", "-q", str(folder), "-o", target, "--ignore-key", "note"]) == 0
+    assert main(["compare", "-q", target, str(folder), "--builtin", "--ignore-key", "note", "--radial", "exact"]) == 0
+    assert main(["convert", "-q", str(folder), "-o", target]) == 1
+
+
 def test_a_folder_may_be_named_by_its_files_and_needs_two_of_them(copied, tmp_path):
     folder = copied("smooth")
     (folder / "model.pt").unlink()
@@ -215,9 +264,6 @@ def test_the_commands_convert_and_compare(copied, tmp_path, capsys, monkeypatch)
     assert main(["compare", "-q", target, str(folder), "--builtin", "--calculator", "framework"]) == 0
     assert main(["convert", "-q", str(folder), "-o", target, "--unit", "eV"]) == 1
     assert "--unit: the energies of matgl models are in eV" in capsys.readouterr().err
-    for command in (["convert", "-q", str(folder), "-o", target], ["compare", "-q", target, str(folder), "--builtin"]):
-        assert main([*command, "--ignore-key", "foo"]) == 1
-        assert "--ignore-key foo: matgl models have no configuration with keys to ignore" in capsys.readouterr().err
     monkeypatch.setattr(frameworks.MATGL, "installed", lambda: False)
     monkeypatch.delenv("EQUI_PYTHON_MATGL", raising=False)
     assert main(["convert", "-q", str(folder), "-o", target]) == 0
@@ -230,10 +276,10 @@ def model_of(document):
 
 
 REFUSED = {
-    "version 1": (lambda d: model_of(d).update({"@model_version": 1}), "matgl before 3.0 summed its messages at the wrong atoms"),
+    "version 1": (lambda d: model_of(d).update({"@model_version": 1}), "matgl before 2.2.0 summed its messages at the wrong atoms"),
     "version 3": (lambda d: model_of(d).update({"@model_version": 3}), "@model_version 3 of TensorNet is not known"),
     "potential": (lambda d: d.update({"@model_version": 9}), "@model_version 9 of Potential"),
-    "QET": (lambda d: model_of(d).update({"@class": "QET"}), "QET is not supported.*charges are equilibrated"),
+    "QET": (lambda d: model_of(d).update({"@class": "QET"}), "QET is not supported.*equilibrates charges"),
     "CHGNet": (lambda d: model_of(d).update({"@class": "CHGNet"}), "CHGNet is not supported.*three-body"),
     "another": (lambda d: model_of(d).update({"@class": "Other"}), "Other is not supported.*not known"),
     "no potential": (lambda d: d.update({"@class": "TensorNet"}), "holds a TensorNet, not a Potential"),
@@ -248,10 +294,17 @@ REFUSED = {
     "other basis": (lambda d: model_of(d)["init_args"].update(rbf_type="Fourier"), "rbf_type Fourier"),
     "activation": (lambda d: model_of(d)["init_args"].update(activation_type="softexp"), "activation softexp"),
     "group": (lambda d: model_of(d)["init_args"].update(equivariance_invariance_group="SU(2)"), r"SU\(2\)"),
-    "option": (lambda d: model_of(d)["init_args"].update(dispersion=True), "option dispersion is not known"),
-    "potential's option": (lambda d: d["kwargs"].update(calc_dispersion=True), "option calc_dispersion is not known"),
+    "option": (lambda d: model_of(d)["init_args"].update(dispersion=True), "option dispersion of TensorNet is not known"),
+    "options": (
+        lambda d: [d["kwargs"].update(a=True), model_of(d)["init_args"].update(b=1)],
+        "options a of Potential, b of TensorNet are not known.*--ignore-key a --ignore-key b lets them pass",
+    ),
+    "version first": (
+        lambda d: [model_of(d).update({"@model_version": 1}), model_of(d)["init_args"].update(dispersion=True)],
+        "@model_version 1 of TensorNet",
+    ),
     "size": (lambda d: model_of(d)["init_args"].update(units=7), r"expected the shape \[7, 3\], found \[5, 3\]"),
-    "blocks": (lambda d: model_of(d)["init_args"].update(nblocks=1), "layers.1.* is not part of a TensorNet"),
+    "blocks": (lambda d: model_of(d)["init_args"].update(nblocks=1), "layers.1.* are not part of a TensorNet"),
     "more blocks": (lambda d: model_of(d)["init_args"].update(nblocks=3), "layers.2.* is missing"),
     "number": (lambda d: model_of(d)["init_args"].update(cutoff="five"), "cutoff: expected a positive number"),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import mlip_reference
 import numpy as np
+import old_versions
 import pytest
 import tensornet_laws as laws
 from ase.io import write
@@ -163,7 +164,7 @@ REFUSED = [
     ({"vecnorm_type": "max_min"}, {}, "architecture ViSNet; of mlip only MACE"),
     ({"target_irreps": "8x0e"}, {}, "architecture NequIP; of mlip only MACE"),
     ({"sphere_channels": 8}, {}, "architecture eSEN; of mlip only MACE"),
-    ({"something_new": 1}, {}, "option something_new is not one of mlip's MACE"),
+    ({"new": 1, "newer": 2}, {}, "options new of mlip's MACE, newer of mlip's MACE are not known"),
     ({}, {"long_range_cutoff_angstrom": 9.0}, "beyond the cutoff"),
     ({}, {"avg_num_neighbors": 0.0}, "avg_num_neighbors: expected a number"),
     ({}, {"atomic_energies_map": {"Na": 1.0}}, "expected energies by atomic number"),
@@ -179,6 +180,12 @@ def test_what_is_not_represented_is_refused_by_name(options, statistics, words, 
     source = mlip_reference.write(tmp_path / "model.zip", change=change)
     with pytest.raises(EquiError, match=words):
         convert(source, tmp_path / "model.equi", quiet=True)
+
+
+def test_there_are_no_keys_to_ignore(tmp_path, capsys):
+    source = str(mlip_reference.write(tmp_path / "model.zip"))
+    assert main(["convert", "-q", source, "-o", str(tmp_path / "model.equi"), "--ignore-key", "foo"]) == 1
+    assert "--ignore-key foo: mlip models have no configuration with keys to ignore" in capsys.readouterr().err
 
 
 def test_products_of_orders_above_8_are_refused(tmp_path):
@@ -281,6 +288,14 @@ def test_the_reference_has_the_arrays_of_mlips_own_files(files, tmp_path):
         laws.assert_within_bars(
             laws.differences(tmp_path / "own.equi", oracle_of(tmp_path / "own.zip"), structures("sheared"), radial="exact")
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0.2.0", "0.2.1", "0.2.2", "0.2.3", "0.2.4"])
+def test_older_versions_agree(version, tmp_path):
+    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], tmp_path)
+    for results in sorted(tmp_path.glob("*.npz")):
+        laws.assert_within_bars(old_versions.differences(results.with_suffix(".zip"), results, results.with_suffix(".equi")))
 
 
 @pytest.mark.slow

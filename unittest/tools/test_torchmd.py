@@ -9,6 +9,7 @@ import sys
 from functools import lru_cache
 
 import numpy as np
+import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
@@ -322,7 +323,7 @@ REFUSED = {
     "mean": (dict(reduce_op="mean"), "reduce_op mean"),
     "so3": (dict(equivariance_invariance_group="SO(3)"), "opposite orders and disagree"),
     "group": (dict(equivariance_invariance_group="SU(2)"), "not known"),
-    "lower cutoff": (dict(cutoff_lower=1.0), "cutoff_lower 1.0"),
+    "lower cutoff": (dict(cutoff_lower=1.0), "cutoff_lower 1.0 is not supported.*atoms nearer than that"),
     "filter": (dict(atom_filter=3), "atom_filter"),
     "box": (dict(box_vecs=[[9, 0, 0], [0, 9, 0], [0, 0, 9]]), "box_vecs"),
     "mish": (dict(activation="mish"), "activation mish"),
@@ -332,10 +333,50 @@ REFUSED = {
     "coulomb prior": (dict(prior_model=[{"Coulomb": {}}]), "prior_model Coulomb"),
     "learnable": (dict(prior_model="LearnableAtomref"), "cannot make it"),
     "key": (dict(dispersion=True), "hyper-parameter dispersion is not known.*--ignore-key dispersion"),
+    "keys": (dict(a=1, b=2), "hyper-parameters a, b are not known.*--ignore-key a --ignore-key b lets them pass"),
     "size": (dict(embedding_dimension=7), "expected the shape"),
-    "layers": (dict(num_layers=1), "layers.1.* is not part of a TensorNet"),
+    "layers": (dict(num_layers=1), "layers.1.* are not part of a TensorNet"),
     "more layers": (dict(num_layers=3), "layers.2.* is missing"),
 }  # fmt: skip
+
+
+# All of PyPI.
+VERSIONS = ["2.4.9", "2.4.10", "2.5.0", "2.6.0", "2.6.1", "2.6.2", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.1.0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_older_versions_agree(version, tmp_path):
+    old_versions.run("made_by_torchmd.py", [f"torchmd-net=={version}"], tmp_path)
+    results = sorted(tmp_path.glob("*.npz"))
+    # Those with charges: of clusters since 2.6, with a cutoff since 3.0.
+    assert len(results) == (4 if version < "2.6" else 5 if version < "3" else 6)
+    for result in results:
+        settings = dict(unit="eV", charge=2.0 if result.stem == "charged" else None, elements=ELEMENTS)
+        if version == "2.6.2":
+            settings["framework_version"] = version
+        found = old_versions.differences(result.with_suffix(".ckpt"), result, result.with_suffix(".equi"), **settings)
+        laws.assert_within_bars(found)
+
+
+def test_a_version_may_say_the_order_of_dimensions(changed, tmp_path, capsys):
+    """torchmd-net 2.6.2 has the order of older versions and no option that tells it."""
+    source = changed("exp_normal", {})
+    words = ["convert", "-q", source, "--unit", "eV", "--elements", ",".join(ELEMENTS), "-o"]
+    assert main([*words, str(tmp_path / "new.equi")]) == 0
+    assert "whether torchmd-net 2.6.2 wrote it" in capsys.readouterr().err
+    for version, order in (("2.6.2", "old"), ("3.0.1", "new")):
+        assert main([*words, str(tmp_path / f"{version}.equi"), "--framework-version", version]) == 0
+        assert "2.6.2" not in capsys.readouterr().err
+        document, found = equi_file.read(tmp_path / f"{version}.equi")
+        assert document["provenance"]["framework_version"] == version
+        expected = equi_file.read(tmp_path / "new.equi")[1]
+        name = "layers.0.linears_scalar.2.weight"
+        assert np.array_equal(found[name], expected[name]) == (order == "new")
+        command = ["compare", "-q", str(tmp_path / f"{version}.equi"), source, "--builtin", "--radial", "exact"]
+        assert main(command) == 0
+    assert main([*words, str(tmp_path / "x.equi"), "--framework-version", "new"]) == 1
+    assert "--framework-version new: expected a version such as 2.6.2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -34,6 +34,7 @@ SETTINGS = {
     "charge": "{title} models take no total charge",
     "spin": "{title} models take no spin",
     "composition": "{title} models do not depend on the composition",
+    "framework_version": "{title} files need no version to be read",
     "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
 }
 
@@ -209,11 +210,12 @@ class MatGL(Framework):
     title = "matgl"
     package = "matgl"
     requirement = "matgl"
+    ignores_keys = True
 
     def load(self, source, ignore_keys=()):
         from . import matgl_checkpoint
 
-        return matgl_checkpoint.load(source)
+        return matgl_checkpoint.load(source, ignore_keys)
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import matgl_convert
@@ -236,13 +238,20 @@ class TorchMDNet(Framework):
     title = "torchmd-net"
     package = "torchmdnet"
     requirement = "torchmd-net"
-    settings = ("unit", "charge", "coulomb_cutoff")
+    settings = ("unit", "charge", "coulomb_cutoff", "framework_version")
     ignores_keys = True
 
-    def load(self, source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
+    def load(self, source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None, framework_version=None):
         from . import torchmd_checkpoint
 
-        return torchmd_checkpoint.load(source, ignore_keys, unit, charge, coulomb_cutoff)
+        return torchmd_checkpoint.load(source, ignore_keys, unit, charge, coulomb_cutoff, framework_version)
+
+    def remarks(self, checkpoint):
+        if checkpoint.version == "unknown" and not checkpoint.is_channel_first:
+            yield (
+                "the checkpoint does not say whether torchmd-net 2.6.2 wrote it, which ordered its numbers otherwise than 3.0 and newer: if "
+                "so, convert it with --framework-version 2.6.2"
+            )
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import torchmd_convert

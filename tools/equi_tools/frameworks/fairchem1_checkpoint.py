@@ -15,7 +15,7 @@ from ..errors import EquiError
 from ..printable import printable
 from . import fairchem1_equiformer_v2, fairchem1_equiformer_v3, fairchem1_escn, fairchem_checkpoint
 from .fairchem1_direct import has_forces
-from .fairchem_checkpoint import NORMS, Head, Task, check_grid, check_numbers, expect_fixed, last_part, only_known, options_with_defaults
+from .fairchem_checkpoint import NORMS, Head, Task, check_grid, check_numbers, expect_fixed, last_part, only_known, options_with_defaults, unknown_keys
 from .fairchem_config import plain
 from .origin import digest
 
@@ -67,13 +67,14 @@ def is_of_a_trainer(found):
     return isinstance(found, dict) and isinstance(found.get("state_dict"), dict) and "normalizers" in found and "config" in found
 
 
-def _options(config, ignore_keys):
-    """The options of the backbone with defaults, under the names that they have in fairchem 2."""
+def _options(config, ignore_keys, elsewhere):
+    """The options of the backbone with defaults, under the names that they have in fairchem 2. elsewhere: unknown keys of other
+    sections."""
     kind = last_part(config.get("model"))
     if kind != "esen_backbone":
         known = ", ".join(("esen_backbone", *(f"{name}{OF_BACKBONE}" for name in DIRECT)))
         raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, of fairchem 1 only {known}")
-    options = options_with_defaults(config, DEFAULTS, WITHOUT_EFFECT, ignore_keys, "the backbone")
+    options = options_with_defaults(config, DEFAULTS, WITHOUT_EFFECT, ignore_keys, "the backbone", elsewhere)
     expect_fixed(options, FIXED)
     if options["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
@@ -102,13 +103,16 @@ def _architecture(model):
     return kind if kind == EQUIFORMER or kind in DIRECT else "esen"
 
 
+def _unknown_of_model(model, ignore_keys):
+    return unknown_keys(model, {*MODEL_KEYS, *ignore_keys}, "config.model")
+
+
 def _direct(model, architecture, ignore_keys):
     """(options, prefixes of the tensors of the backbone, of the energy head and, if there is one, of the head of forces) of one of
     DIRECT."""
     module = DIRECT[architecture]
     if model.get("name") != "hydra":
         return module.options_of(model, ignore_keys, False), ""
-    only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
     if not isinstance(model.get("heads"), dict):
         raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
     kinds = {str(name): last_part(head.get("module")) if isinstance(head, dict) else None for name, head in model["heads"].items()}
@@ -122,7 +126,8 @@ def _direct(model, architecture, ignore_keys):
     for key, only in (("reduce", "sum"), ("output_name", "energy")):
         if head.get(key, only) != only:
             raise EquiError(f"{where}: {key} {printable(str(head[key]), 60)} is not supported, only {only}")
-    return module.options_of(model["backbone"], ignore_keys, True), "backbone.", f"output_heads.{name}.", *(of_forces if len(of_forces) == 1 else ())
+    options = module.options_of(model["backbone"], ignore_keys, True, _unknown_of_model(model, ignore_keys))
+    return options, "backbone.", f"output_heads.{name}.", *(of_forces if len(of_forces) == 1 else ())
 
 
 def _numbers_of_a_direct_model(state, module, prefixes):
@@ -142,10 +147,9 @@ def _hydra(model, ignore_keys):
     if model.get("name") != "hydra":
         name = printable(str(model.get("name")), 60)
         raise EquiError(f"model {name} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD}), {EQUIFORMER}, {', '.join(DIRECT)}")
-    only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
     if not isinstance(model.get("backbone"), dict) or not isinstance(model.get("heads"), dict):
         raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
-    options = _options(model["backbone"], ignore_keys)
+    options = _options(model["backbone"], ignore_keys, _unknown_of_model(model, ignore_keys))
     kinds = {str(name): last_part(head.get("module")) if isinstance(head, dict) else None for name, head in model["heads"].items()}
     heads = [name for name, kind in kinds.items() if kind == ENERGY_HEAD]
     if len(heads) != 1 or len(kinds) != 1:

@@ -31,9 +31,10 @@ def has_forces(state):
     return any(name.startswith(f"{FORCE_BLOCK}.") for name in state)
 
 
-def read_options(config, defaults, fixed, without_effect, ignore_keys, where):
-    """The options with defaults; of lists with one entry for each resolution the entry, under the names lmax and mmax."""
-    options = options_with_defaults(config, defaults, WITHOUT_EFFECT | without_effect, ignore_keys, where)
+def read_options(config, defaults, fixed, without_effect, ignore_keys, where, elsewhere):
+    """The options with defaults; of lists with one entry for each resolution the entry, under the names lmax and mmax. elsewhere:
+    unknown keys of other sections."""
+    options = options_with_defaults(config, defaults, WITHOUT_EFFECT | without_effect, ignore_keys, where, elsewhere)
     expect_fixed(options, FIXED | fixed)
     for key in ("lmax", "mmax"):
         found = options[f"{key}_list"]

@@ -43,10 +43,10 @@ NUM_GAUSSIANS = 600
 WIDTH_IN_SPACINGS = 2.0
 
 
-def options_of(config, ignore_keys, in_hydra):
+def options_of(config, ignore_keys, in_hydra, elsewhere=()):
     """The options with defaults, under the names that the converter of eSEN has for them too. in_hydra: then the energy has no
     references of its own."""
-    found = read_options(config, DEFAULTS, FIXED, WITHOUT_EFFECT, ignore_keys, "equiformer_v2")
+    found = read_options(config, DEFAULTS, FIXED, WITHOUT_EFFECT, ignore_keys, "equiformer_v2", elsewhere)
     if found["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(found['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
     found |= {key: value for key, value in AVERAGES.items() if not found[key]}

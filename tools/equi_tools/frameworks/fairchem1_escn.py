@@ -25,8 +25,8 @@ WITHOUT_EFFECT = {"show_timing_info"}
 ENERGY_SCALE = 0.001
 
 
-def options_of(config, ignore_keys, in_hydra):
-    found = read_options(config, DEFAULTS, {}, WITHOUT_EFFECT, ignore_keys, "escn")
+def options_of(config, ignore_keys, in_hydra, elsewhere=()):
+    found = read_options(config, DEFAULTS, {}, WITHOUT_EFFECT, ignore_keys, "escn", elsewhere)
     check_positive(found, ("cutoff", "basis_width_scalar", "distance_resolution"))
     found |= {
         STATED: {key: found[key] for key in DEFAULTS}, "num_distance_basis": int(found["cutoff"] / found["distance_resolution"]),

@@ -15,6 +15,7 @@ from ..printable import printable
 from .fairchem_config import plain
 from .fairchem_system import CHARGES, SPINS
 from .origin import Origin, digest
+from .unknown_keys import refuse_unknown
 
 FAIR_LICENSE = "FAIR Chemistry License v1 (gated, with an acceptable use policy that also binds converted files)"
 UMA_CITATION = "B. M. Wood et al., UMA: A Family of Universal Models for Atoms, arXiv:2506.23971"
@@ -161,18 +162,19 @@ def last_part(path):
     return str(path).rsplit(".", 1)[-1]
 
 
+def unknown_keys(config, known, where):
+    """Those that are not known, each with the section it stands in."""
+    return [(key, where) for key in config if key not in known]
+
+
 def only_known(config, known, where):
-    for key in config:
-        if key not in known:
-            raise EquiError(f"{where}: option {printable(str(key), 60)} is not known, it may change the energy")
+    refuse_unknown(unknown_keys(config, known, where), can_pass=False)
 
 
-def options_with_defaults(config, defaults, without_effect, ignore_keys, where):
-    """Those options that have defaults; refuses others, but for those without effect and those that the user lets pass."""
-    for key in config:
-        if key not in defaults and key not in without_effect and key not in ignore_keys:
-            name = printable(str(key), 60)
-            raise EquiError(f"option {name} of {where} is not known, it may change the energy; --ignore-key {name} lets it pass")
+def options_with_defaults(config, defaults, without_effect, ignore_keys, where, elsewhere=()):
+    """Those options that have defaults; refuses others, but for those without effect and those that the user lets pass. elsewhere:
+    unknown keys of other sections."""
+    refuse_unknown([*elsewhere, *unknown_keys(config, {*defaults, *without_effect, *ignore_keys}, where)])
     return defaults | {key: value for key, value in config.items() if key in defaults}
 
 
@@ -279,15 +281,18 @@ def _tasks(configs):
     return tasks
 
 
-def _backbone(config, model_id, ignore_keys):
-    """The options of the backbone with defaults; refuses whatever is not represented exactly."""
+def _backbone(config, model_id, ignore_keys, elsewhere):
+    """The options of the backbone with defaults; refuses whatever is not represented exactly, and unknown keys elsewhere."""
     if not isinstance(config, dict):
         raise EquiError("model_config: no backbone in it")
     kind = last_part(config.get("model"))
     if kind not in BACKBONES:
         raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, only eSCNMDBackbone (eSEN) and eSCNMDMoeBackbone (UMA)")
     defaults = DEFAULTS | (MIXTURE_DEFAULTS if BACKBONES[kind] else {})
-    options = options_with_defaults(config, defaults, WITHOUT_EFFECT, ignore_keys, "the backbone")
+    stated = defaults | config
+    if stated.get("num_experts") and model_id is None and stated["model_version"] not in (1.1, "1.1"):
+        raise EquiError("a UMA model without a model_id (UMA 1.0), which fairchem 2.22 and newer refuse too")
+    options = options_with_defaults(config, defaults, WITHOUT_EFFECT, ignore_keys, "the backbone", elsewhere)
     if options.get("num_experts") == 0:
         for key in MIXTURE_DEFAULTS:
             del options[key]
@@ -300,8 +305,6 @@ def _backbone(config, model_id, ignore_keys):
     check_grid(options, "ff_type")
     for key in ("charge_balanced_channels", "spin_balanced_channels"):
         options[key] = _balanced_channels(options[key], key, options["sphere_channels"])
-    if options.get("num_experts") and model_id is None and options["model_version"] not in (1.1, "1.1"):
-        raise EquiError("a UMA model without a model_id (UMA 1.0), which fairchem 2.22 and newer refuse too")
     return options
 
 
@@ -383,9 +386,9 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
         model, tasks = plain(found.state.get("model_config")), plain(found.state.get("tasks_config"))
         if not isinstance(model, dict) or not isinstance(model.get("heads"), dict):
             raise EquiError("model_config: expected a backbone and heads")
-        only_known(model, MODEL_KEYS | set(ignore_keys), "model_config")
         model_id = model.get("model_id")
-        options = _backbone(model.get("backbone"), model_id, ignore_keys)
+        elsewhere = unknown_keys(model, {*MODEL_KEYS, *ignore_keys}, "model_config")
+        options = _backbone(model.get("backbone"), model_id, ignore_keys, elsewhere)
         is_uma = bool(options.get("num_experts"))
         if composition is not None and not options.get("use_composition_embedding"):
             raise EquiError(f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; leave it out")

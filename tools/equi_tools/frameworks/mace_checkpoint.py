@@ -15,6 +15,7 @@ from ..errors import EquiError
 from ..irreps import Irreps
 from ..torch_modules import Module
 from .origin import Origin, digest
+from .unknown_keys import refuse_unknown
 
 MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
 INTERACTIONS = (
@@ -133,11 +134,8 @@ def audit(model):
             f"embedding_specs: the model takes further inputs ({names or 'joint_embedding'}), such as a total charge "
             "or spin, that a LAMMPS pair style does not have; it cannot be converted"
         )
-    for name in child_names(model):
-        if name not in CHILDREN:
-            raise EquiError(
-                f"module {name} ({class_name(getattr(model, name))}) is not known, it may change the energy"
-            )
+    unknown = [name for name in child_names(model) if name not in CHILDREN]
+    refuse_unknown([f"{name} ({class_name(getattr(model, name))})" for name in unknown], "module", can_pass=False)
     for name, module in model.named_modules():
         if module.qualified_name.startswith(("cuequivariance", "openequivariance")):
             raise EquiError(f"{name}: {class_name(module)}: {ACCELERATOR}")

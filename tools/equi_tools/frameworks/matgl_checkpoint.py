@@ -16,12 +16,13 @@ from ..errors import EquiError
 from ..printable import printable
 from .origin import Origin, digest
 from .tensornet_layers import Model, activation_of, bessel_basis, exp_normal_basis, gaussian_basis
+from .unknown_keys import refuse_unknown
 
 MAX_JSON_BYTES = 1 << 24
 MODEL_VERSION = 2  # of TensorNet
 POTENTIAL_VERSION = 3
 OTHER_MODELS = {
-    "QET": "its charges are equilibrated over the whole structure, which is not built for it",
+    "QET": "it equilibrates charges over the whole structure, for which equi has no layer",
     "M3GNet": "it has three-body terms of its own",
     "CHGNet": "it has three-body terms of its own",
     "MEGNet": "it predicts properties, not energies of atoms",
@@ -37,7 +38,12 @@ MODEL_OPTIONS = {
     "element_types", "units", "ntypes_state", "dim_state_embedding", "dim_state_feats", "include_state", "nblocks", "num_rbf",
     "max_n", "max_l", "rbf_type", "use_smooth", "activation_type", "cutoff", "equivariance_invariance_group", "dtype", "width",
     "readout_type", "task_type", "field", "is_intensive", "ntargets", "use_warp",
+    # of a readout that only intensive models have
+    "niters_set2set", "nlayers_set2set",
 }  # fmt: skip
+# Numbers that change no energy: constants of the basis, which the options state too, a cache of old versions, and a layer whose
+# output matgl's DGL modules drop.
+INERT = ("model.bond_expansion.", "element_refs.onehot", "model.tensor_embedding.emb3.")
 DEFAULTS = {
     "units": 64, "ntypes_state": None, "dim_state_feats": None, "include_state": False, "nblocks": 2, "num_rbf": 32, "max_n": 3,
     "max_l": 3, "rbf_type": "Gaussian", "use_smooth": False, "activation_type": "swish", "cutoff": 5.0,
@@ -58,10 +64,8 @@ class Checkpoint(Origin):
         state = {}
         for name, value in self.state.items():
             inner = name.replace("_orig_mod.", "")
-            # Constants of the basis that are stated by the options too, and a cache that old versions stored.
-            if inner.startswith("model.bond_expansion.") or inner == "element_refs.onehot":
-                continue
-            state[inner.removeprefix("model.")] = value
+            if not inner.startswith(INERT):
+                state[inner.removeprefix("model.")] = value
         options = self.options
         return Model(
             channels=options["units"],
@@ -148,7 +152,7 @@ def _options(path):
     return document
 
 
-def _audit(document):
+def _audit(document, ignore_keys):
     """(options of the TensorNet, options of the Potential); refuses whatever is not represented exactly."""
     kind = document.get("@class")
     if kind != "Potential":
@@ -163,17 +167,15 @@ def _audit(document):
         raise EquiError(f"model {printable(str(name), 60)} is not supported, only TensorNet: {reason}")
     if version == 1:
         raise EquiError(
-            "@model_version 1 of TensorNet: matgl before 3.0 summed its messages at the wrong atoms, and its authors declared "
-            "such weights void; use a model of 2025.2 or newer, or train it again"
+            "@model_version 1 of TensorNet: matgl before 2.2.0 summed its messages at the wrong atoms, and its authors declared "
+            "such weights void; use a model that matgl 2.2.0 or newer trained"
         )
     if version != MODEL_VERSION:
         raise EquiError(f"@model_version {version} of TensorNet is not known, only {MODEL_VERSION}")
     if document.get("@model_version", 0) > POTENTIAL_VERSION:
         raise EquiError(f"@model_version {document['@model_version']} of Potential is not known, only up to {POTENTIAL_VERSION}")
-    for known, given in ((POTENTIAL_OPTIONS, potential), (MODEL_OPTIONS, model["init_args"])):
-        for key in given:
-            if key not in known:
-                raise EquiError(f"option {printable(key, 60)} is not known, it may change the energy")
+    sections = ((POTENTIAL_OPTIONS, potential, "Potential"), (MODEL_OPTIONS, model["init_args"], "TensorNet"))
+    refuse_unknown([(key, name) for known, given, name in sections for key in given if key not in known | set(ignore_keys)])
     return DEFAULTS | model["init_args"], potential
 
 
@@ -201,11 +203,11 @@ def _check(options, potential):
         raise EquiError("element_types: expected a list of chemical symbols")
 
 
-def load(source):
+def load(source, ignore_keys=()):
     """The potential in a folder, which may also be named by one of its files."""
     path = folder_of(source)
     try:
-        options, potential = _audit(_options(path / "model.json"))
+        options, potential = _audit(_options(path / "model.json"), ignore_keys)
         _check(options, potential)
     except EquiError as error:
         raise EquiError(f"{path / 'model.json'}: {error}") from error

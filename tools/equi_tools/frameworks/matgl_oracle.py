@@ -43,7 +43,7 @@ def build_potential(checkpoint, dtype):
         potential = Potential(TensorNet(**options), element_refs=references, calc_repuls=bool(checkpoint.potential.get("calc_repuls")))
         potential = potential.to(dtype)
         missing, unexpected = potential.load_state_dict(state, strict=False)
-    wrong = [*missing, *(name for name in unexpected if not name.endswith(".onehot"))]
+    wrong = [*missing, *(name for name in unexpected if not name.startswith(matgl_checkpoint.INERT))]
     if wrong:
         raise EquiError(f"{checkpoint.source}: matgl's modules and the file differ in the tensor {wrong[0]}")
     _with_distances(potential)

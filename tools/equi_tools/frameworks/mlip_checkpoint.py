@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import EquiError
 from ..printable import printable
 from .origin import Origin, digest
+from .unknown_keys import refuse_unknown
 
 HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
 MAX_JSON_BYTES = 1 << 24
@@ -94,9 +95,7 @@ def _audit(options, statistics):
     for key, name in OTHER_MODELS.items():
         if key in options:
             raise EquiError(f"option {key}: a model of the architecture {name}; of mlip only MACE is supported")
-    for key in options:
-        if key not in known:
-            raise EquiError(f"option {printable(key, 60)} is not one of mlip's MACE, or not known: it may change the energy")
+    refuse_unknown([(key, "mlip's MACE") for key in options if key not in known], can_pass=False)
     missing = sorted(TAKEN - set(options))
     if missing:
         raise EquiError(f"option {missing[0]} of mlip's MACE is missing; of mlip only MACE, saved by version 0.2.5, is supported")

@@ -7,6 +7,8 @@ import numpy as np
 
 from ..errors import EquiError
 
+MAX_SHOWN = 4
+
 
 @dataclass
 class State:
@@ -34,4 +36,6 @@ class State:
     def finish(self):
         left = [name for name in self.source if name not in self.taken]
         if left:
-            raise EquiError(f"tensor {left[0]} is not part of {self.kind} as it is known here")
+            shown, more = ", ".join(left[:MAX_SHOWN]), f" and {len(left) - MAX_SHOWN} more" if len(left) > MAX_SHOWN else ""
+            verb = "are" if len(left) > 1 else "is"
+            raise EquiError(f"tensor{'s' * (len(left) > 1)} {shown}{more} {verb} not part of {self.kind} as it is known here")

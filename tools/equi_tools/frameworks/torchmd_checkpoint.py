@@ -15,6 +15,7 @@ from ..errors import EquiError
 from ..printable import printable
 from .origin import Origin, digest
 from .tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
+from .unknown_keys import refuse_unknown
 
 # In eV, by the constants that ASE uses.
 UNITS = {"eV": 1.0, "meV": 1e-3, "Hartree": 27.211386024367243, "kcal/mol": 0.04336410390059322, "kJ/mol": 0.010364269574711572}
@@ -42,6 +43,7 @@ WITHOUT_EFFECT = {
     "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff",
     "coulomb_max_num_neighbors", "coulomb_neighbor_strategy",
 }  # fmt: skip
+CHANGE_OF_ORDER = (3, 0)
 COULOMB = "ScalarPlusWeightedCoulomb"
 TENSORNET2 = ("tensornet2", "tensornetv2_alt", "tensornet-nqe")
 OTHER_MODELS = {
@@ -64,6 +66,11 @@ class Checkpoint(Origin):
     unit: str  # of UNITS
     charge: float  # of the whole structure; None: 0, or of TensorNet2 what a run says
     coulomb_cutoff: float = None  # of Coulomb energies; None: they are those of all pairs
+
+    @property
+    def is_channel_first(self):
+        """Whether it was written before torchmd-net 3.0 changed the order of dimensions. The option was removed in 2.6.2."""
+        return "check_errors" in self.options or (self.version != "unknown" and _numbers(self.version) < CHANGE_OF_ORDER)
 
     @property
     def has_charges(self):
@@ -100,8 +107,7 @@ class Checkpoint(Origin):
             rows=list(range(1, len(self.elements) + 1)),
             num_rows=options["max_z"],
             state=state,
-            # Written before the order of dimensions was changed, which the option tells that was removed then.
-            channel_first="check_errors" in options,
+            channel_first=self.is_channel_first,
             self_edges=True,
             charge_factor=1.0 if self.has_charges else 1 + 0.1 * (self.charge or 0.0),
             activated_output=True,
@@ -134,10 +140,8 @@ def _audit(options, ignore_keys):
     if model != "tensornet" and model not in TENSORNET2:
         reason = OTHER_MODELS.get(model, "it is not known")
         raise EquiError(f"model {printable(str(model), 60)} is not supported, only tensornet and tensornet2: {reason}")
-    for key in options:
-        if key not in LOOKED_AT and key not in WITHOUT_EFFECT and key not in ignore_keys:
-            name = printable(str(key), 60)
-            raise EquiError(f"hyper-parameter {name} is not known, it may change the energy; --ignore-key {name} lets it pass")
+    known = {*LOOKED_AT, *WITHOUT_EFFECT, *ignore_keys}
+    refuse_unknown([key for key in options if key not in known], "hyper-parameter")
     output = options.get("output_model", "Scalar")
     if output != "Scalar" and not (output == COULOMB and model in TENSORNET2):
         is_coulomb = "Coul" in str(output)
@@ -160,7 +164,10 @@ def _audit(options, ignore_keys):
     if group != "O(3)":
         raise EquiError(f"equivariance_invariance_group {printable(str(group), 60)} is not known")
     if options.get("cutoff_lower", 0.0) != 0.0:
-        raise EquiError(f"cutoff_lower {options['cutoff_lower']}: only 0 is supported")
+        raise EquiError(
+            f"cutoff_lower {printable(str(options['cutoff_lower']), 60)} is not supported, only 0: atoms nearer than that do not see each "
+            "other, and no cutoff function of an .equi file begins at a distance"
+        )
     for key, least in (("embedding_dimension", 2), ("num_layers", 0), ("num_rbf", 1), ("max_z", 2)):
         if type(options[key]) is not int or not least <= options[key] <= 65536:
             raise EquiError(f"{key}: expected a whole number from {least} on, found {printable(str(options[key]), 60)}")
@@ -223,9 +230,22 @@ def _energy_unit(source, unit):
     return unit
 
 
-def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
-    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge and the cutoff of the
-    Coulomb energy."""
+def _numbers(version):
+    return tuple(int(number) for number in version.split(".")[:2])
+
+
+def _version(given):
+    """The version that wrote a checkpoint, as far as the user says."""
+    if given is None or given == "unknown":
+        return "unknown"
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", given):
+        raise EquiError(f"--framework-version {printable(given, 60)}: expected a version such as 2.6.2")
+    return given
+
+
+def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None, framework_version=None):
+    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge, the cutoff of the Coulomb
+    energy and the version of torchmd-net that wrote it."""
     path = Path(source)
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
@@ -239,6 +259,7 @@ def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         _audit(options, ignore_keys)
         atomrefs = _atomrefs(options)
         coulomb_cutoff = _coulomb_cutoff(options, coulomb_cutoff)
+        version = _version(framework_version)
         if charge and not options.get("charge") and options["model"] not in TENSORNET2:
             raise EquiError(f"--charge {charge:g}: the model was trained without charges")
     except EquiError as error:
@@ -253,7 +274,7 @@ def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         sha256=digest(path),
         license="unknown",
         citation="unknown",
-        version="unknown",
+        version=version,
         elements=chemical_symbols[1 : min(options["max_z"], len(chemical_symbols))],
         cutoff=float(options["cutoff_upper"]),
         options=options,

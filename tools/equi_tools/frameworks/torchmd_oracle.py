@@ -43,6 +43,9 @@ def load_model(checkpoint):
     model, _ = import_torchmdnet()
     with quiet():
         options = {"coulomb_cutoff": checkpoint.coulomb_cutoff} if checkpoint.has_coulomb else {}
+        if checkpoint.version != "unknown":
+            # Its own choice does not know files of 2.6.2.
+            options["compatibility_load"] = checkpoint.is_channel_first
         loaded = model.load_model(str(checkpoint.path), derivative=False, static_shapes=False, **options)
     for parameter in loaded.parameters():
         parameter.requires_grad = False
