@@ -154,7 +154,11 @@ def parser():
     sub.add_argument(
         "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
-    sub.add_argument("--unit", metavar="UNIT", help="unit of the energies of a torchmd-net model: eV, Hartree, kcal/mol, kJ/mol, meV")
+    sub.add_argument(
+        "--unit", metavar="UNIT",
+        help="unit of the energies of a NequIP, MACE or torchmd-net model: eV (default, but of torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
+    )  # fmt: skip
+    sub.add_argument("--length-unit", metavar="UNIT", help="unit of its lengths: Angstrom (default), Bohr, nm")
     sub.add_argument(
         "--charge", type=_number, metavar="Q",
         help="total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)",
@@ -238,6 +242,7 @@ def parser():
     sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
+    sub.add_argument("--length-unit", metavar="UNIT", help="default: the one stored in the file")
     sub.add_argument("--coulomb-cutoff", type=_positive_number, metavar="R", help="default: the one stored in the file")
     sub.add_argument("--charge", type=_number, metavar="Q", help="default: the one stored in the file")
     sub.add_argument("--spin", type=_number, metavar="S", help="default: the one stored in the file")

@@ -20,6 +20,8 @@ import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, self_check
+from equi_tools.cli import main
+from equi_tools.convert import convert as convert_alone
 from equi_tools.convert import parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
@@ -269,10 +271,6 @@ REFUSED = {
         dict(pair_potential={"_target_": "nequip.nn.pair_potential.LennardJones", "lj_sigma": 1.0, "lj_epsilon": 1.0}),
         r"pair_potential \(LennardJones\) is not supported",
     ),
-    "zbl in other units": (
-        dict(pair_potential={"_target_": "nequip.nn.pair_potential.ZBL", "units": "real", "chemical_species": ["Na", "Cl"]}),
-        "units",
-    ),
     "inputs of the structure": (
         dict(categorical_graph_field_embed=[{"field": "total_charge", "num_features": 2, "min": -1, "max": 1}]),
         "categorical_graph_field_embed",
@@ -439,6 +437,38 @@ def test_damaged_packages_are_one_line(folder, variant):
     with pytest.raises(EquiError, match="or a damaged one: .*eager_model.pkl") as error:
         nequip_checkpoint.load(folder / "cut.nequip.zip")
     assert "\n" not in str(error.value)
+
+
+def test_units_are_stored_and_compared_with(legacy, folder, capsys):
+    source, target = str(legacy("0.6.2")), str(folder / "bohr.equi")
+    assert main(["convert", "-q", source, "-o", target, "--unit", "kcal/mol", "--length-unit", "Bohr"]) == 0
+    assert main(["info", target]) == 0
+    shown = capsys.readouterr().out
+    assert re.search("energy_unit +kcal/mol", shown) and re.search("length_unit +Bohr", shown)
+    plain = convert(source, folder / "plain.equi", quiet=True)
+    assert plain["provenance"]["energy_unit"] == "eV" and plain["provenance"]["length_unit"] == "Angstrom"
+    convert(source, target, unit="kcal/mol", length_unit="Bohr", quiet=True)
+    assert_equal(target)
+    write_frames(folder / "frames.extxyz")
+    arguments = ["compare", "-q", target, source, str(folder / "frames.extxyz"), "--radial", "exact"]
+    assert main(arguments) == 0 and main([*arguments, "--calculator", "framework"]) == 0
+    assert main([*arguments, "--unit", "eV"]) == 1 and main([*arguments, "--length-unit", "Angstrom"]) == 1
+
+
+def test_a_pair_potential_tells_the_unit(folder):
+    options = dict(PLAIN, pair_potential={"_target_": "nequip.nn.pair_potential.ZBL", "units": "real", "chemical_species": ["Na", "Cl"]})
+    source = make_model(folder / "real.nequip.zip", **options)
+    document = convert(source, folder / "real.equi", quiet=True)
+    assert document["provenance"]["energy_unit"] == "kcal/mol"
+    assert_equal(folder / "real.equi")
+
+
+def test_energies_that_are_hardly_in_electron_volts_are_noted(folder):
+    source = make_model(folder / "kcal.nequip.zip", **PLAIN, shifts=-371000.0)
+    note = "an atom of Na is shifted by -371000.*--unit eV | meV"
+    assert re.search(note, convert_alone(source, folder / "noted.equi", quiet=True)["provenance"]["notes"])
+    for unit in ("eV", "kcal/mol"):
+        assert "notes" not in convert_alone(source, folder / "noted.equi", unit=unit, quiet=True)["provenance"]
 
 
 def test_modalities_do_not_exist(variant):

@@ -31,6 +31,7 @@ class MissingFramework(EquiError):
 SETTINGS = {
     "types": "the atoms of {title} models have no types but elements",
     "unit": "the energies of {title} models are in eV",
+    "length_unit": "the lengths of {title} models are in Angstrom",
     "charge": "{title} models take no total charge",
     "spin": "{title} models take no spin",
     "composition": "{title} models do not depend on the composition",
@@ -79,8 +80,8 @@ class Framework:
         return version(self.requirement)
 
     def load(self, source, ignore_keys=(), **settings):
-        """The checkpoint: source, path, sha256, license, citation, version, elements. settings: those of `self.settings`, where
-        types are a dict from names to elements."""
+        """The checkpoint: source, path, sha256, license, citation, version, elements. settings: those of `self.settings` but the
+        units, which model_units deals with; types are a dict from names to elements."""
         raise NotImplementedError
 
     def convert(self, checkpoint, choice=None, elements=None):
@@ -90,6 +91,10 @@ class Framework:
     def chosen(self, checkpoint, choice):
         """The choice that the file states, None where there is none."""
         return choice
+
+    def stated_unit(self, checkpoint):
+        """The unit of energies where the user names none; None if the user has to."""
+        return "eV"
 
     def notes(self, document):
         """What the user of a model of this architecture should know about the framework's own results."""
@@ -144,6 +149,7 @@ class Mace(Framework):
     package = "mace"
     requirement = "mace-torch"
     choice = "head"
+    settings = ("unit", "length_unit")
 
     def load(self, source, ignore_keys=()):
         from . import mace_checkpoint
@@ -181,7 +187,7 @@ class NequIP(Framework):
     title = "NequIP"
     package = "nequip"
     requirement = "nequip"
-    settings = ("types",)
+    settings = ("types", "unit", "length_unit")
 
     def load(self, source, ignore_keys=(), types=None):
         from . import nequip_checkpoint
@@ -192,6 +198,9 @@ class NequIP(Framework):
         from . import nequip_convert
 
         return nequip_convert.convert(checkpoint, elements=elements)
+
+    def stated_unit(self, checkpoint):
+        return checkpoint.stated_unit
 
     def float64_calculator(self, checkpoint, choice=None):
         from . import nequip_oracle
@@ -236,13 +245,16 @@ class TorchMDNet(Framework):
     title = "torchmd-net"
     package = "torchmdnet"
     requirement = "torchmd-net"
-    settings = ("unit", "charge", "coulomb_cutoff")
+    settings = ("unit", "length_unit", "charge", "coulomb_cutoff")
     ignores_keys = True
 
-    def load(self, source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
+    def load(self, source, ignore_keys=(), charge=None, coulomb_cutoff=None):
         from . import torchmd_checkpoint
 
-        return torchmd_checkpoint.load(source, ignore_keys, unit, charge, coulomb_cutoff)
+        return torchmd_checkpoint.load(source, ignore_keys, charge, coulomb_cutoff)
+
+    def stated_unit(self, checkpoint):
+        return None
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import torchmd_convert

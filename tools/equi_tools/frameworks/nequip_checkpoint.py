@@ -64,6 +64,18 @@ class Checkpoint(Origin):
     def num_layers(self):
         return len(self.config["feature_irreps_hidden"])
 
+    @property
+    def stated_unit(self):
+        """The unit of energies, which only a pair potential knows."""
+        if "pair_potential" not in self.stages:
+            return "eV"
+        return nequip_model.ZBL_UNITS[nequip_model.units_of_zbl(self.half_qqr)][0]
+
+    @property
+    def half_qqr(self):
+        """Half of the square of the elementary charge of the pair potential."""
+        return float(self.state["model.func.pair_potential._qqr2exesquare"])
+
     def modality_index(self, name):
         if name is not None:
             raise EquiError(f"{self.source} has no modalities: leave out '--modality {name}'")
@@ -304,11 +316,9 @@ class _Audit:
         from ase.data import chemical_symbols
 
         module = self.stages["pair_potential"]
-        if abs(float(module._qqr2exesquare) - 0.5 * 14.399645) > 1e-6:
-            raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
         return {
             "_target_": "nequip.nn.pair_potential.ZBL",
-            "units": "metal",
+            "units": nequip_model.units_of_zbl(float(module._qqr2exesquare)),
             "chemical_species": [chemical_symbols[int(z)] for z in module.atomic_numbers],
             # Before nequip 0.17 the pair potential had no cutoff function of its own.
             "polynomial_cutoff_p": self.power((module if hasattr(module, "cutoff") else self.stages["bessel_encode"]).cutoff),

@@ -42,6 +42,11 @@ class LegacyCheckpoint(nequip_checkpoint.Checkpoint):
     def num_layers(self):
         return sum(name.endswith("_convnet") for name in self.stages)
 
+    @property
+    def half_qqr(self):
+        # The modules have it divided by the scale of the whole model.
+        return self.scale_by * float(self.state["pair_potential._qqr2exesquare"])
+
 
 def is_legacy(model):
     return any("radial_basis.basis" in name or ".conv.fc" in name for name, _ in model.named_modules())
@@ -219,9 +224,3 @@ class LegacyConverter(Converter):
 
     def pair_cutoff_power(self):
         return self.number(self.stages["radial_basis"].cutoff.p)
-
-    def half_qqr(self):
-        half_qqr = self.checkpoint.scale_by * super().half_qqr()
-        if abs(half_qqr / (0.5 * 14.399645) - 1) > 1e-5:
-            raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
-        return half_qqr

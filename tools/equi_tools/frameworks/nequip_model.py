@@ -45,7 +45,8 @@ MLP_ACTIVATIONS = {"SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Shifte
 # Even and odd functions; a scalar of odd parity takes no other one.
 PARITY_OF = {"abs": 1, "tanh": -1}
 ZBL = "nequip.nn.pair_potential.ZBL"
-HALF_QQR = 0.5 * 14.399645  # eV Angstrom, nequip's digits
+# nequip's names of units of ZBL: (unit of energies, half of the square of an elementary charge in it and Angstrom, by nequip's digits).
+ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06371)}
 
 
 def full_options(options, builder):
@@ -227,6 +228,14 @@ def _readout(options, irreps):
     return module("ScalarMLP", children={"mlp_module": mlp})
 
 
+def units_of_zbl(half_qqr):
+    """nequip's name of the units in which the square of the elementary charge has this half."""
+    for name, (_, known) in ZBL_UNITS.items():
+        if abs(half_qqr / known - 1) < 1e-5:
+            return name
+    raise EquiError(f"pair_potential: ZBL in other units than {' and '.join(ZBL_UNITS)} is not supported")
+
+
 def _count(values):
     """How many numbers scales or shifts are."""
     return len(values) if isinstance(values, (dict, list)) else 1
@@ -285,8 +294,8 @@ def _pair_potential(options, types):
     if options.get("_target_") != ZBL:
         kind = str(options.get("_target_", "")).rsplit(".", 1)[-1]
         raise EquiError(f"module pair_potential ({kind}) is not supported: only ZBL is")
-    if options.get("units") != "metal":
-        raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
-    buffers = {"atomic_numbers": _shape(types), "_qqr2exesquare": np.array(HALF_QQR)}
+    if options.get("units") not in ZBL_UNITS:
+        raise EquiError(f"pair_potential: ZBL in units '{options.get('units')}' is not supported, only {', '.join(ZBL_UNITS)}")
+    buffers = {"atomic_numbers": _shape(types), "_qqr2exesquare": np.array(ZBL_UNITS[options["units"]][1])}
     cutoff = module("PolynomialCutoff", p=float(options.get("polynomial_cutoff_p", 6.0)))
     return module("ZBL", buffers=buffers, children={"cutoff": cutoff})
