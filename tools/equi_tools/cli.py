@@ -139,7 +139,8 @@ def parser():
     sub.add_argument(
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
-        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth); "
+        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt), TorchScript (.pth) or "
+        "folder of an old training (best_model.pth, config.yaml); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), trainer's checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
         "force field of mlip (MACE; .zip); "

@@ -401,7 +401,7 @@ FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, 
 # Names of tensors that only one framework has, for files that hold nothing but tensors.
 TENSOR_NAMES = {
     ".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP, "representation_model.": TORCHMD,
-    ".so2_m_conv.": FAIRCHEM,
+    ".so2_m_conv.": FAIRCHEM, ".radial_basis.basis.bessel_weights": NEQUIP,
 }  # fmt: skip
 
 # Names that stand together in what the trainers of fairchem 1 write alone, whatever else is in it.
@@ -463,11 +463,13 @@ def _in_archive(archive):
 def detect(source):
     """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
     from .. import torch_archive
-    from . import matgl_checkpoint
+    from . import matgl_checkpoint, nequip_legacy
 
     path = Path(source)
     if matgl_checkpoint.is_folder_of_matgl(path):
         return MATGL
+    if nequip_legacy.training_files(path):
+        return NEQUIP
     if not path.is_file():
         if path.exists() and not path.is_dir():
             raise EquiError(f"cannot read {source}: not a regular file")

@@ -45,7 +45,7 @@ CONSTANT = r"(^|\.)(output_mask|_empty|alpha|_tensor_constant\d+|_w3j_\d+_\d+_\d
 
 @dataclass
 class Checkpoint(Origin):
-    kind: str  # package, checkpoint or torchscript
+    kind: str  # package, checkpoint or torchscript; of nequip 0.6 and older legacy (TorchScript) or training
     type_names: list  # of the model
     elements: list  # chemical symbols by species index
     config: dict  # options of nequip's FullNequIPGNNModel
@@ -552,26 +552,24 @@ def _sole(models):
 
 def load(source, types=None):
     """The model behind a file; types: dict from its type names to chemical symbols, where these are none."""
+    from . import nequip_legacy
+
     path = Path(source)
-    if not path.is_file():
+    training = nequip_legacy.training_files(path)
+    if not path.is_file() and not training:
         raise EquiError(f"{source} is not a file")
-    kind = detect(path)
+    kind = "training" if training else detect(path)
     if kind == "aotinductor" or path.name.endswith(".pt2"):
         raise EquiError(
             f"{source} is compiled by AOTInductor (.nequip.pt2): its architecture cannot be read back; "
             "give the package (.nequip.zip) or the checkpoint (.ckpt) that it was compiled from"
         )
-    if kind == "weights":
-        raise EquiError(
-            f"{source} holds the weights of nequip 0.6 or older without their model: "
-            "run nequip-deploy of that version on its training and give the deployed .pth"
-        )
     if kind is None:
         raise EquiError(f"{source} is neither a NequIP package, a NequIP checkpoint nor a deployed NequIP model")
     try:
+        if training:
+            return nequip_legacy.load_training(source, types)
         if kind == "torchscript":
-            from . import nequip_legacy
-
             model = torch_modules.read(path)
             if nequip_legacy.is_legacy(model):
                 return nequip_legacy.checkpoint_of(source, path, model, types)

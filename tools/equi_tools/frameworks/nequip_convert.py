@@ -303,7 +303,7 @@ class Converter:
 def convert(checkpoint, modality=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
     kind = Converter
-    if checkpoint.kind == "legacy":
+    if checkpoint.kind in ("legacy", "training"):
         from .nequip_legacy import LegacyConverter as kind
     converter = kind(checkpoint, modality, elements)
     document = converter.document()
