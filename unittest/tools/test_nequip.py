@@ -19,7 +19,7 @@ import pytest
 import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
-from equi_tools import equi_file, frameworks, self_check
+from equi_tools import equi_file, frameworks, self_check, torch_modules
 from equi_tools.cli import main
 from equi_tools.convert import convert as convert_alone
 from equi_tools.convert import parse_types
@@ -159,7 +159,7 @@ def training(request, legacy, folder):
     work = folder / f"training-{request.param}"
     work.mkdir(exist_ok=True)
     torch.save(torch.jit.load(str(source)).state_dict(), work / "best_model.pth")
-    (work / "config.yaml").write_text(nequip_checkpoint.extra_file(source, "config"))
+    (work / "config.yaml").write_text(torch_modules.extra_file(source, "config"))
     return work, source
 
 

@@ -463,7 +463,14 @@ def _in_archive(archive):
 def detect(source):
     """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
     from .. import torch_archive
-    from . import matgl_checkpoint, nequip_legacy
+    from . import matgl_checkpoint, nequip_legacy, other_families
+
+    def known_or_sevenn(found):
+        """Files that speak of no framework here may do so of another family."""
+        family = None if found else other_families.what_it_is(path, _names_in_pickle)
+        if family:
+            raise EquiError(f"{source} {family}")
+        return found or SEVENN
 
     path = Path(source)
     if matgl_checkpoint.is_folder_of_matgl(path):
@@ -473,17 +480,20 @@ def detect(source):
     if not path.is_file():
         if path.exists() and not path.is_dir():
             raise EquiError(f"cannot read {source}: not a regular file")
+        known_or_sevenn(None)
         if path.suffix:
             raise EquiError(f"cannot read {source}: no such file")
         return SEVENN
     if torch_archive.is_zip_file(path):
         try:
             with zipfile.ZipFile(path) as archive:
-                return _in_archive(archive) or SEVENN
+                found = _in_archive(archive)
         except (OSError, MemoryError):
             raise
         except Exception as error:  # zipfile, zlib and others each have their own
             raise EquiError(f"{source}: damaged archive: {error}") from error
+        return known_or_sevenn(found)
+    known_or_sevenn(None)
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
     if path.stat().st_size == 0:
         return SEVENN

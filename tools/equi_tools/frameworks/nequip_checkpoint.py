@@ -463,14 +463,7 @@ def _load_package(path):
 def _load_torchscript(path):
     """The same of TorchScript."""
     model = torch_modules.read(path)
-    return _Audit(model).options(), _tensors_of(model), extra_file(path, "nequip_version") or "unknown", model
-
-
-def extra_file(path, name):
-    """The text that was stored beside TorchScript under a name, or nothing."""
-    with zipfile.ZipFile(path) as archive:
-        names = [found for found in archive.namelist() if found.count("/") == 2 and found.endswith(f"/extra/{name}")]
-        return torch_archive.entry(archive, names[0], MAX_TEXT_BYTES).decode() if names else ""
+    return _Audit(model).options(), _tensors_of(model), torch_modules.extra_file(path, "nequip_version") or "unknown", model
 
 
 BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import torch_archive
+from .. import torch_archive, torch_modules
 from ..errors import EquiError
 from ..irreps import SCALAR, Irreps
 from ..printable import printable
@@ -111,8 +111,8 @@ def checkpoint_of(source, path, model, types):
     stages = dict(network.named_children())
     _audit(stages)
     raw = dict([*model.named_parameters(), *model.named_buffers()])
-    type_names = nequip_checkpoint.extra_file(path, "type_names").split()
-    version = nequip_checkpoint.extra_file(path, "nequip_version") or "unknown"
+    type_names = torch_modules.extra_file(path, "type_names").split()
+    version = torch_modules.extra_file(path, "nequip_version") or "unknown"
     return _checkpoint(source, path, "legacy", version, stages, raw, prefix, factor, type_names, types)
 
 
