@@ -146,7 +146,8 @@ def parser():
     sub.add_argument(
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
-        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth); "
+        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt), TorchScript (.pth) or "
+        "folder of an old training (best_model.pth, config.yaml); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), trainer's checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
         "force field of mlip (MACE; .zip); "
@@ -161,7 +162,11 @@ def parser():
     sub.add_argument(
         "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
-    sub.add_argument("--unit", metavar="UNIT", help="unit of the energies of a torchmd-net model: eV, Hartree, kcal/mol, kJ/mol, meV")
+    sub.add_argument(
+        "--unit", metavar="UNIT",
+        help="unit of the energies of a NequIP, MACE or torchmd-net model: eV (default, but of torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
+    )  # fmt: skip
+    sub.add_argument("--length-unit", metavar="UNIT", help="unit of its lengths: Angstrom (default), Bohr, nm")
     sub.add_argument(
         "--charge", type=_number, metavar="Q",
         help="total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)",
@@ -250,6 +255,7 @@ def parser():
     sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
+    sub.add_argument("--length-unit", metavar="UNIT", help="default: the one stored in the file")
     sub.add_argument("--coulomb-cutoff", type=_positive_number, metavar="R", help="default: the one stored in the file")
     sub.add_argument("--framework-version", metavar="VERSION", help="default: the one stored in the file")
     sub.add_argument("--charge", type=_number, metavar="Q", help="default: the one stored in the file")

@@ -26,8 +26,9 @@ def run_convert(args):
 
     document = convert(
         args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
-        charge=args.charge, spin=args.spin, composition=args.composition, coulomb_cutoff=args.coulomb_cutoff, framework_version=args.framework_version,
-        elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
+        length_unit=args.length_unit, charge=args.charge, spin=args.spin, composition=args.composition, coulomb_cutoff=args.coulomb_cutoff,
+        framework_version=args.framework_version, elements=args.elements, ignore_keys=args.ignore_key, license=args.license,
+        citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
@@ -116,7 +117,7 @@ def run_check(args):
 
 
 def run_compare(args):
-    from . import compare, equi_file, frameworks, plot, reference_values, self_check, structures
+    from . import compare, equi_file, frameworks, model_units, plot, reference_values, self_check, structures
     from .convert import check_ignored, check_settings, stored_settings
     from .convert import chosen as choice_of
 
@@ -129,12 +130,14 @@ def run_compare(args):
     choice = choice or document["provenance"].get(framework.choice)
     given = check_settings(
         framework,
-        {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition,
-         "coulomb_cutoff": args.coulomb_cutoff, "framework_version": args.framework_version},
-    )
+        {"types": args.types, "unit": args.unit, "length_unit": args.length_unit, "charge": args.charge, "spin": args.spin,
+         "composition": args.composition, "coulomb_cutoff": args.coulomb_cutoff, "framework_version": args.framework_version},
+    )  # fmt: skip
     settings = {**stored_settings(framework, document["provenance"]), **given}
     check_ignored(framework, args.ignore_key)
-    source = framework.load(args.source, args.ignore_key, **settings) if settings or args.ignore_key else args.source
+    source, units = args.source, model_units.ModelUnits()
+    if settings or args.ignore_key:
+        source, units = model_units.load(framework, args.source, args.ignore_key, settings)
     if "mixture" in document:
         native.keywords += tuple(compare.keywords_of_system(document, choice, args.charge, args.spin))
     chosen = structures.read_files(args.structures, args.symbols)
@@ -156,10 +159,10 @@ def run_compare(args):
     chosen = self_check.oriented(document, chosen)
     if args.calculator == "framework":
         # The framework's own float32 is not more accurate than our mixed precision.
-        calculator = framework.framework_calculator(source, choice)
+        calculator = units.calculator(framework.framework_calculator(source, choice))
         bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
     else:
-        calculator = framework.float64_calculator(source, choice)
+        calculator = units.calculator(framework.float64_calculator(source, choice))
         bars = compare.bars_for(args.precision, args.radial)
     show = compare.print_json if args.json else compare.print_table
     failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot, with_direct_forces=native.has_direct_forces)

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import __version__, equi_file, frameworks, reference_values
+from . import __version__, equi_file, frameworks, model_units, reference_values
 from . import document as document_rules
 from .errors import EquiError
 from .kernels import not_tried, try_file
@@ -65,8 +65,8 @@ def check_ignored(framework, keys):
 
 # How provenance speaks of the settings.
 PROVENANCE_OF = {
-    "types": "types", "unit": "energy_unit", "charge": "charge", "spin": "spin", "composition": "composition", "coulomb_cutoff": "coulomb_cutoff",
-    "framework_version": "framework_version",
+    "types": "types", "unit": "energy_unit", "length_unit": "length_unit", "charge": "charge", "spin": "spin", "composition": "composition",
+    "coulomb_cutoff": "coulomb_cutoff", "framework_version": "framework_version",
 }  # fmt: skip
 
 
@@ -79,20 +79,21 @@ def _settings_as_text(settings):
 
 def stored_settings(framework, provenance):
     """The settings with which a file was converted, as far as `framework` takes them."""
-    kinds = {"types": parse_types, "unit": str, "charge": float, "spin": float, "composition": str, "coulomb_cutoff": float,
+    kinds = {"types": parse_types, "unit": str, "length_unit": str, "charge": float, "spin": float, "composition": str, "coulomb_cutoff": float,
              "framework_version": str}  # fmt: skip
     return {name: kinds[name](provenance[PROVENANCE_OF[name]]) for name in framework.settings if PROVENANCE_OF[name] in provenance}
 
 
 def convert(
-    source, output, modality=None, head=None, task=None, types=None, unit=None, charge=None, spin=None, composition=None,
-    coulomb_cutoff=None, framework_version=None, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False,
+    source, output, modality=None, head=None, task=None, types=None, unit=None, length_unit=None, charge=None, spin=None,
+    composition=None, coulomb_cutoff=None, framework_version=None, elements=None, ignore_keys=(), license=None, citation=None, quiet=False,
+    reference=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
     and its framework is not needed. reference: also stores the framework's own values, for which it is loaded."""
     settings = {
-        "types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition, "coulomb_cutoff": coulomb_cutoff,
-        "framework_version": framework_version,
+        "types": types, "unit": unit, "length_unit": length_unit, "charge": charge, "spin": spin, "composition": composition,
+        "coulomb_cutoff": coulomb_cutoff, "framework_version": framework_version,
     }  # fmt: skip
     choices = {"modality": modality, "head": head, "task": task}
     is_equi_file = equi_file.is_equi_file(source)
@@ -109,19 +110,25 @@ def convert(
     with Steps(4 + reference, quiet) as steps:
         steps.next(f"reading {source}")
         with _blaming(source, framework):
-            checkpoint = framework.load(source, ignore_keys, **settings)
+            checkpoint, units = model_units.load(framework, source, ignore_keys, settings)
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
+            remarks = _doubts(framework, units, settings, body, tensors)
+            units.convert(body, tensors)
         if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
-        remarks = [*framework.remarks(checkpoint), *notes(body, framework)]
+        remarks += [*framework.remarks(checkpoint), *notes(body, framework)]
+        if "unit" in framework.settings:
+            settings |= {"unit": units.energy, "length_unit": units.length}
         choice = framework.chosen(checkpoint, choice)
-        version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
+        version, values = reference_values.NO_VERSION, []
+        if units.are_ours:
+            version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
         if reference:
             steps.next(f"computing reference values with {framework.name} in float64")
             with _blaming(source, framework):
-                version, values = reference_values.compute(framework, checkpoint, choice, body)
+                version, values = reference_values.compute(framework, checkpoint, choice, body, units)
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,
@@ -158,6 +165,15 @@ def _write_what_runs(output, packed, quiet, begin, blame):
     equi_file.replace(output, packed, check)
     if any(why) and not quiet:
         print(f"equi: note: {not_tried(output, why[0])}", file=sys.stderr)
+
+
+def _doubts(framework, units, settings, body, tensors):
+    """A remark, where the numbers of a model are unlike those of the unit that nobody has named."""
+    if "unit" not in framework.settings or "unit" in settings or units.energy != "eV":
+        return []
+    doubt = model_units.doubt(body, tensors)
+    known = " | ".join(model_units.ENERGIES)
+    return [f"{doubt}: the energies of the model are taken for eV, which they hardly are; name their unit with --unit {known}"] if doubt else []
 
 
 def _check_for_all_systems(settings, reference):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import equi_file, self_check
 from .errors import EquiError
+from .model_units import ModelUnits
 
 KNOWN = Path(__file__).with_name("reference_values.json")
 # What `framework.version` of a document says where no values are stored.
@@ -30,9 +31,9 @@ def known(framework, sha256, choice, elements):
     return NO_VERSION, []
 
 
-def compute(framework, checkpoint, choice, document):
+def compute(framework, checkpoint, choice, document, units=ModelUnits()):
     """(version, entries) as the installed framework computes them in float64. checkpoint: a loaded one, or its source."""
-    calculator = framework.float64_calculator(checkpoint, choice)
+    calculator = units.calculator(framework.float64_calculator(checkpoint, choice))
     return framework.installed_version(), self_check.entries(document, calculator)
 
 

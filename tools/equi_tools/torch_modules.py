@@ -214,6 +214,13 @@ def is_script(path):
     return any(name.count("/") == 1 and name.endswith("/constants.pkl") for name in names)
 
 
+def extra_file(path, name):
+    """The text that was stored beside TorchScript under a name, or nothing."""
+    with zipfile.ZipFile(path) as archive:
+        names = [found for found in archive.namelist() if found.count("/") == 2 and found.endswith(f"/extra/{name}")]
+        return torch_archive.entry(archive, names[0], MAX_CODE_BYTES).decode() if names else ""
+
+
 def read_package(path, package, name):
     """The module that torch.package keeps under PACKAGE/NAME in a file."""
     with torch_archive.blaming(path), zipfile.ZipFile(path) as archive:

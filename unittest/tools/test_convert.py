@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -293,6 +294,13 @@ REFUSED = {
     "unused tensor": (add_tensor, "0_density.weight"),
     "unknown coupling": (spoil_coupling, "coupling"),
     "not a checkpoint": (lambda raw: raw.pop("config"), "not a SevenNet checkpoint"),
+    "several unknown keys": (
+        set_config(use_charge_head=True, new_head=2, radial_basis={"radial_basis_name": "bessel", "shift": 1}),
+        "configuration keys use_charge_head, new_head, radial_basis.shift are not known, they may change the energy; --ignore-key "
+        "use_charge_head --ignore-key new_head --ignore-key radial_basis.shift lets them pass",
+    ),
+    "newer version with unknown keys": (set_config(version="99.0.0", new_head=2), "newer than the newest known"),
+    "HIENet": (set_config(inv_features=2, other=3), "is a HIENet model, a family that grew from SevenNet"),
 }
 
 
@@ -306,6 +314,71 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, caps
     assert message.startswith("equi: error: ") and message.count("\n") == 1
     assert expected in message
     assert not target.exists()
+
+
+def pickle_of(*classes, strings=()):
+    """What torch.save writes of objects of these classes, which need not exist, and of texts."""
+    calls = b"".join(b"c" + module.encode() + b"\n" + name.encode() + b"\n)R0" for module, name in classes)
+    texts = b"".join(b"X" + struct.pack("<I", len(text)) + text.encode() + b"0" for text in strings)
+    return {"archive/data.pkl": b"\x80\x02" + calls + texts + b"}.", "archive/version": b"3\n"}
+
+
+# What is in a file, by the names in a zip archive or as bytes, or in a folder; its name; and how it is called.
+OTHER_FAMILIES = {
+    "Nequix": ({"": b'{"cutoff": 6.0}\n1234'}, "nequix-mp-1.nqx"),
+    "CHGNet": (pickle_of(strings=["model", "composition_model.fc.weight"]), "chgnet.pth.tar"),
+    "Orb": (pickle_of(strings=["gnn_stacks.0._edge_mlp.NN-0.weight"]), "orb-v3.ckpt"),
+    "MatterSim": (pickle_of(strings=["model_name", "m3gnet", "model_args"]), "mattersim-v1.0.0-1M.pth"),
+    "PET": (pickle_of(strings=["architecture_name", "pet", "model_data"]), "pet-mad.ckpt"),
+    "SchNetPack": (pickle_of(("schnetpack.model.base", "NeuralNetworkPotential")), "best_model"),
+    "Allegro": ({**pickle_of(), "archive/code/__torch__/allegro/nn/allegro.py": b""}, "deployed.pth"),
+    "AIMNet2": ({**pickle_of(), "archive/code/__torch__/aimnet/models/base.py": b""}, "aimnet2.jpt"),
+    "M3GNet": ({"/m3gnet.json": b"{}", "/m3gnet.index": b""}, "EFS2021"),
+    "GRACE": ({"/saved_model.pb": b""}, "GRACE-2L-OAM"),
+    "ACE": ({"": b"elements: [Cu]\n"}, "Cu.yace"),
+    "MTP": ({"": b"MTP\nversion = 1.1.0\n"}, "pot.mtp"),
+    "GAP": ({"": b'<GAP_params label="x">'}, "gap.xml"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FAMILIES)
+def test_other_families_are_called_by_name(name, tmp_path, capsys):
+    content, file = OTHER_FAMILIES[name]
+    source = tmp_path / file
+    if "" in content:
+        source.write_bytes(content[""])
+    elif all(entry.startswith("/") for entry in content):
+        source.mkdir()
+        for entry, text in content.items():
+            (source / entry[1:]).write_bytes(text)
+    else:
+        with zipfile.ZipFile(source, "w") as archive:
+            for entry, text in content.items():
+                archive.writestr(entry, text)
+    assert main(["convert", "-q", str(source), "-o", str(tmp_path / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert f"{source} is a {name} model, a family that is not supported: " in message
+    assert "SevenNet" not in message and message.count("\n") == 1
+
+
+def test_models_of_nobody_are_not_called_after_a_family(tmp_path, capsys):
+    torch.save({"weights": torch.ones(3)}, tmp_path / "some.pth")
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "script.pt")
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "object.pt")
+    for name, expected in (("some.pth", "no model of the frameworks that are supported"), ("script.pt", "class torch.nn.modules.linear.Linear"),
+                           ("object.pt", "class torch.nn.modules.linear.Linear")):  # fmt: skip
+        assert main(["convert", "-q", str(tmp_path / name), "-o", str(tmp_path / "x.equi")]) == 1
+        message = capsys.readouterr().err
+        assert expected in message and "SevenNet" not in message
+
+
+def test_a_deployed_model_is_refused_with_what_to_do(tmp_path, capsys):
+    from sevenn.scripts.deploy import deploy
+
+    deploy(built("tiny/plain.pth"), str(tmp_path / "deployed.pt"))
+    assert main(["convert", "-q", str(tmp_path / "deployed.pt"), "-o", str(tmp_path / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert "sevenn 0.13.0 has deployed for its own pair styles for " in message and "give the checkpoint (.pth)" in message
 
 
 @pytest.mark.parametrize(

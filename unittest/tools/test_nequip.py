@@ -19,12 +19,15 @@ import pytest
 import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
-from equi_tools import equi_file, self_check
+from equi_tools import equi_file, frameworks, self_check, torch_modules
+from equi_tools.cli import main
+from equi_tools.convert import convert as convert_alone
 from equi_tools.convert import parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
 from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, make_model
 from equi_tools.variants import convert_with_reference as convert
+from equi_tools.yaml_options import yaml_options
 from training_frames import write_frames
 
 # Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
@@ -149,12 +152,75 @@ def test_oracle_of_old_models_agrees_with_their_own_float32(legacy):
         assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
 
 
-def test_weights_without_their_model_are_refused_with_what_to_do(legacy, folder):
-    state = torch.jit.load(str(legacy("0.5.6"))).state_dict()
-    torch.save(state, folder / "best_model.pth")
-    assert nequip_checkpoint.detect(folder / "best_model.pth") == "weights"
-    with pytest.raises(EquiError, match="nequip-deploy"):
-        nequip_checkpoint.load(folder / "best_model.pth")
+@pytest.fixture(params=["0.6.2", "0.5.6"])
+def training(request, legacy, folder):
+    """(folder of a training, deployed model of the same numbers): the file of weights, and the configuration as nequip wrote it."""
+    source = legacy(request.param)
+    work = folder / f"training-{request.param}"
+    work.mkdir(exist_ok=True)
+    torch.save(torch.jit.load(str(source)).state_dict(), work / "best_model.pth")
+    (work / "config.yaml").write_text(torch_modules.extra_file(source, "config"))
+    return work, source
+
+
+def test_weights_with_their_configuration_are_the_deployed_model(training, folder):
+    work, deployed = training
+    expected = nequip_convert.convert(nequip_checkpoint.load(deployed))
+    for source in (work, work / "best_model.pth", work / "config.yaml"):
+        assert frameworks.detect(source) is frameworks.NEQUIP
+        checkpoint = nequip_checkpoint.load(source)
+        document, tensors = nequip_convert.convert(checkpoint)
+        assert document == expected[0]
+        assert tensors.keys() == expected[1].keys() and all(np.array_equal(tensors[key], expected[1][key]) for key in tensors)
+    with pytest.raises(EquiError, match="nequip 0.5 and 0.6: name a Python interpreter"):
+        nequip_oracle.float64_calculator(checkpoint)
+
+
+@pytest.mark.parametrize("pattern, replacement, expected", [
+    ("EnergyModel", "Allegro", "Allegro is not supported; Allegro models are not supported"),
+    ("PerSpeciesRescale", "GaussianMixtureModelUncertainty", "GaussianMixtureModelUncertainty is not supported"),
+    (r"(?m)^r_max: .*", "r_max: -3", "r_max: expected a positive number, found -3"),
+    (r"(?m)^avg_num_neighbors: .*", "avg_num_neighbors: auto", "avg_num_neighbors: 'auto' is not a number"),
+    (r"(?m)^num_layers: .*", "num_layers: 4", "tensor layer3_convnet.* is missing"),
+    (r"(?m)^num_layers: .*", "num_layers: 1", "tensor .* is not a part of the model that config.yaml describes|has shape"),
+    (r"(?m)^r_max: (.*)", r"r_max: \1\nlayer0_convnet_resnet: true", "layer0_convnet_resnet: options of a single module"),
+    (r"\Z", "\nresnet: true\n", "resnet: True is not supported, only False"),
+    (r"(?m)^r_max: (.*)", r"r_max: \1\nnonlinearity_scalars: {e: relu, o: tanh}", "relu"),
+    (r"(?m)^model_builders:$", "builders:", "model_builders: the configuration does not list them"),
+])  # fmt: skip
+def test_configurations_that_do_not_fit_are_refused(pattern, replacement, expected, training):
+    work, _ = training
+    text = (work / "config.yaml").read_text()
+    changed, count = re.subn(pattern, replacement, text)
+    assert count
+    (work / "config.yaml").write_text(changed)
+    with pytest.raises(EquiError, match=expected) as error:
+        nequip_checkpoint.load(work)
+    assert str(error.value).startswith(f"{work}: ")
+
+
+def test_weights_without_their_configuration_are_refused_with_what_to_do(training):
+    work, _ = training
+    (work / "config.yaml").unlink()
+    assert nequip_checkpoint.detect(work / "best_model.pth") == "weights"
+    with pytest.raises(EquiError, match="put the config.yaml of the training beside the file, or run nequip-deploy"):
+        nequip_checkpoint.load(work / "best_model.pth")
+    (work / "config.yaml").write_text("r_max: 4.0")
+    (work / "best_model.pth").unlink()
+    with pytest.raises(EquiError, match="no best_model.pth beside config.yaml"):
+        nequip_checkpoint.load(work)
+
+
+def test_options_are_read_from_what_programs_write(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "a: 1\nb: 1.0e-05\nc: .inf\nd: true\ne: null\nf: 1x0e+2x1o\n'g': 'on'  \nh:\n- Na\n- Cl\ni:\n  e: silu\n  o: tanh\n# note\n"
+        "j: {e: ssp, o: abs}\nk: [1, x]\nl: !!python/object/apply:os.system\n- touch x\nm:\n- - forces\n  - mae\nn: 7  # note\nempty:\n"
+    )
+    assert yaml_options(path) == {
+        "a": 1, "b": 1e-5, "c": ".inf", "d": True, "e": None, "f": "1x0e+2x1o", "g": "on", "h": ["Na", "Cl"],
+        "i": {"e": "silu", "o": "tanh"}, "j": {"e": "ssp", "o": "abs"}, "k": [1, "x"], "l": None, "m": None, "n": 7, "empty": None,
+    }  # fmt: skip
 
 
 # With parity, irreps of unnatural parity cannot reach the energy from the last layer but one.
@@ -268,10 +334,6 @@ REFUSED = {
     "lennard jones": (
         dict(pair_potential={"_target_": "nequip.nn.pair_potential.LennardJones", "lj_sigma": 1.0, "lj_epsilon": 1.0}),
         r"pair_potential \(LennardJones\) is not supported",
-    ),
-    "zbl in other units": (
-        dict(pair_potential={"_target_": "nequip.nn.pair_potential.ZBL", "units": "real", "chemical_species": ["Na", "Cl"]}),
-        "units",
     ),
     "inputs of the structure": (
         dict(categorical_graph_field_embed=[{"field": "total_charge", "num_features": 2, "min": -1, "max": 1}]),
@@ -439,6 +501,38 @@ def test_damaged_packages_are_one_line(folder, variant):
     with pytest.raises(EquiError, match="or a damaged one: .*eager_model.pkl") as error:
         nequip_checkpoint.load(folder / "cut.nequip.zip")
     assert "\n" not in str(error.value)
+
+
+def test_units_are_stored_and_compared_with(legacy, folder, capsys):
+    source, target = str(legacy("0.6.2")), str(folder / "bohr.equi")
+    assert main(["convert", "-q", source, "-o", target, "--unit", "kcal/mol", "--length-unit", "Bohr"]) == 0
+    assert main(["info", target]) == 0
+    shown = capsys.readouterr().out
+    assert re.search("energy_unit +kcal/mol", shown) and re.search("length_unit +Bohr", shown)
+    plain = convert(source, folder / "plain.equi", quiet=True)
+    assert plain["provenance"]["energy_unit"] == "eV" and plain["provenance"]["length_unit"] == "Angstrom"
+    convert(source, target, unit="kcal/mol", length_unit="Bohr", quiet=True)
+    assert_equal(target)
+    write_frames(folder / "frames.extxyz")
+    arguments = ["compare", "-q", target, source, str(folder / "frames.extxyz"), "--radial", "exact"]
+    assert main(arguments) == 0 and main([*arguments, "--calculator", "framework"]) == 0
+    assert main([*arguments, "--unit", "eV"]) == 1 and main([*arguments, "--length-unit", "Angstrom"]) == 1
+
+
+def test_a_pair_potential_tells_the_unit(folder):
+    options = dict(PLAIN, pair_potential={"_target_": "nequip.nn.pair_potential.ZBL", "units": "real", "chemical_species": ["Na", "Cl"]})
+    source = make_model(folder / "real.nequip.zip", **options)
+    document = convert(source, folder / "real.equi", quiet=True)
+    assert document["provenance"]["energy_unit"] == "kcal/mol"
+    assert_equal(folder / "real.equi")
+
+
+def test_energies_that_are_hardly_in_electron_volts_are_noted(folder):
+    source = make_model(folder / "kcal.nequip.zip", **PLAIN, shifts=-371000.0)
+    note = "an atom of Na is shifted by -371000.*--unit eV | meV"
+    assert re.search(note, convert_alone(source, folder / "noted.equi", quiet=True)["provenance"]["notes"])
+    for unit in ("eV", "kcal/mol"):
+        assert "notes" not in convert_alone(source, folder / "noted.equi", unit=unit, quiet=True)["provenance"]
 
 
 def test_modalities_do_not_exist(variant):

@@ -17,7 +17,7 @@ from ase import Atoms, units
 from ase.build import bulk
 from ase.calculators.calculator import CalculationFailed
 from built_models import built, built_copy
-from equi_tools import equi_file, frameworks
+from equi_tools import equi_file, frameworks, model_units
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
@@ -50,7 +50,9 @@ def converted(name):
 
 @lru_cache(maxsize=None)
 def oracle(name):
-    return torchmd_oracle.float64_calculator(torchmd_checkpoint.load(source_of(name), **settings_of(name)))
+    settings = {key: value for key, value in settings_of(name).items() if value is not None}
+    checkpoint, units_of_model = model_units.load(frameworks.TORCHMD, source_of(name), settings=settings)
+    return units_of_model.calculator(torchmd_oracle.float64_calculator(checkpoint))
 
 
 def structures(name):
@@ -97,7 +99,7 @@ def test_the_shape_of_published_models(tmp_path):
     source = make_variant("published", tmp_path)
     document = convert(source, tmp_path / "published.equi", unit="eV", quiet=True)
     assert len(document["elements"]) == 99
-    calculator = torchmd_oracle.float64_calculator(torchmd_checkpoint.load(source, unit="eV"))
+    calculator = torchmd_oracle.float64_calculator(torchmd_checkpoint.load(source))
     named = laws.structures(ELEMENTS, calculator.cutoff)
     laws.assert_within_bars(laws.differences(tmp_path / "published.equi", calculator, named, radial="exact"))
     laws.assert_within_bars(laws.differences(tmp_path / "published.equi", calculator, named))
@@ -180,13 +182,13 @@ UNITS = {"eV": 1.0, "Hartree": units.Hartree, "kcal/mol": units.kcal / units.mol
 
 @pytest.mark.parametrize("unit, factor", UNITS.items())
 def test_units_are_those_of_ase(unit, factor, tmp_path):
-    assert torchmd_checkpoint.UNITS[unit] == pytest.approx(factor, rel=1e-14)
+    assert model_units.ENERGIES[unit] == pytest.approx(factor, rel=1e-14)
     document = convert(source_of("references"), tmp_path / "model.equi", unit=unit, elements=["Na"], quiet=True)
     _, tensors = equi_file.read(tmp_path / "model.equi")
     raw = torch.load(source_of("references"), weights_only=False)["state_dict"]
     assert tensors["scale"][0] == pytest.approx(1.75 * factor, rel=1e-6)
     assert tensors["shift"][0] == pytest.approx(raw["model.prior_model.0.atomref.weight"][11].item() * factor, rel=1e-12)
-    assert document["provenance"]["energy_unit"] == unit
+    assert document["provenance"]["energy_unit"] == unit and document["provenance"]["length_unit"] == "Angstrom"
 
 
 def test_a_unit_must_be_said(tmp_path):
@@ -224,7 +226,7 @@ def test_the_total_charge_of_equilibrated_charges_is_a_keyword(tmp_path, capsys)
     atoms = {name: atoms for name, atoms in laws.structures(ELEMENTS, 4.2) if name in ("sheared", "cluster")}
     found = {}
     for charge in (None, 0, 2, -1):
-        calculator, oracle_of = EquiCalculator(target, radial="exact", charge=charge), torchmd_checkpoint.load(source, unit="eV", charge=charge)
+        calculator, oracle_of = EquiCalculator(target, radial="exact", charge=charge), torchmd_checkpoint.load(source, charge=charge)
         for name, structure in atoms.items():
             structure.calc = calculator
             found[charge, name] = structure.get_potential_energy()
@@ -250,7 +252,7 @@ def test_a_coulomb_cutoff_may_be_chosen(tmp_path):
     (layer,) = (layer for layer in document["layers"] if layer["type"] == "coulomb")
     assert layer["cutoff"] == 6.1 and layer["permittivity"] == 78.3
     calculator = torchmd_oracle.float64_calculator(
-        torchmd_checkpoint.load(source_of("charges_of_clusters"), unit="eV", charge=charge, coulomb_cutoff=6.1)
+        torchmd_checkpoint.load(source_of("charges_of_clusters"), charge=charge, coulomb_cutoff=6.1)
     )
     named = [(name, atoms) for name, atoms in laws.structures(ELEMENTS, calculator.cutoff) if name in ("sheared", "slab", "cluster")]
     laws.assert_within_bars(laws.differences(target, calculator, named, radial="exact"))
@@ -288,7 +290,7 @@ def test_files_are_recognized_and_read_without_the_framework(tmp_path):
     script = (
         "import sys; sys.modules['torch'] = sys.modules['torchmdnet'] = None\n"
         "from equi_tools.frameworks import torchmd_checkpoint, torchmd_convert\n"
-        f"body, _ = torchmd_convert.convert(torchmd_checkpoint.load({str(source_of('exp_normal'))!r}, unit='eV'))\n"
+        f"body, _ = torchmd_convert.convert(torchmd_checkpoint.load({str(source_of('exp_normal'))!r}))\n"
         "print(len(body['layers']))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -411,7 +413,7 @@ def test_numbers_that_cannot_be_represented_are_refused(tensors, expected, chang
 def test_other_checkpoints_are_not_ours(tmp_path):
     torch.save({"state_dict": {"a": torch.ones(2)}}, tmp_path / "other.ckpt")
     with pytest.raises(EquiError, match="not a checkpoint of torchmd-net"):
-        torchmd_checkpoint.load(tmp_path / "other.ckpt", unit="eV")
+        torchmd_checkpoint.load(tmp_path / "other.ckpt")
     assert frameworks.detect(tmp_path / "other.ckpt") is not frameworks.TORCHMD
     with pytest.raises(EquiError, match="no such file"):
-        torchmd_checkpoint.load(tmp_path / "absent.ckpt", unit="eV")
+        torchmd_checkpoint.load(tmp_path / "absent.ckpt")

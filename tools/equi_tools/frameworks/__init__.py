@@ -31,6 +31,7 @@ class MissingFramework(EquiError):
 SETTINGS = {
     "types": "the atoms of {title} models have no types but elements",
     "unit": "the energies of {title} models are in eV",
+    "length_unit": "the lengths of {title} models are in Angstrom",
     "charge": "{title} models take no total charge",
     "spin": "{title} models take no spin",
     "composition": "{title} models do not depend on the composition",
@@ -80,8 +81,8 @@ class Framework:
         return version(self.requirement)
 
     def load(self, source, ignore_keys=(), **settings):
-        """The checkpoint: source, path, sha256, license, citation, version, elements. settings: those of `self.settings`, where
-        types are a dict from names to elements."""
+        """The checkpoint: source, path, sha256, license, citation, version, elements. settings: those of `self.settings` but the
+        units, which model_units deals with; types are a dict from names to elements."""
         raise NotImplementedError
 
     def convert(self, checkpoint, choice=None, elements=None):
@@ -91,6 +92,10 @@ class Framework:
     def chosen(self, checkpoint, choice):
         """The choice that the file states, None where there is none."""
         return choice
+
+    def stated_unit(self, checkpoint):
+        """The unit of energies where the user names none; None if the user has to."""
+        return "eV"
 
     def notes(self, document):
         """What the user of a model of this architecture should know about the framework's own results."""
@@ -145,6 +150,7 @@ class Mace(Framework):
     package = "mace"
     requirement = "mace-torch"
     choice = "head"
+    settings = ("unit", "length_unit")
 
     def load(self, source, ignore_keys=()):
         from . import mace_checkpoint
@@ -182,7 +188,7 @@ class NequIP(Framework):
     title = "NequIP"
     package = "nequip"
     requirement = "nequip"
-    settings = ("types",)
+    settings = ("types", "unit", "length_unit")
 
     def load(self, source, ignore_keys=(), types=None):
         from . import nequip_checkpoint
@@ -193,6 +199,9 @@ class NequIP(Framework):
         from . import nequip_convert
 
         return nequip_convert.convert(checkpoint, elements=elements)
+
+    def stated_unit(self, checkpoint):
+        return checkpoint.stated_unit
 
     def float64_calculator(self, checkpoint, choice=None):
         from . import nequip_oracle
@@ -238,13 +247,13 @@ class TorchMDNet(Framework):
     title = "torchmd-net"
     package = "torchmdnet"
     requirement = "torchmd-net"
-    settings = ("unit", "charge", "coulomb_cutoff", "framework_version")
+    settings = ("unit", "length_unit", "charge", "coulomb_cutoff", "framework_version")
     ignores_keys = True
 
-    def load(self, source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None, framework_version=None):
+    def load(self, source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_version=None):
         from . import torchmd_checkpoint
 
-        return torchmd_checkpoint.load(source, ignore_keys, unit, charge, coulomb_cutoff, framework_version)
+        return torchmd_checkpoint.load(source, ignore_keys, charge, coulomb_cutoff, framework_version)
 
     def remarks(self, checkpoint):
         if checkpoint.version == "unknown" and not checkpoint.is_channel_first:
@@ -252,6 +261,9 @@ class TorchMDNet(Framework):
                 "the checkpoint does not say whether torchmd-net 2.6.2 wrote it, which ordered its numbers otherwise than 3.0 and newer: if "
                 "so, convert it with --framework-version 2.6.2"
             )
+
+    def stated_unit(self, checkpoint):
+        return None
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import torchmd_convert
@@ -398,7 +410,7 @@ FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, 
 # Names of tensors that only one framework has, for files that hold nothing but tensors.
 TENSOR_NAMES = {
     ".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP, "representation_model.": TORCHMD,
-    ".so2_m_conv.": FAIRCHEM,
+    ".so2_m_conv.": FAIRCHEM, ".radial_basis.basis.bessel_weights": NEQUIP,
 }  # fmt: skip
 
 # Names that stand together in what the trainers of fairchem 1 write alone, whatever else is in it.
@@ -460,11 +472,14 @@ def _in_archive(archive):
 def detect(source):
     """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
     from .. import torch_archive
-    from . import foreign_files, matgl_checkpoint, sevenn_checkpoint
+    from . import foreign_files, matgl_checkpoint, nequip_legacy, other_families, sevenn_checkpoint
 
     def refuse_foreign(file, what_it_is):
         if what_it_is:
             raise EquiError(f"{file} {what_it_is}")
+
+    def refuse_other_family():
+        refuse_foreign(source, other_families.what_it_is(path, _names_in_pickle))
 
     path = Path(source)
     if matgl_checkpoint.is_folder_of_matgl(path):
@@ -472,7 +487,10 @@ def detect(source):
         if state.is_file():
             refuse_foreign(state, foreign_files.what_it_is(state))
         return MATGL
+    if nequip_legacy.training_files(path):
+        return NEQUIP
     if not path.is_file():
+        refuse_other_family()
         if path.is_dir() and not sevenn_checkpoint.is_name(str(source)):
             raise EquiError(
                 f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it"
@@ -491,9 +509,11 @@ def detect(source):
         except Exception as error:  # zipfile, zlib and others each have their own
             raise EquiError(f"{source}: damaged archive: {error}") from error
         if found is None:
+            refuse_other_family()
             refuse_foreign(source, foreign_files.what_archive_is(names))
         return found or SEVENN
     refuse_foreign(source, foreign_files.what_it_is(path))
+    refuse_other_family()
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for framework in (MACE, NEQUIP):

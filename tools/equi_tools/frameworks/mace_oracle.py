@@ -170,9 +170,9 @@ def framework_calculator(source, head=None):
     import_mace()
     from mace.calculators import MACECalculator
 
-    checkpoint = mace_checkpoint.load(source)
+    checkpoint = source if isinstance(source, mace_checkpoint.Checkpoint) else mace_checkpoint.load(source)
     if checkpoint.model.is_script:
-        raise EquiError(f"{source}: mace's calculator does not read TorchScript: give the .model file")
+        raise EquiError(f"{checkpoint.source}: mace's calculator does not read TorchScript: give the .model file")
     with quiet():
         return MACECalculator(
             models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)]

@@ -45,7 +45,7 @@ CONSTANT = r"(^|\.)(output_mask|_empty|alpha|_tensor_constant\d+|_w3j_\d+_\d+_\d
 
 @dataclass
 class Checkpoint(Origin):
-    kind: str  # package, checkpoint or torchscript
+    kind: str  # package, checkpoint or torchscript; of nequip 0.6 and older legacy (TorchScript) or training
     type_names: list  # of the model
     elements: list  # chemical symbols by species index
     config: dict  # options of nequip's FullNequIPGNNModel
@@ -63,6 +63,18 @@ class Checkpoint(Origin):
     @property
     def num_layers(self):
         return len(self.config["feature_irreps_hidden"])
+
+    @property
+    def stated_unit(self):
+        """The unit of energies, which only a pair potential knows."""
+        if "pair_potential" not in self.stages:
+            return "eV"
+        return nequip_model.ZBL_UNITS[nequip_model.units_of_zbl(self.half_qqr)][0]
+
+    @property
+    def half_qqr(self):
+        """Half of the square of the elementary charge of the pair potential."""
+        return float(self.state["model.func.pair_potential._qqr2exesquare"])
 
     def modality_index(self, name):
         if name is not None:
@@ -304,11 +316,9 @@ class _Audit:
         from ase.data import chemical_symbols
 
         module = self.stages["pair_potential"]
-        if abs(float(module._qqr2exesquare) - 0.5 * 14.399645) > 1e-6:
-            raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
         return {
             "_target_": "nequip.nn.pair_potential.ZBL",
-            "units": "metal",
+            "units": nequip_model.units_of_zbl(float(module._qqr2exesquare)),
             "chemical_species": [chemical_symbols[int(z)] for z in module.atomic_numbers],
             # Before nequip 0.17 the pair potential had no cutoff function of its own.
             "polynomial_cutoff_p": self.power((module if hasattr(module, "cutoff") else self.stages["bessel_encode"]).cutoff),
@@ -453,14 +463,7 @@ def _load_package(path):
 def _load_torchscript(path):
     """The same of TorchScript."""
     model = torch_modules.read(path)
-    return _Audit(model).options(), _tensors_of(model), extra_file(path, "nequip_version") or "unknown", model
-
-
-def extra_file(path, name):
-    """The text that was stored beside TorchScript under a name, or nothing."""
-    with zipfile.ZipFile(path) as archive:
-        names = [found for found in archive.namelist() if found.count("/") == 2 and found.endswith(f"/extra/{name}")]
-        return torch_archive.entry(archive, names[0], MAX_TEXT_BYTES).decode() if names else ""
+    return _Audit(model).options(), _tensors_of(model), torch_modules.extra_file(path, "nequip_version") or "unknown", model
 
 
 BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")
@@ -542,26 +545,24 @@ def _sole(models):
 
 def load(source, types=None):
     """The model behind a file; types: dict from its type names to chemical symbols, where these are none."""
+    from . import nequip_legacy
+
     path = Path(source)
-    if not path.is_file():
+    training = nequip_legacy.training_files(path)
+    if not path.is_file() and not training:
         raise EquiError(f"{source} is not a file")
-    kind = detect(path)
+    kind = "training" if training else detect(path)
     if kind == "aotinductor" or path.name.endswith(".pt2"):
         raise EquiError(
             f"{source} is compiled by AOTInductor (.nequip.pt2): its architecture cannot be read back; "
             "give the package (.nequip.zip) or the checkpoint (.ckpt) that it was compiled from"
         )
-    if kind == "weights":
-        raise EquiError(
-            f"{source} holds the weights of nequip 0.6 or older without their model: "
-            "run nequip-deploy of that version on its training and give the deployed .pth"
-        )
     if kind is None:
         raise EquiError(f"{source} is neither a NequIP package, a NequIP checkpoint nor a deployed NequIP model")
     try:
+        if training:
+            return nequip_legacy.load_training(source, types)
         if kind == "torchscript":
-            from . import nequip_legacy
-
             model = torch_modules.read(path)
             if nequip_legacy.is_legacy(model):
                 return nequip_legacy.checkpoint_of(source, path, model, types)

@@ -219,9 +219,6 @@ class Converter:
     def number(p):
         return int(p) if float(p).is_integer() else float(p)
 
-    def half_qqr(self):
-        return float(self.state["pair_potential._qqr2exesquare"])
-
     def pair_cutoff_power(self):
         return self.number(self.stages["pair_potential"].cutoff.p)
 
@@ -235,7 +232,7 @@ class Converter:
         self.layers.append(
             {
                 "type": "pair_repulsion",
-                "prefactor": self.table.add("pair_potential.prefactor", self.half_qqr() * z[:, None] * z[None, :]),
+                "prefactor": self.table.add("pair_potential.prefactor", self.checkpoint.half_qqr * z[:, None] * z[None, :]),
                 "length": self.table.add("pair_potential.length", length),
                 "cutoff": self.table.add("pair_potential.cutoff", cutoffs),
                 "p": self.pair_cutoff_power(),
@@ -306,7 +303,7 @@ class Converter:
 def convert(checkpoint, modality=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
     kind = Converter
-    if checkpoint.kind == "legacy":
+    if checkpoint.kind in ("legacy", "training"):
         from .nequip_legacy import LegacyConverter as kind
     converter = kind(checkpoint, modality, elements)
     document = converter.document()

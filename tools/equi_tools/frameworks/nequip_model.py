@@ -45,7 +45,8 @@ MLP_ACTIVATIONS = {"SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Shifte
 # Even and odd functions; a scalar of odd parity takes no other one.
 PARITY_OF = {"abs": 1, "tanh": -1}
 ZBL = "nequip.nn.pair_potential.ZBL"
-HALF_QQR = 0.5 * 14.399645  # eV Angstrom, nequip's digits
+# nequip's names of units of ZBL: (unit of energies, half of the square of an elementary charge in it and Angstrom, by nequip's digits).
+ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06371)}
 
 
 def full_options(options, builder):
@@ -97,7 +98,8 @@ def full_cutoffs(partial, type_names, r_max):
     return found
 
 
-def _shape(*sizes):
+def shape(*sizes):
+    """A tensor whose numbers are those of the file."""
     return np.broadcast_to(np.float64(0), sizes)
 
 
@@ -105,16 +107,16 @@ def module(kind, parameters=None, buffers=None, children=None, **attributes):
     return Module(kind, parameters or {}, buffers or {}, children or {}, attributes)
 
 
-def _linear(irreps_in, irreps_out):
+def linear(irreps_in, irreps_out):
     count = sum(a.mul * b.mul for a in irreps_in for b in irreps_out if a.ir == b.ir)
-    return module("e3nn.Linear", {"weight": _shape(count)}, irreps_in=irreps_in, irreps_out=irreps_out)
+    return module("e3nn.Linear", {"weight": shape(count)}, irreps_in=irreps_in, irreps_out=irreps_out)
 
 
-def _species_product(irreps_in, num_features, irreps_out):
+def species_product(irreps_in, num_features, irreps_out):
     attributes = Irreps([(num_features, SCALAR)])
     count = num_features * sum(a.mul * b.mul for a in irreps_in for b in irreps_out if a.ir == b.ir)
     return module(
-        "e3nn.FullyConnectedTensorProduct", {"weight": _shape(count)}, irreps_in1=irreps_in, irreps_in2=attributes,
+        "e3nn.FullyConnectedTensorProduct", {"weight": shape(count)}, irreps_in1=irreps_in, irreps_in2=attributes,
         irreps_out=irreps_out,
     )  # fmt: skip
 
@@ -123,22 +125,22 @@ def _mlp(sizes, activation):
     """nequip's ScalarMLPFunction; activation: of the classes of MLP_ACTIVATIONS, or None."""
     shapes = list(zip(sizes, sizes[1:]))
     if activation is None and len(shapes) > 1:
-        weights = module("ParameterList", {str(n): _shape(*shape) for n, shape in enumerate(shapes)})
-        alpha = np.array(1 / sqrt(prod(shape[0] for shape in shapes)))
+        weights = module("ParameterList", {str(n): shape(*size) for n, size in enumerate(shapes)})
+        alpha = np.array(1 / sqrt(prod(size[0] for size in shapes)))
         mlp = module("DeepLinearMLP", buffers={"alpha": alpha}, children={"weights": weights})
         return module("ScalarMLPFunction", children={"mlp": mlp})
     children = {}
-    for n, shape in enumerate(shapes):
+    for n, size in enumerate(shapes):
         gain = sqrt(2) if n and activation else 1.0
         children[str(len(children))] = module(
-            "ScalarLinearLayer", {"weight": _shape(*shape)}, {"alpha": np.array(gain / sqrt(shape[0]))}, bias=None
+            "ScalarLinearLayer", {"weight": shape(*size)}, {"alpha": np.array(gain / sqrt(size[0]))}, bias=None
         )
         if n + 1 < len(shapes):
             children[str(len(children))] = module(activation)
     return module("ScalarMLPFunction", children={"mlp": module("Sequential", children=children)})
 
 
-def _normalized(name):
+def normalized(name):
     function = Name("torch", "shifted_softplus" if name == "ssp" else name)
     return module("e3nn.normalize2mom", f=function, cst=ACTIVATION_CONSTANTS[name], _is_id=False)
 
@@ -152,7 +154,7 @@ def _activations(option, names, irreps):
             raise EquiError(f"{option}: '{name}' is not supported")
         if ir.p == -1 and name not in PARITY_OF:
             raise EquiError(f"{option}: '{name}' of an odd scalar has no parity")
-        acts.append(_normalized(name))
+        acts.append(normalized(name))
         out.append((mul, (0, 1 if ir.p == 1 else PARITY_OF[name])))
     children = {"acts": module("ModuleList", children={str(n): act for n, act in enumerate(acts)})}
     return module("e3nn.Activation", children=children), Irreps(out)
@@ -167,8 +169,7 @@ def gate_parts(hidden, irreps_in, edge):
     return scalars, Irreps((b.mul, kind) for b in gated), gated
 
 
-def _gate(options, scalars, gates, gated):
-    names = [options[f"convnet_nonlinearity_{key}"] for key in ("scalars", "gates")]
+def _gate(names, scalars, gates, gated):
     act_scalars, scalars_out = _activations("convnet_nonlinearity_scalars", names[0], scalars)
     act_gates, gates_out = _activations("convnet_nonlinearity_gates", names[1], gates)
     # Behind the gate the scalars are those of their activations, block by block; only the gated blocks are merged.
@@ -180,35 +181,45 @@ def _gate(options, scalars, gates, gated):
     )  # fmt: skip
 
 
-def _convnet(options, t, irreps_in, edge):
-    # Blocks without channels have no numbers and no place in a file.
-    hidden = Irreps(b for b in Irreps(str(options["feature_irreps_hidden"][t])) if b.mul)
-    gate = _gate(options, *gate_parts(hidden, irreps_in, edge))
-    irreps_out = gate.irreps_in
+def layer_parts(hidden, activations, irreps_in, edge):
+    """(gate, tensor product, number of its weights) of a layer with these hidden irreps. activations: names of those of scalars
+    and of gates by parity."""
+    gate = _gate(activations, *gate_parts(hidden, irreps_in, edge))
     created, mid = [], []
     for i, (mul, ir_in) in enumerate(irreps_in):
         for j, (_, ir_edge) in enumerate(edge):
             for ir in ir_in * ir_edge:
-                if ir in irreps_out:
+                if ir in gate.irreps_in:
                     created.append((i, j, len(mid)))
                     mid.append((mul, ir))
     mid, places = Irreps(mid).sort()
     instructions = [(i, j, places[k], "uvu", True) for i, j, k in created]
     product = module("e3nn.TensorProduct", irreps_in1=irreps_in, irreps_in2=edge, irreps_out=mid, instructions=instructions)
-    weights = sum(irreps_in[i].mul for i, _, _ in created)
+    return gate, product, sum(irreps_in[i].mul for i, _, _ in created)
+
+
+def irreps_with_channels(text):
+    """Blocks without channels have no numbers and no place in a file."""
+    return Irreps(b for b in Irreps(str(text)) if b.mul)
+
+
+def _convnet(options, t, irreps_in, edge):
+    hidden = irreps_with_channels(options["feature_irreps_hidden"][t])
+    activations = [options[f"convnet_nonlinearity_{key}"] for key in ("scalars", "gates")]
+    gate, product, weights = layer_parts(hidden, activations, irreps_in, edge)
     depth, width = options["radial_mlp_depth"][t], options["radial_mlp_width"][t]
     use_sc = bool(options["convnet_sc"]) and (bool(options["learnable_shift"]) or t > 0)
     neighbors = options["avg_num_neighbors"]
     norms = len(neighbors) if isinstance(neighbors, dict) else 1
     children = {
-        "avg_num_neighbors_norm": module("AvgNumNeighborsNorm", buffers={"norm_const": _shape(norms, 1)}),
-        "linear_1": _linear(irreps_in, irreps_in),
+        "avg_num_neighbors_norm": module("AvgNumNeighborsNorm", buffers={"norm_const": shape(norms, 1)}),
+        "linear_1": linear(irreps_in, irreps_in),
         "tp_scatter": module("TensorProductScatter", children={"tp": product}),
         "edge_mlp": _mlp([options["num_bessels"], *[width] * depth, weights], "SiLU"),
-        "linear_2": _linear(mid.simplify(), irreps_out),
+        "linear_2": linear(product.irreps_out.simplify(), gate.irreps_in),
     }
     if use_sc:
-        children["sc"] = _species_product(irreps_in, options["type_embed_num_features"], irreps_out)
+        children["sc"] = species_product(irreps_in, options["type_embed_num_features"], gate.irreps_in)
     conv = module("InteractionBlock", children=children, use_sc=use_sc)
     children = {"equivariant_nonlin": gate, "conv": conv}
     return module("ConvNetLayer", children=children, resnet=False, feature_irreps_hidden=hidden)
@@ -225,6 +236,14 @@ def _readout(options, irreps):
         raise EquiError(f"readout_mlp_nonlinearity: {wanted} is not supported")
     mlp = _mlp([irreps[0].mul, *[width] * depth, 1], kinds[0] if kinds else None)
     return module("ScalarMLP", children={"mlp_module": mlp})
+
+
+def units_of_zbl(half_qqr):
+    """nequip's name of the units in which the square of the elementary charge has this half."""
+    for name, (_, known) in ZBL_UNITS.items():
+        if abs(half_qqr / known - 1) < 1e-5:
+            return name
+    raise EquiError(f"pair_potential: ZBL in other units than {' and '.join(ZBL_UNITS)} is not supported")
 
 
 def _count(values):
@@ -248,16 +267,16 @@ def build(options):
         raise EquiError(f"irreps_edge_sh: {edge} is not supported, only 1x0e+1x1o+1x2e+...")
     types, r_max = len(options["type_names"]), float(options["r_max"])
     power = float(options["polynomial_cutoff_p"])
-    basis = {"bessel_weights": _shape(1, options["num_bessels"])}
+    basis = {"bessel_weights": shape(1, options["num_bessels"])}
     trained = bool(options["bessel_trainable"])
     cutoffs = () if options["per_edge_type_cutoff"] is None else (types**2,)
     stages = {
         "type_embed": module(
             "NodeTypeEmbed",
-            children={"embed_module": module("Embedding", {"weight": _shape(types, options["type_embed_num_features"])})},
+            children={"embed_module": module("Embedding", {"weight": shape(types, options["type_embed_num_features"])})},
         ),
         "spharm": module("SphericalHarmonicEdgeAttrs", children={"sh": module("SphericalHarmonics", irreps_out=edge)}),
-        "edge_norm": module("EdgeLengthNormalizer", buffers={"_rmax_recip": _shape(*cutoffs)}, r_max=r_max),
+        "edge_norm": module("EdgeLengthNormalizer", buffers={"_rmax_recip": shape(*cutoffs)}, r_max=r_max),
         "bessel_encode": module(
             "BesselEdgeLengthEncoding", basis if trained else {}, {} if trained else basis,
             {"cutoff": module("PolynomialCutoff", p=power)},
@@ -273,7 +292,7 @@ def build(options):
     for key in ("scales", "shifts"):
         values, is_trained = options[f"per_type_energy_{key}"], options[f"per_type_energy_{key}_trainable"]
         if values is not None:
-            (parameters if is_trained else buffers)[key] = _shape(types if is_trained else _count(values), 1)
+            (parameters if is_trained else buffers)[key] = shape(types if is_trained else _count(values), 1)
     stages["per_type_energy_scale_shift"] = module("PerTypeScaleShift", parameters, buffers)
     if options["pair_potential"] is not None:
         stages["pair_potential"] = _pair_potential(options["pair_potential"], types)
@@ -285,8 +304,8 @@ def _pair_potential(options, types):
     if options.get("_target_") != ZBL:
         kind = str(options.get("_target_", "")).rsplit(".", 1)[-1]
         raise EquiError(f"module pair_potential ({kind}) is not supported: only ZBL is")
-    if options.get("units") != "metal":
-        raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
-    buffers = {"atomic_numbers": _shape(types), "_qqr2exesquare": np.array(HALF_QQR)}
+    if options.get("units") not in ZBL_UNITS:
+        raise EquiError(f"pair_potential: ZBL in units '{options.get('units')}' is not supported, only {', '.join(ZBL_UNITS)}")
+    buffers = {"atomic_numbers": shape(types), "_qqr2exesquare": np.array(ZBL_UNITS[options["units"]][1])}
     cutoff = module("PolynomialCutoff", p=float(options.get("polynomial_cutoff_p", 6.0)))
     return module("ZBL", buffers=buffers, children={"cutoff": cutoff})

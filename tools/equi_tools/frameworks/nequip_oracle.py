@@ -11,7 +11,8 @@ from ase.calculators.calculator import all_changes
 from .. import self_check
 from ..coupling import coupling
 from ..errors import EquiError
-from . import nequip_checkpoint
+from ..yaml_options import yaml_options
+from . import nequip_checkpoint, nequip_legacy
 from .e3nn_layers import sign_of_coupling
 from .oracle import Oracle, importing, quiet
 
@@ -78,9 +79,44 @@ def _load_torchscript(path):
     return torch.jit.load(path, map_location="cpu")
 
 
+def _load_training(path):
+    """The modules of a training by nequip 0.5 or 0.6, which alone can build them, with forces and stresses whatever it was for."""
+    nequip = import_nequip()
+    if not nequip.__version__.startswith(("0.5.", "0.6.")):
+        raise EquiError("its modules are those of nequip 0.5 and 0.6: name a Python interpreter that has one of these in EQUI_PYTHON_NEQUIP")
+    import torch
+    from nequip.model import model_from_config
+    from nequip.utils import Config
+
+    path, configuration = nequip_legacy.training_files(path)
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    config = {key: value for key, value in yaml_options(configuration).items() if value is not None}
+    for key in ("scales", "shifts"):
+        config[f"per_species_rescale_{key}"] = 1.0 if any(name.endswith(f"_rescale.{key}") for name in state) else None
+    builders = [name for name in config["model_builders"] if name in nequip_legacy.BUILDERS]
+    last = [name for name in builders if name == "RescaleEnergyEtc"]
+    config["model_builders"] = [*(name for name in builders if name not in last), "StressForceOutput", *last]
+    model = model_from_config(Config.from_dict(config), initialize=False)
+    prefix, own = (_prefix_of_energy(names) for names in (state, model.state_dict()))
+    with torch.no_grad():
+        named = dict([*model.named_parameters(), *model.named_buffers()])
+        for name, tensor in state.items():
+            place = own + name.removeprefix(prefix) if name.startswith(prefix) else name
+            if tensor.numel():
+                named[place].copy_(tensor)
+    return model
+
+
+def _prefix_of_energy(names):
+    end = nequip_legacy.FIRST
+    return next(name.removesuffix(end) for name in names if name.endswith(end))
+
+
 LOADERS = {
     "package": _load_package, "checkpoint": _load_lightning, "torchscript": _load_torchscript, "legacy": _load_torchscript,
+    "training": _load_training,
 }  # fmt: skip
+OF_OLD_VERSIONS = ("legacy", "training")
 
 
 def modules_of(checkpoint):
@@ -89,6 +125,8 @@ def modules_of(checkpoint):
     try:
         with quiet():
             return LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
+    except EquiError as error:
+        raise EquiError(f"{checkpoint.source}: {error}") from error
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise EquiError(
@@ -182,7 +220,7 @@ class NequIPModules(Oracle):
 
 
 class LegacyModules(Oracle):
-    """A deployed model as ASE calculator."""
+    """A model of nequip 0.6 or older as ASE calculator."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
 
@@ -222,7 +260,7 @@ class LegacyModules(Oracle):
 
 
 def _calculator(model, checkpoint):
-    return (LegacyModules if checkpoint.kind == "legacy" else NequIPModules)(model, checkpoint)
+    return (LegacyModules if checkpoint.kind in OF_OLD_VERSIONS else NequIPModules)(model, checkpoint)
 
 
 def float64_calculator(source, modality=None, types=None):
@@ -231,7 +269,7 @@ def float64_calculator(source, modality=None, types=None):
         source = nequip_checkpoint.load(source, types)
     source.modality_index(modality)
     original = modules_of(source)
-    model = _legacy_in_float64(original) if source.kind == "legacy" else _in_float64(source)
+    model = _legacy_in_float64(original) if source.kind in OF_OLD_VERSIONS else _in_float64(source)
     calculator = _calculator(model, source)
     _agree(calculator, _calculator(original, source), source.source)
     return calculator

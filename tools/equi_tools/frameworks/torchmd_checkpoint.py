@@ -17,9 +17,6 @@ from .origin import Origin, digest
 from .tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
 from .unknown_keys import refuse_unknown
 
-# In eV, by the constants that ASE uses.
-UNITS = {"eV": 1.0, "meV": 1e-3, "Hartree": 27.211386024367243, "kcal/mol": 0.04336410390059322, "kJ/mol": 0.010364269574711572}
-
 # Hyper-parameters that decide what the model computes; the rest of what torchmd-train stores is about training, data, hardware
 # and other architectures.
 NEEDED = ("model", "embedding_dimension", "num_layers", "num_rbf", "rbf_type", "activation", "cutoff_upper", "max_z")
@@ -63,7 +60,6 @@ class Checkpoint(Origin):
     options: dict  # hyper-parameters
     state: dict  # names without `model.`
     atomrefs: list  # numbers of the priors that are energies of atoms and are added
-    unit: str  # of UNITS
     charge: float  # of the whole structure; None: 0, or of TensorNet2 what a run says
     coulomb_cutoff: float = None  # of Coulomb energies; None: they are those of all pairs
 
@@ -84,10 +80,6 @@ class Checkpoint(Origin):
     def output_layers(self):
         """Further hidden layers of the output network; that of Scalar does not obey the option."""
         return self.options.get("output_mlp_num_layers", 0) if self.has_coulomb else 0
-
-    @property
-    def energy_unit(self):
-        return UNITS[self.unit]
 
     def tensornet(self):
         """The Model in tensornet_layers' terms."""
@@ -222,14 +214,6 @@ def _atomrefs(options):
     return found
 
 
-def _energy_unit(source, unit):
-    if unit is None:
-        raise EquiError(f"{source}: torchmd-net does not store the unit of energies, name it: --unit {' | '.join(UNITS)}")
-    if unit not in UNITS:
-        raise EquiError(f"--unit {printable(unit, 60)}: expected {', '.join(UNITS)}")
-    return unit
-
-
 def _numbers(version):
     return tuple(int(number) for number in version.split(".")[:2])
 
@@ -243,9 +227,9 @@ def _version(given):
     return given
 
 
-def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None, framework_version=None):
-    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge, the cutoff of the Coulomb
-    energy and the version of torchmd-net that wrote it."""
+def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_version=None):
+    """The model in a checkpoint, of which the user may say the total charge, the cutoff of the Coulomb energy and the version of
+    torchmd-net that wrote it."""
     path = Path(source)
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
@@ -280,7 +264,6 @@ def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None, fr
         options=options,
         state={old.sub(r"\1.layers.\2.", name.removeprefix("model.")): value for name, value in state.items()},
         atomrefs=atomrefs,
-        unit=_energy_unit(source, unit),
         charge=None if charge is None else float(charge),
         coulomb_cutoff=None if coulomb_cutoff is None else float(coulomb_cutoff),
     )

@@ -74,7 +74,7 @@ def _repulsion(builder):
 
 
 def _scale_shift(builder, checkpoint):
-    state, unit = builder.state, checkpoint.energy_unit
+    state = builder.state
     mean = state.number("mean")
     if mean != 0.0:
         raise EquiError(
@@ -91,4 +91,4 @@ def _scale_shift(builder, checkpoint):
         if missing:
             raise EquiError(f"the prior Atomref has no energy for {missing[0]}; keep other elements with --elements")
         shift += rows[: len(shift)]
-    builder.scale_shift(state.number("std") * unit, shift * unit)
+    builder.scale_shift(state.number("std"), shift)

@@ -12,7 +12,6 @@ import types
 import numpy as np
 from ase.calculators.calculator import all_changes
 
-from ..errors import EquiError
 from . import torchmd_checkpoint
 from .oracle import Oracle, importing, quiet
 
@@ -126,30 +125,27 @@ class TorchMDModules(Oracle):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        unit = self.checkpoint.energy_unit
         supercell, copies = replicas(atoms, self.cutoff)
         self.sum_over_a_cell(copies)
         value, positions, strain = self.energy(supercell)
         value.backward()
-        energy = value.item() * unit / copies
-        forces = -unit * positions.grad.numpy()[: len(atoms)]
+        energy = value.item() / copies
+        forces = -positions.grad.numpy()[: len(atoms)]
         self.results = {"energy": energy, "free_energy": energy, "forces": forces}
         if atoms.cell.volume > 1e-3:
-            stress = strain.grad.numpy() * unit / copies / atoms.cell.volume
+            stress = strain.grad.numpy() / copies / atoms.cell.volume
             self.results["stress"] = stress[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
 
 
 def _loaded(source):
-    if isinstance(source, torchmd_checkpoint.Checkpoint):
-        return source
-    raise EquiError(f"{source}: name the unit of its energies: --unit {' | '.join(torchmd_checkpoint.UNITS)}")
+    return source if isinstance(source, torchmd_checkpoint.Checkpoint) else torchmd_checkpoint.load(source)
 
 
 def float64_calculator(source):
-    """ASE calculator of a loaded Checkpoint in float64, in eV."""
+    """ASE calculator of a source (file or loaded Checkpoint) in float64, in the model's units."""
     return TorchMDModules(_loaded(source), "float64")
 
 
 def framework_calculator(source):
-    """The same modules in float32, as users run them, in eV."""
+    """The same modules in float32, as users run them."""
     return TorchMDModules(_loaded(source), "float32")
