@@ -228,7 +228,8 @@ class PlanMaker {
     for (const Layer &layer : model.layers)
       if (const auto *b = std::get_if<ChannelBalance>(&layer)) memory_[b->output] = memory_[b->input];
     for (const Layer &layer : model.layers)
-      if (const Ports p = memory_ports(layer); p.keeps_output) needed_output_[p.output] = needed_input_[p.output] = true;
+      if (const Ports p = memory_ports(layer); p.keeps_output)
+        needed_output_[p.output] = needed_input_[p.output] = true;
   }
 
   EvaluationPlan make() {
@@ -356,9 +357,9 @@ class PlanMaker {
     FeaturePlan &feature = plan_.features[f];
     const bool is_one_stage = first_stage_[f] == last_stage_[f];
     feature.is_made_again = is_again && !is_one_stage;
-    feature.has_own_adjoint = !fixed_[f] && first_stage_[f] >= 0 &&
-                              (plan_.keeps_values || has_shares_[f] || needed_output_[f] ||
-                               (needed_input_[f] && readers_[f] > 1));
+    feature.has_own_adjoint =
+        !fixed_[f] && first_stage_[f] >= 0 &&
+        (plan_.keeps_values || has_shares_[f] || needed_output_[f] || (needed_input_[f] && readers_[f] > 1));
     if (fixed_[f])
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)

@@ -41,7 +41,8 @@ struct FeaturePlan {
   int consumer = -1;     // storage rows: the stage that begins with the exchange of this feature
   // The adjoint has memory of its own (of the storage rows, owned or batch): with kept values, where a layer that is
   // not linear reads the feature and another one too, where the layer that writes the feature needs its values, and
-  // where a balance reads its shares of it. Otherwise it takes the place of the value, or for the storage rows, memory that stages share.
+  // where a balance reads its shares of it. Otherwise it takes the place of the value, or for the storage rows, memory
+  // that stages share.
   bool has_own_adjoint = false;
   // Storage owned, for what later stages read: backward, the value is evaluated again, and lies in the scratch of the
   // batch after again_offset numbers per row; the adjoint has the place of the value.

@@ -26,9 +26,12 @@ struct NamedActivation {
   Activation activation;
   const char *name;
 };
-constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"}, {Activation::silu, "silu"},
-                                           {Activation::tanh, "tanh"},         {Activation::sigmoid, "sigmoid"},
-                                           {Activation::relu, "relu"},         {Activation::abs, "abs"},
+constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"},
+                                           {Activation::silu, "silu"},
+                                           {Activation::tanh, "tanh"},
+                                           {Activation::sigmoid, "sigmoid"},
+                                           {Activation::relu, "relu"},
+                                           {Activation::abs, "abs"},
                                            {Activation::ssp, "ssp"}};
 
 // Eight numbers that the compiler maps onto the vector registers of the target. Plain arrays are left scalar by

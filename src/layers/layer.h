@@ -28,7 +28,7 @@ struct Ports {
   int input = -1, output = -1;    // the features that the layer reads and writes, -1: none
   bool keeps_input = false;    // the backward pass needs the values of what is read, which it replaces by their adjoint
   int second_input = -1;       // another feature that is read
-  bool keeps_output = false;   // the backward pass needs the values of what is written; the layer alone writes them
+  bool keeps_output = false;    // the backward pass needs the values of what is written; the layer alone writes them
 
   InputFeatures inputs() const { return {input, second_input}; }
   template <class F>

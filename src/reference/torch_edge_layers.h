@@ -42,8 +42,8 @@ struct EdgeSum : Chunked {
   virtual ~EdgeSum() = default;
   // Terms [E, columns] of edges.
   virtual Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const = 0;
-  // With exponentials among the terms: their exponents [E, n], of which EdgeFeatures::largest has the largest of all edges of
-  // a receiver. Else undefined.
+  // With exponentials among the terms: their exponents [E, n], of which EdgeFeatures::largest has the largest of all
+  // edges of a receiver. Else undefined.
   virtual Tensor exponents(const EdgeFeatures &, const EdgeRows &) const { return {}; }
 };
 

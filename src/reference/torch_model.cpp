@@ -117,9 +117,9 @@ struct Stage {
 struct Record {
   const EdgeSum *sum;
   const TorchContraction *contraction;
-  int input, output;    // features; input -1: none
-  Tensor x;             // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
-  bool exchanged;       // whether x of a sum depends on positions, so that its adjoint has to travel
+  int input, output;      // features; input -1: none
+  Tensor x;               // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
+  bool exchanged;         // whether x of a sum depends on positions, so that its adjoint has to travel
   Tensor largest = {};    // [N, n], of a sum with exponents
   const TorchChannelBalance *balance = nullptr;
   Tensor balance_sums = {};

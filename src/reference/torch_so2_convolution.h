@@ -241,8 +241,8 @@ struct TorchSo2Convolution : EdgeSum {
     return made.score + at::log(made.cutoff);
   }
 
-  // Components of each l [E, 2l+1, channels], where those of m beyond mmax are 0. With attention these are not divided by the
-  // sums of exponentials, which follow them, one for each head.
+  // Components of each l [E, 2l+1, channels], where those of m beyond mmax are 0. With attention these are not divided
+  // by the sums of exponentials, which follow them, one for each head.
   Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
     auto [d, plus, minus, cutoff, score] = messages(features, edges);
     const int64_t num = edges.size(), mul = irreps_out[0].mul;
@@ -274,10 +274,12 @@ struct TorchSo2Convolution : EdgeSum {
   Tensor divided(const Tensor &sums) const {
     const int64_t mul = irreps_out[0].mul, dim = irreps_out.dim();
     const Tensor sum = sums.narrow(1, dim, heads);
-    const Tensor factors = at::where(sum > 0.0, 1.0 / at::where(sum > 0.0, sum, at::ones_like(sum)), at::zeros_like(sum));
+    const Tensor factors =
+        at::where(sum > 0.0, 1.0 / at::where(sum > 0.0, sum, at::ones_like(sum)), at::zeros_like(sum));
     std::vector<Tensor> out;
     for (int l = 0; l <= lmax; ++l) {
-      const Tensor of_l = sums.narrow(1, mul * l * l, mul * (2 * l + 1)).reshape({-1, heads, mul / heads * (2 * l + 1)});
+      const Tensor of_l =
+          sums.narrow(1, mul * l * l, mul * (2 * l + 1)).reshape({-1, heads, mul / heads * (2 * l + 1)});
       out.push_back((factors.unsqueeze(2) * of_l).flatten(1));
     }
     return at::cat(out, 1);

@@ -193,7 +193,8 @@ struct So2Problem {
     std::vector<R> cutoff_adj, torque;
     double energy = 0.0;    // y * y_adj
   };
-  // has_values: backward takes what forward has left. num_first: edges of a first call, from which the others are added up.
+  // has_values: backward takes what forward has left. num_first: edges of a first call, from which the others are added
+  // up.
   Result evaluate(InstructionSet set, bool has_values = true, int num_first = NUM_EDGES) const {
     const So2ConvolutionOp<R> op = this->op(set);
     const int columns = static_cast<int>(op.columns().size()), row = op.factors_row(), size = rotations.size();

@@ -195,9 +195,9 @@ inline std::vector<std::vector<double>> so2_weights(const std::vector<std::vecto
   return weights;
 }
 
-// The message of an edge, in the order of irreps.h, without the weights of attention, whose scores are written to t; with a
-// frame that is turned about the edge by an angle of any size
-// or, where the message depends on it, the one of doc/model_file.rst.
+// The message of an edge, in the order of irreps.h, without the weights of attention, whose scores are written to t;
+// with a frame that is turned about the edge by an angle of any size or, where the message depends on it, the one of
+// doc/model_file.rst.
 inline std::vector<double> so2_message(const So2Convolution &c, int channels_in, const double *vec,
                                        const std::vector<double> &x_i, const std::vector<double> &x_j,
                                        const std::vector<double> &factors, double cutoff, std::vector<double> &t) {
@@ -396,7 +396,8 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
         for (size_t e = 0; e < messages.size(); ++e)
           for (int l = 0; l <= so2->lmax; ++l)
             for (int k = 0, dim = 2 * l + 1, before = channels * l * l; k < channels * dim; ++k)
-              y[i][before + k] += (heads > 0 ? weights[e][k / dim / (channels / heads)] : 1.0) * messages[e][before + k];
+              y[i][before + k] +=
+                  (heads > 0 ? weights[e][k / dim / (channels / heads)] : 1.0) * messages[e][before + k];
       }
       features[so2->output] = y;
     } else if (const auto *gate = std::get_if<Gate>(&layer)) {

@@ -489,7 +489,8 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
       make_scores(exec, call);
-      Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, count * heads_), So2AttentionKernel<T>{call, true});
+      Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, count * heads_),
+                           So2AttentionKernel<T>{call, true});
     }
     find_messages_adjoint(exec, edges, y_adj, w);
     R *const adjoint = find_input_adjoint(exec, edges, softmax, w);

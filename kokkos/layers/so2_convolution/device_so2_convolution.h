@@ -50,16 +50,16 @@ class DeviceSo2Convolution {
 
   int heads() const { return heads_; }    // of attention; 0: there is none
 
-  // Adds the messages to the outputs of the batch's atoms, receivers; with attention these are 0 before. input: where their
-  // features are. softmax: of the same atoms; without attention it is not read.
+  // Adds the messages to the outputs of the batch's atoms, receivers; with attention these are 0 before. input: where
+  // their features are. softmax: of the same atoms; without attention it is not read.
   template <class G>
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
                const DeviceNetworkInput<R> &input, FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const;
   // With attention, before backward() for these atoms, with y as forward() has left it.
   void begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y, FeatureRows<const R> y_adj,
                       So2Softmax<T> softmax) const;
-  // For receivers y_adj and softmax begin with the batch's atoms, for senders with the row that their edges count receivers
-  // from.
+  // For receivers y_adj and softmax begin with the batch's atoms, for senders with the row that their edges count
+  // receivers from.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
                 const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, So2Softmax<T> softmax,

@@ -406,8 +406,8 @@ struct So2ScoreKernel {
   }
 };
 
-// Brings the exponentials of a chunk into the sums of the batch's atoms, and leaves what the messages of chunks before it
-// are to be multiplied by: a thread per head of an atom.
+// Brings the exponentials of a chunk into the sums of the batch's atoms, and leaves what the messages of chunks before
+// it are to be multiplied by: a thread per head of an atom.
 template <class T>
 struct So2SoftmaxKernel {
   So2AttentionCall<T> c;
@@ -433,8 +433,8 @@ struct So2SoftmaxKernel {
   }
 };
 
-// Sums of messages times the factors that So2SoftmaxKernel has left, or divided by the sums of exponentials: a thread per
-// channel of each component of an atom.
+// Sums of messages times the factors that So2SoftmaxKernel has left, or divided by the sums of exponentials: a thread
+// per channel of each component of an atom.
 template <class T>
 struct So2ScaleSumsKernel {
   So2Sums<T> sums;
@@ -463,8 +463,8 @@ struct So2DotKernel {
   T *dot;
   KOKKOS_FUNCTION void operator()(const Member &team) const {
     const int index = team.league_rank(), lane = team.team_rank();
-    const T sum = SumOfLanes<LANES>()(
-        so2_dot(values, adjoints, index / values.heads, index % values.heads, lane, LANES));
+    const T sum =
+        SumOfLanes<LANES>()(so2_dot(values, adjoints, index / values.heads, index % values.heads, lane, LANES));
     if (lane == 0) dot[index] = sum;
   }
 };

@@ -46,8 +46,9 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
       return op_.gather_senders(step.exec, senders, of_edges, x_adj);
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, 0};
     const DeviceNetworkInput<R> input{x, false, true, static_cast<int>(x_adj.first), slice_first};
-    op_.backward(step.exec, senders, geometry(step), input, step.features.rows({slice_first, 0, nullptr}, output_, true),
-                 softmax(slice_first), {x_adj, {nullptr, 0, 0}, 0, nullptr}, step.scratch);
+    op_.backward(step.exec, senders, geometry(step), input,
+                 step.features.rows({slice_first, 0, nullptr}, output_, true), softmax(slice_first),
+                 {x_adj, {nullptr, 0, 0}, 0, nullptr}, step.scratch);
   }
   void for_arrays(const ArrayVisitor &f) override {
     if (op_.heads() == 0) return;

@@ -310,8 +310,8 @@ void So2ConvolutionOp<T>::add_to_softmax(const So2AttentionCall<T> &call, Featur
 }
 
 template <class T>
-void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row,
-                                  So2Softmax<T> softmax, R *scratch, R *values) const {
+void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, So2Softmax<T> softmax,
+                                  R *scratch, R *values) const {
   make_rotated(edges, forward_places_, scratch);
   make_values(edges, forward_places_, scratch, values);
   R *const messages = place(values, edges.count, messages_);
@@ -349,7 +349,8 @@ void So2ConvolutionOp<T>::begin_backward(int64_t count, FeatureRows<const R> y, 
                                          So2Softmax<T> softmax) const {
   const So2Sums<T> made = sums(y), adjoint = sums(y_adj);
   for (int64_t row = 0; row < count; row++)
-    for (int head = 0; head < heads_; head++) softmax.dot[row * heads_ + head] = so2_dot(made, adjoint, row, head, 0, 1);
+    for (int head = 0; head < heads_; head++)
+      softmax.dot[row * heads_ + head] = so2_dot(made, adjoint, row, head, 0, 1);
 }
 
 template <class T>

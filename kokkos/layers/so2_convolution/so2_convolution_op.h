@@ -61,8 +61,8 @@ class So2ConvolutionOp {
 
   int heads() const { return heads_; }    // of attention; 0: there is none
 
-  // Adds the messages to rows out_row[e] of y, and writes `values`. With attention, between begin() and finish() for these
-  // rows; softmax: of the same rows, else not read.
+  // Adds the messages to rows out_row[e] of y, and writes `values`. With attention, between begin() and finish() for
+  // these rows; softmax: of the same rows, else not read.
   void forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, So2Softmax<T> softmax, R *scratch,
                R *values) const;
   void begin(int64_t count, So2Softmax<T> softmax) const;
@@ -125,8 +125,8 @@ class So2ConvolutionOp {
   So2FactorCall<T> factors(int64_t count, const R *u, R *v, R *factors) const {
     return {linears_[radial_linear_].in, count, u, v, factors};
   }
-  So2AttentionCall<T> attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax, R *values,
-                                R *messages, R *z_adj, T *cutoff_adj) const;
+  So2AttentionCall<T> attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax, R *values, R *messages,
+                                R *z_adj, T *cutoff_adj) const;
   // Brings the edges' exponentials into the sums of their rows.
   void add_to_softmax(const So2AttentionCall<T> &call, FeatureRows<R> y) const;
   So2Sums<T> sums(FeatureRows<const R> rows) const;

@@ -110,12 +110,12 @@ EQUI_FUNCTION void so2_bilinear_backward(const So2BilinearCall<T> &c, int64_t e,
   }
 }
 
-// Attention multiplies the messages of a receiver by the softmax of their scores t, and the cutoff function f enters it: by
-// a = f exp(t) / (sum of f exp(t) over the receiver's edges). This is what it keeps of receivers, [row][heads]. `largest`
-// is the largest t + log f so far. It is the constant that all exponents are less: quotients, and so derivatives, do not
-// depend on it, and no sum of exponentials is far from 1. sum: of f exp(t - largest), 0 without edges. dot: in a backward
-// pass the product of the receiver's messages, added up, with their adjoint; in a forward pass on a device what sums of
-// earlier edges are to be multiplied by.
+// Attention multiplies the messages of a receiver by the softmax of their scores t, and the cutoff function f enters
+// it: by a = f exp(t) / (sum of f exp(t) over the receiver's edges). This is what it keeps of receivers, [row][heads].
+// `largest` is the largest t + log f so far. It is the constant that all exponents are less: quotients, and so
+// derivatives, do not depend on it, and no sum of exponentials is far from 1. sum: of f exp(t - largest), 0 without
+// edges. dot: in a backward pass the product of the receiver's messages, added up, with their adjoint; in a forward
+// pass on a device what sums of earlier edges are to be multiplied by.
 template <class T>
 struct So2Softmax {
   Real<T> *largest;
@@ -278,7 +278,8 @@ struct So2Sums {
 
 // The part of a row's dot that channels first, first + step, ... of a head are.
 template <class T>
-EQUI_FUNCTION T so2_dot(const So2Sums<T> &values, const So2Sums<T> &adjoints, int64_t row, int head, int first, int step) {
+EQUI_FUNCTION T so2_dot(const So2Sums<T> &values, const So2Sums<T> &adjoints, int64_t row, int head, int first,
+                        int step) {
   T sum = T(0);
   for (int component = 0; component < values.components(); component++) {
     const Pointer<T> x = values.at(row, component), x_adj = adjoints.at(row, component);
