@@ -48,7 +48,7 @@ static void activate_block(Activation activation, Real<T> scale, Pointer<const T
     for (int k = 0; k < GATE_BLOCK; k++) e[k] = exponential(-std::fabs(x[k]));
     for (int k = 0; k < GATE_BLOCK; k++) {
       // As sigmoid() of activation.h; the other is x s.
-      const R inverse = R(1) / (R(1) + e[k]), s = x[k] < R(0) ? e[k] * inverse : inverse;
+      const R inverse = R(1) / (R(1) + e[k]), s = (x[k] < R(0) ? e[k] : R(1)) * inverse;
       const R slope = e[k] * inverse * inverse, curvature = slope * (R(1) - R(2) * s);
       const R y = is_silu ? x[k] * s : s, first = is_silu ? s + x[k] * slope : slope;
       const R second = is_silu ? R(2) * slope + x[k] * curvature : curvature;

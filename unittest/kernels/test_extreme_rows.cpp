@@ -116,9 +116,10 @@ std::vector<std::vector<double>> rows_up_to(double largest) {
 
 // All rows through a norm and its formula. length(x): by which x has to change for y to change much.
 template <class T, class Pass, class Norm, class Length>
-void expect_norm(double largest, const std::string &what, const Pass &pass, const Norm &norm, const Length &length) {
-  for (const std::vector<double> &row : rows_up_to(largest)) {
+void expect_norm(double up_to, const std::string &what, const Pass &pass, const Norm &norm, const Length &length) {
+  for (const std::vector<double> &row : rows_up_to(up_to)) {
     const long double size = length(Numbers(row.begin(), row.end()));
+    if (size < 1e-6 * largest({row})) continue;    // equal channels, of which differences would have no digits
     std::vector<double> x[2] = {row, {}}, y_adj[2] = {{1.0, 0.5, -2.0, 0.25}, {0.5, -1.0, 0.25, 2.0}};
     for (const double v : {0.25, -0.5, 0.125, 1.0}) x[1].push_back(static_cast<float>(v * static_cast<double>(size)));
     expect_passes<T>(passes_of_row<T>(x, y_adj, pass), exact_passes(x, y_adj, 1e-3L * size, norm),
