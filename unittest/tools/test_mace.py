@@ -576,6 +576,19 @@ def test_irreps_that_are_not_those_of_the_input_are_refused(folder, model):
         convert_alone(changed_model(folder, model, shuffle), folder / "x.equi", quiet=True)
 
 
+def test_readouts_of_several_heads_of_0_3_14_are_those_of_later_versions_and_that_is_told(folder, model, oracle, capsys):
+    def age(module):
+        del module.use_edge_irreps_first
+
+    source = changed_model(folder, model, age, "heads_bias")
+    assert main(["convert", "-q", source, "--head", "Default", "-o", str(folder / "aged.equi")]) == 0
+    assert "hidden channels of all heads" in capsys.readouterr().err
+    assert_same_function(folder / "aged.equi", oracle("heads_bias", "Default"))
+    assert "notes" not in equi_file.read(converted("heads_bias"))[0]["provenance"]
+    with pytest.raises(EquiError, match="several heads in TorchScript of mace 0.3.14"):
+        mace_checkpoint.load(mace_testing.to_torchscript(source))
+
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 

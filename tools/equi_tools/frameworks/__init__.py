@@ -162,6 +162,15 @@ class Mace(Framework):
 
         return mace_convert.convert(checkpoint, choice, elements)
 
+    def remarks(self, checkpoint):
+        from . import mace_checkpoint
+
+        if mace_checkpoint.mixes_heads_in_its_version(checkpoint.model):
+            yield (
+                "the model may be of mace 0.3.14, where the readout of one head reads the hidden channels of all heads; later "
+                "versions, and this file, do not"
+            )
+
     def notes(self, document):
         if document["radial_basis"]["kind"] == "chebyshev":
             yield (

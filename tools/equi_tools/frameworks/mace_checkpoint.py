@@ -160,9 +160,24 @@ def audit(model):
     for t, module in enumerate(model.readouts.children()):
         if class_name(module) not in READOUTS:
             raise EquiError(f"readouts.{t}: block {class_name(module)} is not supported, only {', '.join(READOUTS)}")
+    if model.is_script and mixes_heads_in_its_version(model):
+        raise EquiError(
+            "readouts: NonLinearBiasReadoutBlock of several heads in TorchScript of mace 0.3.14 is another function than "
+            "in later versions; only theirs is supported: give the .model file, or make the TorchScript anew"
+        )
     sizes = [len(list(getattr(model, name).children())) for name in ("interactions", "products")]
     if sizes[0] != sizes[1] or sizes[0] == 0:
         raise EquiError(f"{sizes[0]} interactions with {sizes[1]} products")
+
+
+def mixes_heads_in_its_version(model):
+    """Whether mace 0.3.14 may have made the model, where NonLinearBiasReadoutBlock reads the hidden channels of all heads.
+    Later versions, which have one attribute more, read those of one head from any file."""
+    mixing = any(
+        class_name(block) == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1
+        for block in model.readouts.children()
+    )
+    return mixing and not hasattr(model, "use_edge_irreps_first")
 
 
 def irreps_of(irreps):
