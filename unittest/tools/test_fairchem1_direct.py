@@ -261,6 +261,16 @@ def test_options_that_are_not_supported_are_refused_by_name(case, tmp_path):
         convert(tmp_path / "refused.pt", tmp_path / "refused.equi", quiet=True)
 
 
+def test_an_option_of_old_versions_that_they_do_not_use_is_ignored(tmp_path):
+    made, hashes = checkpoint("escn"), []
+    for name, options in (("plain", {}), ("old", {"use_grid": True})):
+        made["config"]["model"].update(options)
+        torch.save(made, tmp_path / f"{name}.pt")
+        convert(tmp_path / f"{name}.pt", tmp_path / f"{name}.equi", quiet=True)
+        hashes.append(equi_file.read(tmp_path / f"{name}.equi")[0]["data_hash"])
+    assert hashes[0] == hashes[1]
+
+
 HEADS = {
     "none": ({"f": {"module": "escn_force_head"}}, "heads: expected one of escn_energy_head, found 0 of 1"),
     "mean": ({"e": {"module": "escn_energy_head", "reduce": "mean"}}, "reduce mean is not supported, only sum"),

@@ -20,7 +20,7 @@ DEFAULTS = {
     "sphere_channels": 128, "hidden_channels": 256, "edge_channels": 128, "num_sphere_samples": 128, "distance_function": "gaussian",
     "basis_width_scalar": 1.0, "distance_resolution": 0.02, "resolution": None,
 }  # fmt: skip
-WITHOUT_EFFECT = {"show_timing_info"}
+WITHOUT_EFFECT = {"show_timing_info", "use_grid"}
 # fairchem's, for the size of numbers beside those of forces.
 ENERGY_SCALE = 0.001
 
