@@ -173,6 +173,10 @@ void EquiElastic::calculate(int narg, char **arg) {
   utils::logmesg(lmp, "  pressure (GPa):");
   for (double p : strained.pressure) utils::logmesg(lmp, " {:.6f}", p);
   utils::logmesg(lmp, "\n");
+  if (!hessian.is_invariant())
+    utils::logmesg(lmp,
+                   "  the energy of this model depends on the orientation of the structure: shear columns hold for "
+                   "strains without rotation, which a tilt of the box is not\n");
   if (!follow.positive)
     error->warning(
         FLERR, "{}: the energy is not at a minimum of the positions, and the elastic constants have no meaning", NAME);

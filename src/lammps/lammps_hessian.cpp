@@ -36,7 +36,9 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_d
   if (!pair_) error->all(FLERR, "{} needs pair style equi as the only pair style", command);
   if (force->kspace || force->bond || force->angle || force->dihedral || force->improper)
     error->all(FLERR, "{} knows second derivatives of pair style equi alone, not of bonds or kspace styles", command);
-  if (!atom->tag_consecutive()) error->all(FLERR, "{} needs atom IDs from 1 to the number of atoms", command);
+  if (!atom->tag_consecutive())
+    error->all(FLERR, "{} needs atom IDs from 1 to the number of atoms without gaps: reset_atoms id numbers them anew",
+               command);
   if (modify->n_post_force_any > 0 && comm->me == 0)
     error->warning(FLERR, "{} leaves out what fixes add to forces", command);
   pair_->init_hessian(kept_directions);

@@ -40,6 +40,9 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
   // Derivatives by a homogeneous strain; `forces`: those of forces on this rank's atoms, [nlocal].
   LAMMPS_NS::PairEqui::StrainDerivatives strain(const double strain[3][3], Vectors &forces);
 
+  // Whether a turn of all atoms leaves the energy as it is, but for rounding.
+  bool is_invariant() const { return pair_->is_invariant(); }
+
   int find_group(const std::string &id) const;
   bool in_group(int igroup, int atom_index) const;
   // Of this rank's atoms.

@@ -67,6 +67,8 @@ class PairEqui : public Pair {
     double virial[6], virial_tangent[6];
   };
   StrainDerivatives strain_derivatives(const double strain[3][3], double (*force_tangents)[3]);
+  // Whether a turn of all atoms leaves the energy as it is, but for rounding.
+  bool is_invariant() const;
 
   // How far the models of a committee are apart at the present positions, whose forces have been computed on this step:
   // the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F - mean F|^2), [nlocal],

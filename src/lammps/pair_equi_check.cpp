@@ -109,8 +109,7 @@ void PairEqui::check_system() {
                              std::fill(std::copy_n(owned.begin(), atom->nlocal, forces.begin()), forces.end(),
                                        std::array<double, 3>{});
                            }};
-    for (const equi::Model &model : impl->models)
-      system.is_invariant = system.is_invariant && equi::is_invariant(model.layers);
+    system.is_invariant = impl->is_invariant();
     system.has_direct_forces = impl->is_direct();
     const double(*x)[3] = reinterpret_cast<const double(*)[3]>(positions());
     for (int i = 0; i < nall; i++) {

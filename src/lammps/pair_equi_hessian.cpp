@@ -27,6 +27,10 @@ using namespace LAMMPS_NS;
    second derivatives
 ------------------------------------------------------------------------- */
 
+bool PairEqui::is_invariant() const {
+  return impl->is_invariant();
+}
+
 void PairEqui::init_hessian(int kept_directions) {
   impl->wants_hessian = true;
   if (kept_directions > impl->kept_directions) {

@@ -74,6 +74,12 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
     return largest;
   }
 
+  // Whether a turn of all atoms leaves the energy as it is, but for rounding.
+  bool is_invariant() const {
+    return std::all_of(models.begin(), models.end(),
+                       [](const auto &model) { return equi::is_invariant(model.layers); });
+  }
+
   bool is_direct() const { return forces_of == equi::ForcesOf::features; }
 
   bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff

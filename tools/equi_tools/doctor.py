@@ -24,6 +24,23 @@ class Finding:
     advice: str = ""
 
 
+# What the dynamic loader says: of a plugin through LAMMPS, of a program by itself.
+NOT_LOADED = re.compile(r"^(?:Open of file .* failed|.*error while loading shared libraries): (.*)$", re.M)
+
+
+def _not_loaded(told, subject):
+    """The finding that a shared library cannot be loaded, in the loader's words; None if it has said nothing."""
+    reason = NOT_LOADED.search(told)
+    if not reason:
+        return None
+    if "libcuda.so" in reason.group(1):
+        advice = ("this build is for GPUs (EQUI_CUDA=ON) and needs the driver of NVIDIA: run it on a machine with a GPU, or "
+                  "build with EQUI_CUDA=OFF for this one")  # fmt: skip
+    else:
+        advice = "the build needs this library: LD_LIBRARY_PATH can name its folder; if it has gone or changed, build again"
+    return Finding(subject, f"cannot be loaded: {reason.group(1)}", BROKEN, advice)
+
+
 def _processor(machine):
     found = f"{machine['cpu']}, {machine['cores']} cores for this process"
     if float(machine["quota"]) < int(machine["cores"]):
@@ -86,13 +103,13 @@ def _lammps(build_dir):
     with lammps_runner._working_folder() as folder:
         (folder / "in.style").write_text("units metal\npair_style equi\nprint 'EQUI FOUND'\n")
         told = _answer([lmp, "-in", str(folder / "in.style"), "-log", "none", "-nocite"])
-    loaded = "EQUI FOUND" in told.splitlines()
-    if loaded:
-        findings.append(Finding("plugin", "LAMMPS finds pair style equi"))
+    if "EQUI FOUND" in told.splitlines():
+        plugin = Finding("plugin", "LAMMPS finds pair style equi")
     else:
-        findings.append(Finding("plugin", lammps_runner._lammps_message(told), BROKEN,
-                                "set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so, or use the lmp of the build"))  # fmt: skip
-    return findings
+        plugin = _not_loaded(told, "plugin") or Finding(
+            "plugin", lammps_runner._lammps_message(told), BROKEN,
+            "set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so, or use the lmp of the build")  # fmt: skip
+    return [*findings, plugin]
 
 
 def _frameworks():
@@ -108,8 +125,15 @@ def _frameworks():
 
 def examine(build_dir):
     """List of findings; EquiError if there is nothing to be examined."""
-    machine = kernels.machine(build_dir=build_dir)
-    return [_processor(machine), _kernels(machine), _threads(machine), *_lammps(build_dir), _frameworks()]
+    try:
+        machine = kernels.machine(build_dir=build_dir)
+        of_machine = [_processor(machine), _kernels(machine), _threads(machine)]
+    except EquiError as error:  # the program of a build for GPUs needs their driver, too
+        not_loaded = _not_loaded(str(error), "kernels")
+        if not not_loaded:
+            raise
+        of_machine = [not_loaded]
+    return [*of_machine, *_lammps(build_dir), _frameworks()]
 
 
 def facts(findings):

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: MIT
 """equi_elastic: against differences of pressures and forces of strained cells, and among ranks."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from ase.build import bulk
+from equi_tools.convert import convert
 from equi_tools.lammps_runner import NKTV2P_METAL, lammps_box
 from lammps_script import rock_salt
 from test_committee import setup as setup_committee
 from test_phonons import rutile, wurtzite
 from test_second_derivatives import setup
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import direct_checkpoint  # noqa: E402
 
 VOIGT = [(0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)]
 STEP = 1e-4
@@ -126,6 +134,19 @@ def test_ranks_and_committees(lammps):
     singles = [elastic(lammps, setup(lammps, model, salt))[1] for model in ("sevennet-0", "plain")]
     both = elastic(lammps, setup_committee(lammps, ["sevennet-0", "plain"], salt))[1]
     assert np.abs(both - np.mean(singles, 0)).max() <= RANK_TOLERANCE * np.abs(both).max()
+
+
+ORIENTATION = "depends on the orientation of the structure"
+
+
+@pytest.mark.parametrize("kind", ["escn", "equiformer_v2"])
+def test_models_with_fixed_frames_say_so(lammps, kind):
+    torch.save(direct_checkpoint.checkpoint(kind), lammps.folder / "model.pt")
+    convert(lammps.folder / "model.pt", lammps.folder / "model.equi", quiet=True)
+    lines = ["units metal", *lammps.write(rock_salt()), "pair_style equi radial exact", "pair_coeff * * model.equi Cl Na"]
+    told = [line for line in elastic(lammps, lines)[2].output.splitlines() if ORIENTATION in line]
+    assert len(told) == 1 and "shear columns" in told[0]
+    assert ORIENTATION not in elastic(lammps, setup(lammps, "plain", rock_salt()))[2].output
 
 
 def test_refusals(lammps):

@@ -118,6 +118,16 @@ def test_dynamical_matrices_have_the_format_and_values_of_lammps(lammps, style):
     assert np.abs(ours - ours.T).max() <= RANK_TOLERANCE * np.abs(ours).max()
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("command", ["equi_dynamical_matrix all regular 1", "equi_modes all 1", "equi_elastic"])
+def test_gaps_in_ids_are_refused_with_the_command_that_closes_them(lammps, command, ranks):
+    lines = [*setup(lammps, "plain", rock_salt()), "group gone id 3", "delete_atoms group gone compress no"]
+    run = lammps.try_run([*lines, command], ranks=ranks)
+    assert run.returncode != 0 and len(run.errors) == 1, run.output
+    assert "IDs from 1 to the number of atoms without gaps: reset_atoms id numbers them anew" in run.errors[0]
+    lammps.run([*lines, "reset_atoms id", command], ranks=ranks)
+
+
 def sum_rule_error(matrix, masses):
     """Largest sum of force constants over the atoms that move, relative to the largest force constant.
 

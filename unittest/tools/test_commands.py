@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -193,16 +194,53 @@ def test_the_doctor_counts_libraries_of_this_version(tmp_path, monkeypatch):
     assert doctor._kernels(machine).found.endswith(f"; 1 libraries of yours in {folder}, and 1 of another version, which are not used")
 
 
-def test_the_doctor_notices_a_missing_plugin(tmp_path):
-    """In a copy of the build folder whose lmp finds no plugin."""
-    (tmp_path / "bin").mkdir()
+def build_with(folder, plugins):
+    """A copy of the build folder whose lmp looks for plugins elsewhere."""
+    (folder / "bin").mkdir()
     for name in ("equi_kernels", "mpirun"):
-        (tmp_path / "bin" / name).symlink_to(Path(BUILD) / "bin" / name)
-    lmp = tmp_path / "bin" / "lmp"
-    lmp.write_text((Path(BUILD) / "bin" / "lmp").read_text().replace(f"{Path(BUILD).resolve()}/lib", "/nowhere"))
+        (folder / "bin" / name).symlink_to(Path(BUILD) / "bin" / name)
+    lmp = folder / "bin" / "lmp"
+    lmp.write_text((Path(BUILD) / "bin" / "lmp").read_text().replace(f"{Path(BUILD).resolve()}/lib", str(plugins)))
     lmp.chmod(0o755)
-    done = equi("doctor", "--build-dir", tmp_path)
+    return folder
+
+
+def test_the_doctor_notices_a_missing_plugin(tmp_path):
+    done = equi("doctor", "--build-dir", build_with(tmp_path, "/nowhere"))
     assert done.returncode == 1 and "BROKEN" in done.stdout and "LAMMPS_PLUGIN_PATH" in done.stdout
+
+
+def compiled(source, *options):
+    """Compiles a line of C."""
+    words = [*shlex.split(os.environ.get("CC", "cc")), "-shared", "-fPIC", "-x", "c", "-", "-x", "none", *map(str, options)]
+    subprocess.run(words, input=source, text=True, check=True)
+
+
+@pytest.mark.parametrize("library, advice", [("libcuda.so.1", "EQUI_CUDA=OFF"), ("libwhatever.so.1", "LD_LIBRARY_PATH")])
+def test_the_doctor_says_which_library_a_plugin_lacks(library, advice, tmp_path):
+    """LAMMPS goes on without a plugin that the dynamic loader refuses; so does the doctor if its own program is refused."""
+    library = tmp_path / library
+    compiled("int start(void) { return 0; }", f"-Wl,-soname,{library.name}", "-o", library)
+    plugin = tmp_path / "lib" / "equiplugin.so"
+    plugin.parent.mkdir()
+    compiled("int start(void); void lammpsplugin_init(void) { start(); }", "-o", plugin, library)
+    library.unlink()
+    words = f"{library.name}: cannot open shared object file: No such file or directory"
+    build = build_with(tmp_path, plugin.parent)
+    done = equi("doctor", "--json", "--build-dir", build)
+    found = {finding["subject"]: finding for finding in json.loads(done.stdout)}
+    assert done.returncode == 1 and found["kernels"]["state"] != doctor.BROKEN
+    assert found["plugin"]["state"] == doctor.BROKEN and found["plugin"]["found"] == f"cannot be loaded: {words}"
+    assert advice in found["plugin"]["advice"]
+
+    (build / "bin" / "equi_kernels").unlink()
+    (build / "bin" / "equi_kernels").write_text(
+        f"#!/bin/sh\necho '$0: error while loading shared libraries: {words}' >&2\nexit 127\n")  # fmt: skip
+    (build / "bin" / "equi_kernels").chmod(0o755)
+    done = equi("doctor", "--json", "--build-dir", build)
+    refused = {finding["subject"]: finding for finding in json.loads(done.stdout)}
+    assert done.returncode == 1 and refused["plugin"] == found["plugin"]
+    assert refused["kernels"] == {**found["plugin"], "subject": "kernels"}
 
 
 # ---- bench ----
