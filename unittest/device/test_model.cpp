@@ -8,6 +8,7 @@
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/framework_answers.h"
 #include "unittest/support/linear_chain.h"
+#include "unittest/support/sharp_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -308,6 +309,14 @@ TEST_P(DeviceDirectForces, are_those_of_plain_loops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, DeviceDirectForces, ::testing::ValuesIn(direct_force_cases()), name_of_case);
+
+class DeviceSharpAttention : public ::testing::TestWithParam<SharpCase> {};
+
+TEST_P(DeviceSharpAttention, is_a_softmax_for_any_scores) {
+  expect_sharp_attention(make_device_evaluator, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(, DeviceSharpAttention, ::testing::ValuesIn(sharp_cases()), name_of_sharp_case);
 
 TEST(DeviceModelReference, mixed_by_tables_is_near_the_framework) {
   expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::mixed)); },

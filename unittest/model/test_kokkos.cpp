@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // HostEvaluation: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
+#include "src/evaluation/native_evaluators.h"
 #include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
 #include "unittest/support/scalar_model.h"
+#include "unittest/support/sharp_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -76,6 +78,20 @@ TEST_P(DirectForcesTest, have_no_derivatives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, DirectForcesTest, ::testing::ValuesIn(direct_force_cases()), name_of_case);
+
+class SharpAttention : public ::testing::TestWithParam<SharpCase> {};
+
+TEST_P(SharpAttention, is_a_softmax_for_any_scores) {
+  for (const bool deterministic : {false, true})
+    expect_sharp_attention(
+        [&](const Model &model, EvaluatorOptions options) {
+          options.deterministic = deterministic;
+          return make_kokkos_evaluator(model, options);
+        },
+        GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(, SharpAttention, ::testing::ValuesIn(sharp_cases()), name_of_sharp_case);
 
 // ---- shapes of models that the builder does not make
 TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {

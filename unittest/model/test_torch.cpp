@@ -6,6 +6,7 @@
 #include "unittest/support/linear_chain.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
+#include "unittest/support/sharp_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -60,6 +61,17 @@ TEST_P(ModelTorch, agrees_with_autograd) {
             EXPECT_NEAR(e.atom_virial[i][k], expected.atom_virial[i][k], 10 * force) << what << ", atom " << i;
         }
       }
+  }
+}
+
+TEST(ModelTorchAttention, of_any_scores_agrees_with_autograd) {
+  for (const SharpCase &sharp : sharp_cases()) {
+    const Model model = make_tiny_model(sharp.options).model();
+    const ImageStructure images = random_structure(model.num_species(), 22).images(model.reach());
+    const Evaluation expected = evaluate_whole(*make_torch(model), images);
+    ASSERT_GT(largest_force(expected.forces), 1e-2);
+    expect_same(evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images), expected,
+                {0.0, 1e-13 * sharp.spread * sharp.spread}, sharp.name);
   }
 }
 

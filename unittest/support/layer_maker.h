@@ -397,7 +397,7 @@ class LayerMaker {
                    {"channels", o_.so2_scores},
                    {"weight", tensor(name + ".scores.weight", {o_.so2_scores}, 1.0)},
                    {"bias", tensor(name + ".scores.bias", {o_.so2_scores}, o_.so2_score_bias)},
-                   {"vector", tensor(name + ".scores.vector", {o_.so2_heads, o_.so2_scores}, 0.4)},
+                   {"vector", tensor(name + ".scores.vector", {o_.so2_heads, o_.so2_scores}, o_.so2_vector)},
                    {"epsilon", 1e-3}};
     Json layer = {{"type", "so2_convolution"},
                   {"input", input},
