@@ -11,8 +11,8 @@
 
 namespace equi {
 
-// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer. Sums are float64: float32
-// does not hold the squares of all its numbers.
+// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer. Sums are float64:
+// float32 does not hold the squares of all its numbers.
 template <class T>
 struct NormalizeRow {
   using D = DoubleOf<T>;
