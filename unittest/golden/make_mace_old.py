@@ -1,5 +1,5 @@
-"""Writes mace-0.3.8.model.xz and mace-0.3.6-lammps.pt.xz, tiny random models as mace of that time wrote them, and beside each its
-own energies, forces and stresses in float64.
+"""Writes mace-0.3.8.model.xz and mace-0.3.6-lammps.pt.xz, tiny random models as mace of that time wrote them, and next
+to each its own energies, forces and stresses in float64.
 
     pip install --no-deps --target old mace-torch==0.3.8
     PYTHONPATH=old:../../tools:../tools python make_mace_old.py
@@ -25,8 +25,8 @@ from test_mace import all_structures
 torch_save = torch.jit.save
 torch.jit.save = lambda module, buffer: save_without_debugging_records(module, buffer)
 
-# Irreps of a convolution that later layers have merged, a pair repulsion with a cutoff of its own, and a power that is a float; then
-# TorchScript without heads.
+# Irreps of a convolution that the next layer has merged, a pair repulsion with a cutoff of its own, and a power that is
+# a float; then TorchScript without heads.
 OPTIONS = {
     "0.3.8": dict(
         elements=(1, 8), hidden="3x0e+3x1o", max_ell=2, correlation=2, first=mace_testing.DENSITY,

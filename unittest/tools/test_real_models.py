@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Trained models that others published, in the folder that EQUI_REAL_MODELS names: each is converted and compared with its
-framework through LAMMPS, or is refused in words that say why.
+"""Trained models that others published, in the folder that EQUI_REAL_MODELS names: each is converted and compared with
+its framework through LAMMPS, or is refused in words that say why.
 
-The files are not part of this repository. A row of ROWS is a file of the folder; `ctest` has this test where CMake's EQUI_REAL_MODELS
-is set. The comparisons run in the frameworks' own environments (EQUI_PYTHON_MACE, ...), as those of `equi compare` do.
+The files are not part of this repository. A row of ROWS is a file of the folder; `ctest` has this test if CMake's
+EQUI_REAL_MODELS is set. The comparisons run in the frameworks' own environments (EQUI_PYTHON_MACE, ...), as those of
+`equi compare` do.
 """
 
 import json
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Agrees:
-    """Largest differences from the framework's modules in float64; forces and stresses relative where they exceed one."""
+    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed one."""
 
     energy: float = 1e-8  # eV/atom
     force: float = 1e-6  # eV/A

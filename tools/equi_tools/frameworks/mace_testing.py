@@ -117,7 +117,7 @@ LARGE = {
 LARGE |= {f"{name}_first_plain": LARGE[name] | dict(first=PLAIN) for name in ("small", "medium")}
 
 
-# What versions do that do not have an option yet; where nothing is said, they do not do it.
+# What a version without one of these options does; it does nothing of what other missing options ask for.
 WITHOUT_OPTION = {"apply_cutoff": True, "distance_transform": "None", "heads": ["Default"]}
 
 
@@ -176,8 +176,8 @@ def make_model(
     apply_cutoff=True, use_so3=False, agnostic=False, edge_irreps=None, edge_irreps_first=False, reduced=False,
     neighbors=0.75, last_readout_only=False, keep_last_layer_irreps=False, **more,
 ):  # fmt: skip
-    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. Raises MissingOption if
-    the installed version of mace is too old for these options."""
+    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. Raises
+    MissingOption if the installed version of mace is too old for these options."""
     import_mace()
     import torch
     from e3nn import o3
