@@ -90,7 +90,7 @@ def detect(path):
     with zipfile.ZipFile(path) as archive:
         names = [name.split("/", 1)[1] for name in archive.namelist() if "/" in name]
         top = {name.split("/", 1)[0] for name in archive.namelist()}
-        if "model/package_metadata.txt" in names and ".data/extern_modules" in names:
+        if not {"model/package_metadata.txt", "model/package_metadata.pkl"}.isdisjoint(names) and ".data/extern_modules" in names:
             return "package"
         if any("aotinductor" in name for name in names):
             texts = (torch_archive.entry(archive, n, MAX_TEXT_BYTES) for n in archive.namelist() if n.endswith("metadata.json"))
@@ -453,8 +453,10 @@ def elements_of(type_names, types, zbl):
 def _load_package(path):
     """(options, tensors, version, tree of modules) of a package."""
     with zipfile.ZipFile(path) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith("/model/package_metadata.txt")]
-        version = re.search(r"^ +nequip: *['\"]?([^'\"\s]+)", torch_archive.entry(archive, name, MAX_TEXT_BYTES).decode(), re.M)
+        # Versions stood in a file of their own before nequip 0.8.
+        ends = ("/model/package_metadata.txt", "/model/versions.txt")
+        name = next(name for end in ends for name in archive.namelist() if name.endswith(end))
+        version = re.search(r"^ *nequip: *['\"]?([^'\"\s]+)", torch_archive.entry(archive, name, MAX_TEXT_BYTES).decode(), re.M)
     models = torch_modules.read_package(path, "model", "eager_model")
     model = _sole(dict(models.named_children()))
     return _Audit(model).options(), _tensors_of(model), version.group(1) if version else "unknown", model
@@ -506,7 +508,8 @@ def _load_lightning(path):
     info = raw["hyper_parameters"]["info_dict"]
     training = info["training_module"]
     builder, given = _model_options(training["model"].get("_target_", ""), training["model"])
-    options = nequip_model.full_options(given, builder)
+    version = str(info["versions"].get("nequip", "unknown"))
+    options = nequip_model.full_options(given, builder, version_numbers(version))
     options["r_max"] = float(options["r_max"])
     options["type_names"] = list(options["type_names"])
     options["per_edge_type_cutoff"] = nequip_model.full_cutoffs(
@@ -530,7 +533,15 @@ def _load_lightning(path):
     norms = np.array([[1 / sqrt(n)] for n in neighbors], given.get("model_dtype", "float32"))
     for t in range(len(options["feature_irreps_hidden"])):
         tensors[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norms
-    return options, tensors, str(info["versions"].get("nequip", "unknown")), None
+    return options, tensors, version, None
+
+
+def version_numbers(version):
+    """The first two numbers of a version of nequip, which decide what a checkpoint's options mean."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if not found:
+        raise EquiError(f"the checkpoint does not say which nequip wrote it, whose defaults it means: {PACKAGE_IT}")
+    return tuple(map(int, found.groups()))
 
 
 LOADERS = {"package": _load_package, "checkpoint": _load_lightning, "torchscript": _load_torchscript}

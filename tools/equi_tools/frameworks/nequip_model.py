@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The modules that nequip builds from the options of its model, as torch_modules.Module: irreps, paths and shapes of numbers.
 
-Follows nequip's builders NequIPGNNModel, PresetNequIPGNNModel and FullNequIPGNNModel of version 0.19, with the names of their
-modules.  Parameters and buffers have the right shapes; their numbers are those of the file.
+Follows nequip's builders NequIPGNNModel, PresetNequIPGNNModel and FullNequIPGNNModel of the versions 0.7 to 0.19, with today's
+names of their modules.  Parameters and buffers have the right shapes; their numbers are those of the file.
 """
 
 from math import prod, sqrt
@@ -26,6 +26,10 @@ SIMPLE = {
     "num_layers": 4, "l_max": 1, "parity": True, "num_features": 32, "type_embed_num_features": None, "radial_mlp_depth": 1,
     "radial_mlp_width": 128,
 }  # fmt: skip
+# What the versions below these had instead: other defaults, other orders of irreps, no cutoff function of the pair potential's own.
+OLD_RADIAL = (0, 17), {"radial_mlp_depth": 2, "radial_mlp_width": 64}
+OLD_IRREPS = OLD_NEIGHBORS = (0, 16)
+OLD_PAIR_CUTOFF = (0, 17)
 # Options of the full builder that have a default.
 FULL = {
     "categorical_graph_field_embed": None, "readout_mlp_hidden_layers_depth": 0, "readout_mlp_hidden_layers_width": None,
@@ -49,8 +53,9 @@ ZBL = "nequip.nn.pair_potential.ZBL"
 ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06371)}
 
 
-def full_options(options, builder):
-    """The options of the full builder for those of one of the builders, defaults included; EquiError names an unknown one."""
+def full_options(options, builder, version):
+    """The options of the full builder for those of one of the builders of a version, two numbers, defaults included; EquiError names
+    an unknown one."""
     options = {key: value for key, value in options.items() if key != "_target_" and key not in WITHOUT_EFFECT}
     if builder == "PresetNequIPGNNModel":
         preset = str(options.pop("preset", "")).upper()
@@ -58,15 +63,35 @@ def full_options(options, builder):
             raise EquiError(f"preset: '{preset}' is not known, only {', '.join(PRESETS)}")
         options = PRESET | PRESETS[preset] | options
     if builder != "FullNequIPGNNModel":
-        simple = SIMPLE | {key: options.pop(key) for key in SIMPLE if key in options}
-        options = _full(simple) | options
+        defaults = SIMPLE | (OLD_RADIAL[1] if version < OLD_RADIAL[0] else {})
+        simple = defaults | {key: options.pop(key) for key in SIMPLE if key in options}
+        options = (_old_full if version < OLD_IRREPS else _full)(simple) | options
     unknown = [key for key in options if key not in FULL and key not in NEEDED]
     if unknown:
         raise EquiError(f"option {unknown[0]} of {builder} is not known")
     missing = [key for key in NEEDED if key not in options]
     if missing:
         raise EquiError(f"option {missing[0]} of {builder} is missing")
-    return FULL | options
+    options = FULL | options
+    if version < OLD_NEIGHBORS and options["avg_num_neighbors"] is None:
+        options["avg_num_neighbors"] = 1.0
+    if version < OLD_PAIR_CUTOFF and options["pair_potential"] is not None:
+        options["pair_potential"] = options["pair_potential"] | {"polynomial_cutoff_p": options["polynomial_cutoff_p"]}
+    return options
+
+
+def _old_full(simple):
+    """As _full, before nequip 0.16: first the irreps of even parity, and without parity no others."""
+    l_max, layers, channels = simple["l_max"], simple["num_layers"], simple["num_features"]
+    parities = (1, -1) if simple["parity"] else (1,)
+    hidden = Irreps((channels, (l, p)) for p in parities for l in range(l_max + 1))
+    return {
+        "irreps_edge_sh": str(Irreps.spherical_harmonics(l_max, -1 if simple["parity"] else 1)),
+        "type_embed_num_features": channels,
+        "feature_irreps_hidden": [str(hidden)] * (layers - 1) + [f"{channels}x0e"],
+        "radial_mlp_depth": [simple["radial_mlp_depth"]] * layers,
+        "radial_mlp_width": [simple["radial_mlp_width"]] * layers,
+    }
 
 
 def _full(simple):
@@ -263,8 +288,8 @@ def build(options):
         raise EquiError(f"convnet_nonlinearity_type: '{options['convnet_nonlinearity_type']}' is not supported, only gate")
     edge = options["irreps_edge_sh"]
     edge = Irreps.spherical_harmonics(edge) if isinstance(edge, int) else Irreps(str(edge))
-    if edge != Irreps.spherical_harmonics(edge.lmax):
-        raise EquiError(f"irreps_edge_sh: {edge} is not supported, only 1x0e+1x1o+1x2e+...")
+    if edge not in [Irreps.spherical_harmonics(edge.lmax, p) for p in (-1, 1)]:
+        raise EquiError(f"irreps_edge_sh: {edge} is not supported, only 1x0e+1x1o+1x2e+... and 1x0e+1x1e+1x2e+...")
     types, r_max = len(options["type_names"]), float(options["r_max"])
     power = float(options["polynomial_cutoff_p"])
     basis = {"bessel_weights": shape(1, options["num_bessels"])}

@@ -236,7 +236,7 @@ class LegacyModules(Oracle):
 
         atoms = self.atoms
         i, j, shift = neighbor_list("ijS", atoms, self.cutoff, self_interaction=False)
-        cell = atoms.cell.array if atoms.cell.rank == 3 else np.eye(3)
+        cell = atoms.cell.complete().array
         data = {
             "pos": torch.tensor(atoms.positions, dtype=self.dtype),
             "edge_index": torch.tensor(np.stack([i, j]), dtype=torch.long),

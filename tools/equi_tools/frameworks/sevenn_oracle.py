@@ -20,7 +20,6 @@ def import_sevenn():
     # It raises a ValueError where e3nn is too old.
     with importing("SevenNet's own results need the package sevenn: pip install sevenn", (ImportError, ValueError)):
         import sevenn
-        import sevenn.checkpoint
         import sevenn.model_build
     return sevenn
 
@@ -36,10 +35,12 @@ def build(config):
 
 def modules_of(checkpoint):
     """sevenn's modules, not yet filled with the checkpoint's numbers."""
-    sevenn = import_sevenn()
+    import_sevenn()
     with quiet():
         try:
-            config = sevenn.checkpoint._config_cp_routine(copy.deepcopy(checkpoint.stored_config))
+            from sevenn.checkpoint import _config_cp_routine
+
+            config = _config_cp_routine(copy.deepcopy(checkpoint.stored_config))
             # The accelerated back ends compute the same function from the same numbers.
             config.update(cuequivariance_config={}, use_flash_tp=False, use_oeq=False)
             return build(config)
