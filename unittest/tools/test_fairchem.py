@@ -87,7 +87,7 @@ def test_mixed_precision_stays_within_its_bars(name):
 
 # Energies per atom and forces of versions that compute in float32 alone.
 SINGLE = 5e-6, 5e-5
-VERSIONS = ["2.4.0", "2.8.0", "2.11.0", "2.14.0", "2.15.0", "2.16.0", "2.18.0", "2.20.0", "2.22.0", "2.23.0"]
+VERSIONS = ["2.4.0", "2.8.0", "2.11.0", "2.13.0", "2.14.0", "2.15.0", "2.16.0", "2.18.0", "2.20.0", "2.22.0", "2.23.0"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
