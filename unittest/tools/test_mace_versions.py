@@ -41,7 +41,7 @@ VERSIONS = {
     "0.3.12": (54, NO_PATHS, "d8b135656dbbfd33c52844c78f1f230a2558bffa4edcc281a93787d5f21e6a3a"),
     "0.3.13": (53, NO_PATHS | NO_SUM, "e0aeef5fdb493f94436e4a806f89e051240d79202bccd6bacf5c6007d9adf75a"),
     "0.3.14": (80, MIXED_HEADS, "9a7a00a79b3fa3448a13961e2a4af616ff10466fa193aeb4579dc83be9da1b00"),
-    "0.3.15": (83, {}, "9e38df131667f4abdb3c0ab7b77927f217886cbca68c417dcc985465c4b9a53c"),
+    "0.3.15": (82, {}, "9e38df131667f4abdb3c0ab7b77927f217886cbca68c417dcc985465c4b9a53c"),
     "0.3.16": (83, {}, "b80407edf6b2a1ec8523668c2a36852d20927ce1c3c56b70983a9f2dc53233ad"),
 }  # fmt: skip
 
