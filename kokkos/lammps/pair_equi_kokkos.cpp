@@ -25,7 +25,7 @@
 #include "memory_kokkos.h"
 #include "neigh_list_kokkos.h"
 #include "neigh_request.h"
-#include "neighbor.h"
+#include "neighbor_kokkos.h"
 #include "suffix.h"
 
 #include <algorithm>
@@ -131,6 +131,16 @@ void PairEquiKokkos<DeviceType>::read_neighbor_list() {
   const equi::FullList full{list->inum, atoms.data(), num_neighbors.data(), firstneigh.data(),
                             static_cast<int64_t>(neighbors.stride(1))};
   equi::build_neighborhood(*atom, full, impl->type_species, impl->neighborhood, impl->atom_row);
+}
+
+template <class DeviceType>
+bool PairEquiKokkos<DeviceType>::sync_host_bonds() const {
+  auto *lists = dynamic_cast<NeighborKokkos *>(neighbor);
+  if (force->bond) lists->k_bondlist.sync_host();
+  if (force->angle) lists->k_anglelist.sync_host();
+  if (force->dihedral) lists->k_dihedrallist.sync_host();
+  if (force->improper) lists->k_improperlist.sync_host();
+  return true;
 }
 
 template <class DeviceType>

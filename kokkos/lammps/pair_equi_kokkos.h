@@ -50,6 +50,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   void unpack_reverse_comm_kokkos(int, EquiKokkos::CommList, EquiKokkos::CommBuffer &) override;
 
  protected:
+  bool sync_host_bonds() const override;
   void read_neighbor_list() override;
   void use_neighborhood(bool) override;
   equi::EvaluationResult run_evaluator() override;

@@ -127,7 +127,7 @@ void PairEqui::prepare() {
   if (impl->wants_hessian) make_directional();
   if (impl->wants_moments) make_moments();
   share_buffer_sizes();
-  impl->neighborhood_is_set = false;
+  impl->neighborhood_is_set = impl->bonds_are_checked = false;
   impl->is_set_up = true;
 }
 
@@ -294,46 +294,11 @@ void PairEqui::update_neighborhood() {
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
     equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
     if (any) run_on_this_rank([&] { impl->exchange->set_ghosts(comm, *atom); });
+    if (!impl->bonds_are_checked) check_bonds();
   }
   impl->neighborhood_is_set = true;
   impl->directional_is_set = impl->moments_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
-}
-
-/* ----------------------------------------------------------------------
-   LAMMPS leaves special neighbors out of its lists, or marks them, where they are to interact with less than full
-   weight. The model knows no bonds: it needs all pairs of the atoms it is used for.
-------------------------------------------------------------------------- */
-
-void PairEqui::check_special_neighbors() {
-  // During a step a hybrid style puts the weights of pair_modify in place of those of special_bonds.
-  const double *weight = force->special_lj;
-  if (atom->molecular == Atom::ATOMIC || std::all_of(weight + 1, weight + 4, [](double w) { return w == 1.0; })) return;
-  const auto has_species = [&](int i) { return equi::species_of_atom(*atom, impl->type_species, i) >= 0; };
-  const auto refuse = [&](const std::string &pair, const std::string &given) {
-    throw std::runtime_error(
-        pair + ", and the model needs all pairs of its atoms with the weight 1, not " + given +
-        ": use special_bonds lj/coul 1 1 1, or under a hybrid style weights that are neither 0 nor 1 (for example "
-        "special_bonds lj/coul 1e-20 1e-20 1e-20) and pair_modify pair equi special lj/coul 1 1 1");
-  };
-  const std::string all = fmt::format("{:.6g} {:.6g} {:.6g}", weight[1], weight[2], weight[3]);
-  for (int i = 0; i < atom->nlocal; i++) {
-    if (!has_species(i)) continue;
-    if (atom->molecular == Atom::TEMPLATE) {    // whose bonds are not listed by atom
-      if (atom->nbonds > 0 && atom->molindex[i] >= 0 && atom->molatom[i] >= 0)
-        refuse(fmt::format("atom ID {} belongs to a molecule with bonds", atom->tag[i]), all);
-      continue;
-    }
-    // Three kinds, one after another: 1-2, 1-3 and 1-4 neighbors.
-    for (int k = 0, s = 0; k < 3; k++)
-      for (; s < atom->nspecial[i][k]; s++) {
-        const int j = atom->map(atom->special[i][s]);    // -1: beyond all ghosts
-        if (weight[k + 1] != 1.0 && j >= 0 && has_species(j))
-          refuse(fmt::format("atoms with IDs {} and {} are 1-{} neighbors through bonds", atom->tag[i],
-                             atom->special[i][s], k + 2),
-                 all);
-      }
-  }
 }
 
 void PairEqui::read_neighbor_list() {

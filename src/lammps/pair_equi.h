@@ -106,6 +106,7 @@ class PairEqui : public Pair {
 
   // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
   // that read and write them there.
+  virtual bool sync_host_bonds() const;                // whether Neighbor has them in host memory, as it has now
   virtual void read_neighbor_list();                   // into the neighborhood and the rows of atoms of impl
   virtual void use_neighborhood(bool is_exchanged);    // by the exchange and the evaluator
   virtual equi::EvaluationResult run_evaluator();      // results into what compute() reads
@@ -150,6 +151,7 @@ class PairEqui : public Pair {
   void check_hidden_atom();
   void update_neighborhood();
   void check_special_neighbors();
+  void check_bonds();
   std::map<std::string, int64_t> count_elements();
   void check_composition();
   void check_pressure() const;

@@ -103,6 +103,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
   std::vector<double> row_sums;         // forces and virials of ghosts on their way to their owners
   std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
+  bool bonds_are_checked = false;       // since the last setup of a run
   double memory_without_atoms = 0.0;    // bytes
   bool forces_are_checked = false, memory_is_logged = false;
   bool symbols_are_checked = false, start_is_checked = false;    // since the last pair_coeff

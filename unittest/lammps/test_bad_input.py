@@ -468,7 +468,7 @@ class Molecules:
         text = data.read_text().replace("Atoms  # atomic", f"Atoms  # {self.style}")
         if self.style != "atomic":
             text = re.sub(r"^(\d+) (\d) (\S+ \S+ \S+)$", r"\1 1 \2 \3", text, flags=re.M)
-            sizes = f"2 atom types\n1 bond types\n{len(bonds)} bonds\n2 extra bond per atom\n6 extra special per atom"
+            sizes = f"2 atom types\n3 bond types\n{len(bonds)} bonds\n2 extra bond per atom\n6 extra special per atom"
             text = text.replace("2 atom types", sizes if bonds else sizes.replace("0 bonds\n", ""))
         if bonds:
             text += "\nBonds\n\n" + "\n".join(bonds) + "\n"
@@ -489,7 +489,7 @@ class Molecules:
 
     def refused(self, *args, texts=(), **options):
         run = self.lammps.try_run(self.lines(*args, **options), ranks=self.ranks, timeout=TIMEOUT)
-        assert_refused(run, "Pair style equi", "use special_bonds lj/coul 1 1 1", f"hybrid style .*{OF_PAIR}", *texts)
+        assert_refused(run, "Pair style equi", "use special_bonds lj/coul 1 1 1", "delete_bonds .*bond_style zero", f"hybrid style .*{OF_PAIR}", *texts)
 
     def free_energy(self):
         """That of the same atoms without bonds."""
@@ -559,6 +559,42 @@ def test_bonds_of_atoms_that_are_not_the_models_do_not_matter(lammps, ranks):
     without = molecules.energy([], pair)
     assert molecules.energy(bonds, pair) == pytest.approx(without, abs=SUM_ORDER)
     molecules.refused([*bonds, f"4 1 {other[0]} {other[1]}"], pair, texts=["1-2 neighbors"])
+
+
+ADDED_UP = "act between atoms of the model, whose energy holds their bonds already"
+HARMONIC = ["bond_style harmonic", "bond_coeff * 1.0 1.2"]
+OF_HYBRID = ["bond_style hybrid harmonic zero", "bond_coeff 2 harmonic 1.0 1.2", "bond_coeff 3 zero"]
+BOND_STYLES = {
+    "zero": ([], False),
+    "harmonic": (HARMONIC, True),
+    "hybrid": ([*OF_HYBRID, "bond_coeff 1 harmonic 1.0 1.2"], True),
+    "hybrid_zero": ([*OF_HYBRID, "bond_coeff 1 zero"], False),
+    "deleted": ([*HARMONIC, "delete_bonds all multi remove special"], False),
+}
+
+
+@RANKS
+@pytest.mark.parametrize("name", BOND_STYLES)
+def test_bonds_of_a_force_field_among_atoms_of_the_model_are_told(lammps, name, ranks):
+    commands, is_told = BOND_STYLES[name]
+    molecules = Molecules(lammps, ranks)
+    run = molecules.run(["1 1 1 2"], MODEL_ALONE, before=["special_bonds lj/coul 1 1 1", *commands])
+    told = [line for line in run.warnings if ADDED_UP in line]
+    assert len(told) == is_told, run.output
+    assert all("bond_style h" in line and "delete_bonds" in line and "bond_style zero" in line for line in told)
+    assert (abs(run.values("ENERGY")[0, 0] - molecules.free_energy()) > 1e-3) == is_told
+
+
+def test_bonds_with_other_atoms_are_a_coupling(lammps):
+    """Bonds of a force field between an atom of the model and another, or among others."""
+    molecules = Molecules(lammps, 1)
+    types = molecules.atoms.get_chemical_symbols()
+    one, other = ([k + 1 for k in range(len(types)) if types[k] == symbol] for symbol in ("Cl", "Na"))
+    pair = (HYBRID[0], ["pair_coeff * * equi {} NULL Na", "pair_coeff * * zero"])
+    before = ["special_bonds lj/coul 1 1 1", *HARMONIC]
+    coupled = molecules.run([f"1 1 {one[0]} {one[1]}", f"2 1 {one[0]} {other[0]}"], pair, before=before)
+    assert ADDED_UP not in coupled.output
+    assert ADDED_UP in molecules.run([f"1 1 {other[0]} {other[1]}"], pair, before=before).output
 
 
 @RANKS
