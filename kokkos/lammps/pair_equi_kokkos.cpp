@@ -222,6 +222,13 @@ const double *PairEquiKokkos<DeviceType>::positions() {
   return position[0].data();
 }
 
+// What has not changed on the device since the last call is not copied.
+template <class DeviceType>
+void PairEquiKokkos<DeviceType>::sync_host_atoms() {
+  atomKK->sync(Host,
+               TAG_MASK | TYPE_MASK | MASK_MASK | IMAGE_MASK | (atom->molecular == Atom::ATOMIC ? 0 : SPECIAL_MASK));
+}
+
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::sync_host_positions() {
   atomKK->sync(Host, X_MASK);
@@ -238,7 +245,6 @@ template <class DeviceType>
 void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   ev_init(eflag_in, vflag_in, 0);
   atomKK->sync(execution_space, datamask_read);
-  atomKK->sync(Host, TAG_MASK | TYPE_MASK | MASK_MASK | (atom->molecular == Atom::ATOMIC ? 0 : SPECIAL_MASK));
   evaluate();
 
   // Forces and virials of rows or of all atoms, energies of receivers or of owned atoms.

@@ -60,6 +60,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   bool is_for_gpus() const override;
   bool has_host_neighborhood() const override;
   const double *positions() override;
+  void sync_host_atoms() override;
   void sync_host_positions() override;
   void modified_host_positions() override;
 

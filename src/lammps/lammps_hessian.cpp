@@ -57,7 +57,7 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_d
   domain->image_check();
   domain->box_too_small_check();
   neighbor->build(1);
-  neighbor->ago = 1;    // atoms stay where they are: the pair style may keep what it makes of the list
+  pair_->read_new_list();
 }
 
 void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {

@@ -263,15 +263,20 @@ void PairEqui::make_evaluator() {
 void PairEqui::update_neighborhood() {
   check_setup();
   check_composition();
-  // Also without a rebuild the arrays can be new: after another setup, or another instance of the list.
+  sync_host_atoms();
   const int nall = atom->nlocal + atom->nghost;
-  const bool same_list = impl->neighborhood_is_set && neighbor->ago != 0 && impl->neighbor_builds == neighbor->ncalls &&
-                         impl->neighborhood.num_atoms == nall;
+  // A list of this step is read, even if it was read before: its arrays can be new.
+  const bool is_old = neighbor->ago != 0;
+  if (is_old) check_listed_atoms();
+  const bool same_list = is_old && impl->neighborhood_is_set;
   // Monte Carlo fixes exchange the types of atoms and keep the list.
   if (same_list && std::equal(impl->atom_type.begin(), impl->atom_type.end(), atom->type)) return;
   impl->neighborhood_is_set = false;
   const auto read = [&] {
     impl->atom_type.assign(atom->type, atom->type + nall);
+    impl->list_ids.assign(atom->tag, atom->tag + nall);
+    impl->list_images.assign(atom->image, atom->image + atom->nlocal);
+    impl->list_length = list->inum;
     impl->hidden_atom = find_hidden_atom();
     check_special_neighbors();
     read_neighbor_list();
@@ -298,7 +303,6 @@ void PairEqui::update_neighborhood() {
   }
   impl->neighborhood_is_set = true;
   impl->directional_is_set = impl->moments_is_set = false;
-  impl->neighbor_builds = neighbor->ncalls;
 }
 
 void PairEqui::read_neighbor_list() {

@@ -55,6 +55,9 @@ class PairEqui : public Pair {
   // buffers. kept_directions: if not 0, the evaluation uses memory so that products after the first, of this number of
   // vectors at a time, cost less. same_positions: nothing has moved since the last call.
   void init_hessian(int kept_directions = 0);
+  // read_new_list() follows a neighbor list that a command has made of atoms that then stay where they are: the style
+  // keeps what it makes of the list. Collective.
+  void read_new_list();
   void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
   // For computes, which LAMMPS may ask for between runs: an error if these are not the atoms whose forces were computed
   // last, or if they have moved since. Collective; after init_hessian() or init_energy_moments(), or with a committee.
@@ -118,6 +121,7 @@ class PairEqui : public Pair {
   virtual bool is_for_gpus() const;                              // which kernels the keyword `kernels` means by auto
   virtual bool has_host_neighborhood() const { return true; }    // read_neighbor_list() fills that of impl
   virtual const double *positions();                             // [atoms][3], null without atoms
+  virtual void sync_host_atoms() {}                              // before all but positions is read from atom
   virtual void sync_host_positions() {}                          // before positions are read from atom->x
   virtual void modified_host_positions() {}                      // after they were changed there
 
@@ -150,6 +154,7 @@ class PairEqui : public Pair {
   tagint find_hidden_atom() const;
   void check_hidden_atom();
   void update_neighborhood();
+  void check_listed_atoms();
   void check_special_neighbors();
   void check_bonds();
   std::map<std::string, int64_t> count_elements();

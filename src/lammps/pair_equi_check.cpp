@@ -21,6 +21,7 @@
 #include "compute.h"
 #include "error.h"
 #include "modify.h"
+#include "neigh_list.h"
 #include "update.h"
 #include "utils.h"
 
@@ -191,6 +192,28 @@ void PairEqui::check_hidden_atom() {
              "Pair style equi: atom ID {} has been left outside the group all, without neighbors. Fix gcmc loses "
              "atoms in this way if it deletes and moves them on several ranks: use one rank, or no moves",
              impl->hidden_atom);
+}
+
+/* ----------------------------------------------------------------------
+   During a run LAMMPS makes a new neighbor list whenever it sorts atoms, moves them to other ranks, wraps them or
+chooses ghosts. Commands between runs (write_data, write_restart) do the same and make no list, and a run with pre no
+begins with the old one. The numbers in it then mean other atoms, or other images: an atom that was wrapped has another
+image flag.
+------------------------------------------------------------------------- */
+
+// On every step with an old list. Only some of the ranks may know: they end the others, which would wait for them.
+void PairEqui::check_listed_atoms() {
+  const auto equal = [](const auto &a, const auto *b, int n) { return std::equal(a.begin(), a.end(), b, b + n); };
+  // A list that LAMMPS has allocated and not made has no receivers.
+  if (list->inum == impl->list_length && equal(impl->list_ids, atom->tag, atom->nlocal + atom->nghost) &&
+      equal(impl->list_images, atom->image, atom->nlocal))
+    return;
+  const std::string text = fmt::format(
+      "Pair style equi: on step {} the neighbor list is older than the last command that sorted, wrapped or moved "
+      "atoms, as "
+      "write_data and write_restart do: leave pre no out of the run command",
+      update->ntimestep);
+  equi::end_all_ranks(error, world, text.c_str());
 }
 
 /* ----------------------------------------------------------------------

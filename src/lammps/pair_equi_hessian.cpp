@@ -17,6 +17,7 @@
 #include "atom.h"
 #include "comm.h"
 #include "error.h"
+#include "neighbor.h"
 #include "utils.h"
 
 #include <algorithm>
@@ -71,6 +72,11 @@ void PairEqui::reserve_buffers(const equi::Evaluator &evaluator) {
   comm_forward = std::max(comm_forward, size);
   comm_reverse = comm_reverse_off = std::max(comm_reverse, size);
   share_buffer_sizes();
+}
+
+void PairEqui::read_new_list() {
+  run_without_escape([this] { update_neighborhood(); });
+  neighbor->ago = 1;
 }
 
 void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {

@@ -95,15 +95,18 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   equi::Neighborhood neighborhood;
   std::vector<int> atom_row;
   bool neighborhood_is_set = false, directional_is_set = false, moments_is_set = false;
-  bigint neighbor_builds = -1;
   tagint hidden_atom = 0;    // of this rank, since the last list: the ID of one outside the group all, or 0
   std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
   std::vector<std::array<double, 9>> virials;                            // [atoms], eV
   std::vector<double> energies;                                          // [atoms], eV
   std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
-  std::vector<double> row_sums;         // forces and virials of ghosts on their way to their owners
-  std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
-  bool bonds_are_checked = false;       // since the last setup of a run
+  std::vector<double> row_sums;    // forces and virials of ghosts on their way to their owners
+  std::vector<int> atom_type;      // [atoms] types that the neighborhood was built with
+  // Of the neighbor list when it was read: IDs [atoms], ghosts included, image flags [nlocal], number of receivers.
+  std::vector<tagint> list_ids;
+  std::vector<imageint> list_images;
+  int list_length = -1;
+  bool bonds_are_checked = false;    // since the last setup of a run
   double memory_without_atoms = 0.0;    // bytes
   bool forces_are_checked = false, memory_is_logged = false;
   bool symbols_are_checked = false, start_is_checked = false;    // since the last pair_coeff

@@ -189,6 +189,35 @@ def test_a_run_without_setup_goes_on(lammps, ranks):
     assert parts == pytest.approx(whole, rel=SAME)
 
 
+# Between runs: what commands do to the order of atoms and to ghosts, and whether a run without setup can go on.
+BETWEEN_RUNS = {
+    "write_data": (["write_data after.data"], False),
+    "write_restart": (["write_restart after.restart"], False),
+    "sorted_ids": (["reset_atoms id sort yes"], False),
+    "moved": (["displace_atoms all random 0.01 0.01 0.01 5"], False),
+    "new_list": (["compute pairs all rdf 10 cutoff 3.0", "write_data after.data"], False),
+    "dump": (["write_dump all custom after.dump id x y z"], True),
+    "velocities": (["velocity all scale 300"], True),
+    "modes": (["unfix 1", "equi_modes all 1 products 20", "fix 1 all nve"], True),
+    "setup": (["write_data after.data", "run 0"], True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", BETWEEN_RUNS)
+def test_a_run_without_setup_does_not_use_the_list_of_other_atoms(lammps, name, ranks):
+    """Lists come seldom, so that atoms have left the box since the last one, and others have come near its faces."""
+    commands, goes_on = BETWEEN_RUNS[name]
+    lines = [*salt(lammps, rock_salt((2, 1, 1))), "neigh_modify every 1 delay 100000 check no", "velocity all create 2500 5 loop geom"]
+    lines += ["fix 1 all nve", "run 40", *commands, "run 1 pre no", ENERGY, "run 0", ENERGY]
+    run = lammps.try_run(lines, ranks=ranks)
+    if goes_on:
+        after, fresh = run.values("ENERGY")[:, 0]
+        assert after == pytest.approx(fresh, rel=SAME)
+    else:
+        assert run.returncode != 0 and "leave pre no out of the run command" in run.output, run.output[-2000:]
+
+
 @pytest.mark.parametrize("precision", ["mixed", "double"])
 def test_energy_oscillates_with_the_square_of_the_time_step(lammps, precision):
     """What is left of the total energy's motion is velocity Verlet's own, so forces belong to the energy."""
