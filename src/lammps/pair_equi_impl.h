@@ -106,7 +106,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::vector<tagint> list_ids;
   std::vector<imageint> list_images;
   int list_length = -1;
-  bool bonds_are_checked = false;    // since the last setup of a run
+  bool bonds_are_checked = false;       // since the last setup of a run
   double memory_without_atoms = 0.0;    // bytes
   bool forces_are_checked = false, memory_is_logged = false;
   bool symbols_are_checked = false, start_is_checked = false;    // since the last pair_coeff
