@@ -99,18 +99,14 @@ def write_checkpoint(path, config):
 
 def write_package(path, model):
     """What nequip-package writes, without its example of the training data."""
-    versions = yaml.dump({"nequip": nequip.__version__, "e3nn": e3nn.__version__})
+    versions = {"nequip": nequip.__version__, "e3nn": e3nn.__version__}
     with torch.package.PackageExporter(str(path)) as exporter:
         exporter.mock(["matplotlib.**"])
         exporter.extern([f"{name}.**" for name in ("triton", "io", "opt_einsum_fx", "numpy", "packaging", "openequivariance", "scipy")])
         exporter.intern([f"{name}.**" for name in ("e3nn", "nequip")])
         exporter.save_text("model", "config.yaml", "")
-        if VERSION < (0, 8):
-            exporter.save_text("model", "versions.txt", versions)
-            exporter.save_pickle("model", "package_metadata.pkl", {"package_version_id": 0, "available_models": ["eager"]})
-        else:
-            metadata = {"versions": yaml.safe_load(versions), "package_version_id": 1, "available_models": ["eager"]}
-            exporter.save_text("model", "package_metadata.txt", yaml.dump(metadata))
+        metadata = {"versions": versions, "package_version_id": 1, "available_models": ["eager"]}
+        exporter.save_text("model", "package_metadata.txt", yaml.dump(metadata))
         exporter.save_pickle("model", "eager_model.pkl", torch.nn.ModuleDict({"sole_model": model}), dependencies=True)
 
 
@@ -123,7 +119,9 @@ def make(name, folder):
         for key in ("per_type_energy_scales", "per_type_energy_shifts"):
             config[key] = list(config[key].values()) if isinstance(config[key], dict) else config[key]
     model = write_checkpoint(folder / f"{name}.ckpt", config)
-    write_package(folder / f"{name}.nequip.zip", model)
+    # Before 0.8 parts of a model are TorchScript, which does not go into a package with today's Torch.
+    if VERSION >= (0, 8):
+        write_package(folder / f"{name}.nequip.zip", model)
     records = {"r_max": str(config["r_max"]), "type_names": " ".join(config["type_names"]), "nequip_version": nequip.__version__}
     scripted = script(copy.deepcopy(model))
     torch.jit.save(scripted, str(folder / f"{name}.nequip.pth"), _extra_files={key: text.encode() for key, text in records.items()})

@@ -30,7 +30,7 @@ CUTOFF = 4.2
 COMMON = dict(
     root="root", run_name="run", seed=1, dataset_seed=1, r_max=CUTOFF, num_types=2, chemical_symbols=["Cl", "Na"], num_layers=2, l_max=1,
     num_features=5, invariant_neurons=9, avg_num_neighbors=12.5, default_dtype="float64", model_dtype="float64",
-    per_species_rescale_shifts=[-1.0, -2.0], per_species_rescale_scales=[1.5, 0.8], global_rescale_scale=20.0, global_rescale_shift=None,
+    per_species_rescale_shifts=[-1.0, -2.0], per_species_rescale_scales=[1.5, 0.8], per_species_rescale_arguments_in_dataset_units=True, global_rescale_scale=20.0, global_rescale_shift=None,
 )  # fmt: skip
 # Stresses are there since 0.5.5.
 OUTPUT = "StressForceOutput" if hasattr(nequip.model, "StressForceOutput") else "ForceOutput"
@@ -45,7 +45,9 @@ OPTIONS = {
     "irreps": dict(
         model_builders=[name for name in BUILDERS if name not in ("SimpleIrrepsConfig", "RescaleEnergyEtc")],
         chemical_embedding_irreps_out="7x0e", irreps_edge_sh="1x0e+1x1o+1x2e", feature_irreps_hidden="5x0e+2x0o+3x1o+2x1e+2x2e",
-        conv_to_output_hidden_irreps_out="4x0e", invariant_layers=0, per_species_rescale_scales=None,
+        conv_to_output_hidden_irreps_out="4x0e", invariant_layers=0,
+        # TorchScript of 0.5 fails without.
+        **({} if nequip.__version__ < "0.6" else {"per_species_rescale_scales": None}),
     ),
     "no_species": dict(parity=True, model_builders=[name for name in BUILDERS if name != "PerSpeciesRescale"]),
     "zbl": dict(
@@ -60,7 +62,13 @@ OPTIONS = {
 
 
 class Dataset:
+    """Of which no statistics are needed."""
+
     type_mapper = TypeMapper(chemical_symbol_to_type={"Na": 0, "Cl": 1})
+
+    @staticmethod
+    def statistics(**_):
+        return []
 
 
 class Checkpoint:
@@ -92,7 +100,9 @@ def make(name, folder):
             continue  # without edges
         atoms.calc = calculator
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        computed[title] = atoms, energy, forces, calculator.results.get("stress") if atoms.pbc.all() else None
+        # In 0.5 the volume of a left-handed cell was negative.
+        is_right = atoms.pbc.all() and (nequip.__version__ >= "0.6" or atoms.cell.handedness > 0)
+        computed[title] = atoms, energy, forces, calculator.results.get("stress") if is_right else None
     old_versions.store(folder / f"{name}.npz", computed)
 
 

@@ -10,7 +10,9 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import old_versions
 import pytest
+import tensornet_laws as laws
 import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
@@ -238,6 +240,22 @@ data: {batch_size: 3, load_trainset_path: ['train.extxyz'], load_validset_path: 
     document = convert(str(checkpoint), folder / "trained.equi", quiet=True)
     assert document["elements"] == ["Cl", "Na"]
     assert largest_difference(folder / "trained.equi") < TOLERANCE
+
+
+# How many of testing.VARIANTS a version can build; the others need options that came later.
+OLDER = {"0.9.3.post1": 21, "0.10.0": 21, "0.10.4": 21, "0.11.0": 23, "0.11.2.post1": 24, "0.12.0": 24, "0.12.1": 24}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", OLDER)
+def test_models_of_older_versions_are_what_these_evaluate(version, tmp_path):
+    old_versions.run("made_by_sevenn.py", [f"sevenn=={version}"], tmp_path)
+    results = sorted(tmp_path.glob("*.npz"))
+    assert len(results) == OLDER[version], json.loads((tmp_path / "left_out.json").read_text())
+    for result in results:
+        modality = testing.modality_of(result.stem)
+        found = old_versions.differences(result.with_suffix(".pth"), result, result.with_suffix(".equi"), modality=modality)
+        laws.assert_within_bars(found)
 
 
 def changed_checkpoint(folder, change, name="plain"):

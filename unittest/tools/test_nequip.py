@@ -15,7 +15,9 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import old_versions
 import pytest
+import tensornet_laws as laws
 import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
@@ -25,7 +27,7 @@ from equi_tools.convert import convert as convert_alone
 from equi_tools.convert import parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
-from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, make_model
+from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, builder_options, make_model
 from equi_tools.variants import convert_with_reference as convert
 from equi_tools.yaml_options import yaml_options
 from training_frames import write_frames
@@ -35,6 +37,7 @@ ENERGY_TOLERANCE = 1e-10
 FORCE_TOLERANCE = 1e-9
 # The file's own float32 evaluation against the float64 one.
 FLOAT32_TOLERANCE = 1e-4
+NA_CL = {"type_names": ["Na", "Cl"]}
 
 
 def differences(path, entries=None):
@@ -278,6 +281,96 @@ def test_a_subset_of_elements_is_the_same_function(name, kept, folder, variant):
     assert document["elements"] == kept
     assert_equal(folder / "some.equi")
     assert_equal(converted(name), document["self_check"])
+
+
+def old_irreps(channels, l_max, parity):
+    return "+".join(f"{channels}x{l}{p}" for p in ("eo" if parity else "e") for l in range(l_max + 1))
+
+
+# Options that a checkpoint of an older version has, and what they mean there; other numbers would have the same shapes.
+MEANT_BEFORE = {
+    "order of irreps": (
+        "0.15.0", dict(num_layers=2, l_max=1, parity=True, num_features=5, radial_mlp_depth=1, radial_mlp_width=9),
+        dict(radial_mlp_depth=[1, 1], radial_mlp_width=[9, 9], irreps_edge_sh="1x0e+1x1o", feature_irreps_hidden=[old_irreps(5, 1, True), "5x0e"]),
+    ),
+    "no parity": (
+        "0.12.1", dict(num_layers=2, l_max=2, parity=False, num_features=3, radial_mlp_width=9),
+        dict(radial_mlp_depth=[2, 2], radial_mlp_width=[9, 9], irreps_edge_sh="1x0e+1x1e+1x2e", feature_irreps_hidden=[old_irreps(3, 2, False), "3x0e"]),
+    ),
+    "radial networks": (
+        "0.16.2", dict(num_layers=1, l_max=0, num_features=5, parity=True),
+        dict(radial_mlp_depth=[2], radial_mlp_width=[64], irreps_edge_sh="1x0e", feature_irreps_hidden=["5x0e"]),
+    ),
+    "pair potential": (
+        "0.16.2", dict(num_layers=1, l_max=0, num_features=5, parity=True, polynomial_cutoff_p=9, zbl=["Na", "Cl"], zbl_p=4, radial_mlp_depth=1,
+                       radial_mlp_width=9),
+        dict(radial_mlp_depth=[1], radial_mlp_width=[9], irreps_edge_sh="1x0e", feature_irreps_hidden=["5x0e"], polynomial_cutoff_p=9, zbl=["Na", "Cl"],
+             zbl_p=9),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEANT_BEFORE)
+def test_checkpoints_mean_what_their_version_made_of_their_options(name, folder):
+    version, options, meant = MEANT_BEFORE[name]
+    width = {"type_embed_num_features": options["num_features"]}
+    source = make_model(folder / "today.ckpt", kind="checkpoint", **NA_CL, **meant, **width)
+    raw = torch.load(source, weights_only=False)
+    info = raw["hyper_parameters"]["info_dict"]
+    expected = nequip_convert.convert(nequip_checkpoint.load(source))
+    config = builder_options(**NA_CL, **options)
+    if "radial_mlp_width" not in options:
+        del config["radial_mlp_width"]
+    info["training_module"]["model"] = {"_target_": "nequip.model.NequIPGNNModel", **config}
+    info["versions"]["nequip"] = version
+    torch.save(raw, folder / "old.ckpt")
+    document, tensors = nequip_convert.convert(nequip_checkpoint.load(folder / "old.ckpt"))
+    assert document == expected[0]
+    assert tensors.keys() == expected[1].keys() and all(np.array_equal(tensors[key], expected[1][key]) for key in tensors)
+    del info["versions"]["nequip"]
+    torch.save(raw, folder / "old.ckpt")
+    with pytest.raises(EquiError, match="does not say which nequip wrote it, whose defaults it means: run nequip-package"):
+        nequip_checkpoint.load(folder / "old.ckpt")
+
+
+def test_packages_of_the_first_form_are_recognized(folder, variant):
+    """Until 0.8 the metadata was a pickle, and versions stood in a file of their own."""
+    source, _ = variant("plain")
+    with zipfile.ZipFile(source) as today, zipfile.ZipFile(folder / "first.nequip.zip", "w") as first:
+        for name in today.namelist():
+            folder_name = name.split("/")[0]
+            if not name.endswith("package_metadata.txt"):
+                first.writestr(name, today.read(name))
+        first.writestr(f"{folder_name}/model/package_metadata.pkl", b"\x80\x02}.")
+        first.writestr(f"{folder_name}/model/versions.txt", "e3nn: 0.5.6\nnequip: 0.7.1\n")
+    assert nequip_checkpoint.detect(folder / "first.nequip.zip") == "package"
+    assert nequip_checkpoint.load(folder / "first.nequip.zip").version == "0.7.1"
+
+
+# What stands before nequip on the path, and the file suffixes that are compared.
+OLDER = {
+    **{version: ("made_by_old_nequip.py", [f"nequip=={version}", "e3nn==0.4.4", "torch-runstats==0.2.0", "torch-ema==0.3"], ("", ".pth"))
+       for version in ("0.5.4", "0.5.5", "0.5.6", "0.6.0", "0.6.1", "0.6.2")},
+    "0.7.0": ("made_by_nequip.py", ["nequip==0.7.0", "e3nn==0.5.8"], (".ckpt", ".nequip.pth")),
+    **{version: ("made_by_nequip.py", [f"nequip=={version}", "e3nn==0.5.8"], (".ckpt", ".nequip.pth", ".nequip.zip"))
+       for version in ("0.8.0", "0.9.1", "0.10.0", "0.11.1", "0.12.1", "0.13.0", "0.14.0", "0.15.0")},
+    **{version: ("made_by_nequip.py", [f"nequip=={version}", "e3nn==0.5.9"], (".ckpt", ".nequip.pth", ".nequip.zip")) for version in ("0.16.2", "0.17.1")},
+    **{version: ("made_by_nequip.py", [f"nequip=={version}"], (".ckpt", ".nequip.pth", ".nequip.zip")) for version in ("0.18.0", "0.19.0")},
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", OLDER)
+def test_models_of_older_versions_are_what_these_evaluate(version, tmp_path):
+    script, requirements, suffixes = OLDER[version]
+    old_versions.run(script, requirements, tmp_path, {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"})
+    results = sorted(tmp_path.glob("*.npz"))
+    assert len(results) >= 5
+    for result in results:
+        for suffix in suffixes:
+            # ZBL's numbers are in kcal/mol, as are those that are stored: here of one unit.
+            found = old_versions.differences(f"{result.with_suffix('')}{suffix}", result, result.with_suffix(".equi"), unit="eV")
+            laws.assert_within_bars(found)
 
 
 @pytest.mark.parametrize("elements, expected", [(["Na", "Xx"], "Xx"), (["Na", "Na"], "twice")])
