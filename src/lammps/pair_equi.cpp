@@ -294,6 +294,7 @@ void PairEqui::update_neighborhood() {
     char subject[SUBJECT_SIZE];
     std::snprintf(subject, sizeof subject, "Pair style equi on step %lld with %lld atoms on %d ranks",
                   static_cast<long long>(update->ntimestep), static_cast<long long>(atom->natoms), comm->nprocs);
+    check_dropped_atoms();
     equi::all_ranks_or_none(error, world, subject, read);
     const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);

@@ -19,6 +19,7 @@
 #include "atom.h"
 #include "comm.h"
 #include "compute.h"
+#include "domain.h"
 #include "error.h"
 #include "modify.h"
 #include "neigh_list.h"
@@ -210,10 +211,33 @@ void PairEqui::check_listed_atoms() {
     return;
   const std::string text = fmt::format(
       "Pair style equi: on step {} the neighbor list is older than the last command that sorted, wrapped or moved "
-      "atoms, as "
-      "write_data and write_restart do: leave pre no out of the run command",
+      "atoms, as write_data and write_restart do: leave pre no out of the run command",
       update->ntimestep);
   equi::end_all_ranks(error, world, text.c_str());
+}
+
+/* ----------------------------------------------------------------------
+   Before each new neighbor list LAMMPS wraps atoms by one length of the periodic box. It drops those that are farther
+away, and counts atoms only for thermo output. Through faces that are not periodic atoms may leave.
+------------------------------------------------------------------------- */
+
+// Before a new list is read. Collective.
+void PairEqui::check_dropped_atoms() {
+  if (domain->nonperiodic) return;
+  // Numbers of atoms and sums of IDs, now and with the list before.
+  const size_t listed = impl->list_images.size();
+  bigint mine[4] = {atom->nlocal, 0, static_cast<bigint>(listed), 0}, all[4];
+  for (int i = 0; i < atom->nlocal; i++) mine[1] += atom->tag[i];
+  for (size_t i = 0; i < listed; i++) mine[3] += impl->list_ids[i];
+  MPI_Allreduce(mine, all, 4, MPI_LMP_BIGINT, MPI_SUM, world);
+  const bigint dropped = atom->natoms - all[0];
+  if (dropped <= 0) return;
+  std::string id;
+  if (dropped == 1 && all[2] == atom->natoms) id = fmt::format(", ID {}", all[3] - all[1]);
+  error->all(FLERR,
+             "Pair style equi: on step {} LAMMPS has dropped {} of {} atoms{}, which had left the periodic box by more "
+             "than its length: wrap positions before LAMMPS reads them (pbc='true' in the ffsocket of i-PI)",
+             update->ntimestep, dropped, atom->natoms, id);
 }
 
 /* ----------------------------------------------------------------------

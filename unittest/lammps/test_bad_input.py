@@ -2,12 +2,15 @@
 """Bad input: one clear error, a status other than zero, on 1 and on 2 ranks, and never a wait without end."""
 
 import json
+import os
 import re
 import struct
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from ase.calculators.socketio import SocketIOCalculator
 from equi_tools import equi_file
 from lammps_script import rock_salt
 
@@ -336,6 +339,41 @@ def test_lost_coordinates_end_the_run(script, ranks, change):
     run = script.lammps.try_run(lines, ranks=ranks, timeout=TIMEOUT)
     assert run.returncode != 0, run.output
     assert "ENERGY" not in run.output
+
+
+@RANKS
+@pytest.mark.parametrize("box", ["orthogonal", "tilted"])
+def test_atoms_that_lammps_drops_are_missed(script, ranks, box):
+    """LAMMPS wraps atoms by one length of the box, 5.64, before it counts on them. With lost ignore it says nothing itself."""
+    lines = script.lines()
+    *start, run = [*lines[:-1], *(["change_box all triclinic"] if box == "tilted" else []), "thermo_modify lost ignore", lines[-1]]
+    moved = script.lammps.run([*start, "set atom 3 x 9", run, 'print "ATOMS $(atoms)"'], ranks=ranks, timeout=TIMEOUT)
+    assert moved.values("ATOMS")[0, 0] == len(script.atoms)
+    assert_refused(script.lammps.try_run([*start, "set type 1 y -40", run], ranks=ranks, timeout=TIMEOUT), "dropped 4 of 8 atoms, ")
+    # An earlier list has the IDs.
+    refused = script.lammps.try_run([*start, run, "set atom 3 x 40", run, 'print "ENERGY"'], ranks=ranks, timeout=TIMEOUT)
+    assert refused.returncode != 0 and "dropped 1 of 8 atoms, ID 3, " in refused.errors[0], refused.output
+    assert "ENERGY" not in refused.output
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("cells, is_right", [(0, True), (1, True), (3, False)])
+def test_positions_of_i_pi_that_are_not_wrapped(lammps, cells, is_right):
+    atoms = rock_salt()
+    name = f"equi-{os.getpid()}-{cells}"
+    lines = ["units metal", *lammps.write(atoms, ["Cl", "Na"]), *lammps.pair("nequip", ["Cl", "Na"]), f"fix 1 all ipi {name} 31415 unix", "run 100"]
+    expected = lammps.run([*lines[:-2], "run 0", 'print "ENERGY $(pe:%.17g)"']).values("ENERGY")[0, 0]
+    moved = atoms.copy()
+    moved.positions[3] += cells * atoms.cell[0]
+    with ThreadPoolExecutor(1) as thread, SocketIOCalculator(unixsocket=name, timeout=TIMEOUT) as server:
+        client = thread.submit(lammps.try_run, lines)
+        moved.calc = server
+        if is_right:
+            assert moved.get_potential_energy() == pytest.approx(expected, abs=1e-6)
+        else:
+            with pytest.raises(OSError):
+                moved.get_potential_energy()
+            assert_refused(client.result(), "dropped 1 of 8 atoms, ID 4, ", "pbc='true' in the ffsocket of i-PI")
 
 
 @RANKS
