@@ -48,6 +48,15 @@ ROWS = [
     Row("mace/GeSbTe_mace_swa.model", Agrees()),
     Row("mace/MACE_SPICE.model", Agrees()),
     Row("mace/ani500k_small_CC.model", Agrees()),
+    Row("matgl/TensorNet-ANI-1x-Subset-PES", Refused("@model_version 1 of TensorNet")),
+    Row("matgl/QET-MatQ-PES", Refused("model QET is not supported")),
+    Row("nequip/toluene-deployed.pth", Agrees(), ("--unit", "kcal/mol")),
+    Row("nequip/emt_copper_deployed.pth", Agrees()),
+    Row("nequip/LiBC", Agrees()),
+    Row("nequix/nequix-mp-1.nqx", Refused("is a Nequix model")),
+    Row("nequix/nequix-omat-1.nqx", Refused("is a Nequix model")),
+    Row("sevenn/HfO2_cp_0.pth", Agrees()),
+    Row("sevenn/example_deployed_serial.pt", Agrees()),
 ]
 
 
