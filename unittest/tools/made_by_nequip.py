@@ -5,7 +5,6 @@
 DIR/NAME.nequip.zip of the same model, and DIR/NAME.npz.
 """
 
-import copy
 import sys
 import warnings
 from pathlib import Path
@@ -21,6 +20,7 @@ import yaml
 from ase.calculators.calculator import all_changes
 from ase.neighborlist import neighbor_list
 from e3nn.util.jit import script
+from equi_tools.frameworks.nequip_model import full_cutoffs
 from equi_tools.frameworks.nequip_testing import _builder, _shake, builder_options
 from equi_tools.frameworks.oracle import Oracle
 
@@ -114,17 +114,16 @@ def make(name, folder):
     config = builder_options(model_dtype="float64", **OPTIONS[name])
     if name == "defaults":
         del config["radial_mlp_width"]
-    if VERSION < (0, 9):
-        # By the order of the types then.
+    if VERSION < (0, 10):
+        # By the order of the types then, and cutoffs of all pairs.
         for key in ("per_type_energy_scales", "per_type_energy_shifts"):
             config[key] = list(config[key].values()) if isinstance(config[key], dict) else config[key]
+        if "per_edge_type_cutoff" in config:
+            config["per_edge_type_cutoff"] = full_cutoffs(config["per_edge_type_cutoff"], config["type_names"], config["r_max"])
     model = write_checkpoint(folder / f"{name}.ckpt", config)
     # Before 0.8 parts of a model are TorchScript, which does not go into a package with today's Torch.
     if VERSION >= (0, 8):
         write_package(folder / f"{name}.nequip.zip", model)
-    records = {"r_max": str(config["r_max"]), "type_names": " ".join(config["type_names"]), "nequip_version": nequip.__version__}
-    scripted = script(copy.deepcopy(model))
-    torch.jit.save(scripted, str(folder / f"{name}.nequip.pth"), _extra_files={key: text.encode() for key, text in records.items()})
     calculator, computed = Modules(model, config["type_names"], config["r_max"]), {}
     for title, atoms in laws.structures(config["type_names"], config["r_max"]):
         if len(atoms) == 1 and not atoms.pbc.any():
@@ -133,6 +132,9 @@ def make(name, folder):
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
         computed[title] = atoms, energy, forces, atoms.get_stress() if atoms.pbc.all() else None
     old_versions.store(folder / f"{name}.npz", computed)
+    records = {"r_max": str(config["r_max"]), "type_names": " ".join(config["type_names"]), "nequip_version": nequip.__version__}
+    scripted = script(model)  # which changes the model itself
+    torch.jit.save(scripted, str(folder / f"{name}.nequip.pth"), _extra_files={key: text.encode() for key, text in records.items()})
 
 
 def main(folder):
