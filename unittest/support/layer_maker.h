@@ -383,7 +383,7 @@ class LayerMaker {
       for (int m = 0; m <= o_.so2_mmax; ++m) {
         const int orders = lmax + 1 - m, in = orders * channels;
         const int out = (orders + (m == 0 ? gates : 0)) * widths[k];
-        const double width = 1.0 / std::sqrt(m == 0 ? in : 2 * in);
+        const double width = o_.so2_gain / std::sqrt(m == 0 ? in : 2 * in);
         const std::string w = n + ".m" + std::to_string(m);
         linear["weights"].push_back(m == 0 ? tensor(w, {in, out}, width) : tensor(w, {2, in, out}, width));
         if (m == 0 && o_.biases) linear["bias"] = tensor(n + ".bias", {out}, 0.3);

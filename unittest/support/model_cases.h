@@ -568,6 +568,7 @@ inline std::vector<TinyCase> so2_cases() {
   attention.so2_product = attention.biases = true;
   attention.so2_heads = 3;
   attention.so2_scores = 7;
+  attention.so2_gain = 3.0;
   attention.so2_score_bias = 60.0;    // exponentials of which would be 0 or infinite
   attention.so2_out = 15;
   attention.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
@@ -611,6 +612,7 @@ inline std::vector<TinyCase> so2_cases() {
   points.so2_points = 0;
   points.so2_hidden = {17};
   points.so2_heads = 2;
+  points.so2_gain = 6.0;
   points.so2_scores = 7;
   points.so2_out = 6;
   points.biases = true;

@@ -83,6 +83,7 @@ struct TinyModelOptions {
   // attention with so2_scores scores each.
   bool so2_product = false;
   int so2_heads = 0, so2_scores = 5;
+  double so2_gain = 1.0;          // of the linears, for features that a softmax leaves little of
   double so2_vector = 0.4;        // the size of the scores
   double so2_score_bias = 0.3;    // size of the biases of their norm, which moves all scores of a head alike
   // Linear number so2_points has an activation at points on so many rings in place of the gate, with scalars or not;
