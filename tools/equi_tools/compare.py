@@ -2,9 +2,11 @@
 """Differences between the native evaluation and reference values: `equi check` and `equi compare`."""
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from ase.calculators.calculator import PropertyNotImplementedError
 
 from . import equi_file, lammps_runner, reference_values, self_check, structures
 from . import plot as pictures
@@ -160,7 +162,10 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
         except EquiError as error:
             raise EquiError(f"{name}: {error}") from error
         atoms.calc = calculator
-        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 and not with_direct_forces else None
+        stress = None
+        if atoms.cell.volume > 1e-3 and not with_direct_forces:
+            with suppress(PropertyNotImplementedError):  # a deployed model may give none
+                stress = atoms.get_stress()
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
         if with_direct_forces:
             if "direct_forces" not in calculator.results:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Agrees:
-    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed one."""
+    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed one. None: the file gives none."""
 
     energy: float = 1e-8  # eV/atom
     force: float = 1e-6  # eV/A
@@ -52,7 +52,7 @@ ROWS = [
     Row("mace/ani500k_small_CC.model", Agrees()),
     Row("matgl/TensorNet-ANI-1x-Subset-PES", Refused("@model_version 1 of TensorNet")),
     Row("matgl/QET-MatQ-PES", Refused("model QET is not supported")),
-    Row("nequip/toluene-deployed.pth", Agrees(), ("--unit", "kcal/mol")),
+    Row("nequip/toluene-deployed.pth", Agrees(stress=None), ("--unit", "kcal/mol")),
     Row("nequip/emt_copper_deployed.pth", Agrees()),
     Row("nequip/LiBC", Agrees(), packages=("nequip==0.6.2", "e3nn==0.4.4", "torch-runstats==0.2.0", "torch-ema==0.3")),
     Row("nequix/nequix-mp-1.nqx", Refused("is a Nequix model")),
@@ -75,8 +75,10 @@ def source_of(row):
 def equi(*words, packages=()):
     command = [sys.executable, "-m", "equi_tools", *map(str, words)]
     before = [str(old_versions.folder_of(*packages))] if packages else []
-    paths = os.pathsep.join([*before, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*before, *filter(None, [os.environ.get("PYTHONPATH")])])}
+    if packages:
+        environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # which versions of then do not ask for
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
 def test_every_file_of_the_folder_has_a_row():
@@ -110,4 +112,6 @@ def test_a_published_model_agrees_with_its_framework_or_is_refused(row, tmp_path
         print(row.file, entry)
         # Null is a number that is not finite, or the stress of a molecule.
         for quantity in ("energy", "force", "stress") if named[name].pbc.any() else ("energy", "force"):
-            assert entry[quantity] is not None and entry[quantity] <= getattr(row.expected, quantity), (name, quantity)
+            bar = getattr(row.expected, quantity)
+            assert (entry[quantity] is None) == (bar is None), (name, quantity)
+            assert bar is None or entry[quantity] <= bar, (name, quantity)

@@ -487,8 +487,8 @@ def detect(source):
         if what_it_is:
             raise EquiError(f"{file} {what_it_is}")
 
-    def refuse_other_family():
-        refuse_foreign(source, other_families.what_it_is(path, _names_in_pickle))
+    def other_family():
+        return other_families.what_it_is(path, _names_in_pickle)
 
     path = Path(source)
     if matgl_checkpoint.is_folder_of_matgl(path):
@@ -499,7 +499,7 @@ def detect(source):
     if nequip_legacy.training_files(path):
         return NEQUIP
     if not path.is_file():
-        refuse_other_family()
+        refuse_foreign(source, other_family())
         if path.is_dir() and not sevenn_checkpoint.is_name(str(source)):
             raise EquiError(
                 f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it"
@@ -513,16 +513,15 @@ def detect(source):
         try:
             with zipfile.ZipFile(path) as archive:
                 found, names = _in_archive(archive), archive.namelist()
+            family = None if found else other_family()
         except (OSError, MemoryError):
             raise
         except Exception as error:  # zipfile, zlib and others each have their own
             raise EquiError(f"{source}: damaged archive: {error}") from error
         if found is None:
-            refuse_other_family()
-            refuse_foreign(source, foreign_files.what_archive_is(names))
+            refuse_foreign(source, family or foreign_files.what_archive_is(names))
         return found or SEVENN
-    refuse_foreign(source, foreign_files.what_it_is(path))
-    refuse_other_family()
+    refuse_foreign(source, foreign_files.what_it_is(path) or other_family())
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for framework in (MACE, NEQUIP):

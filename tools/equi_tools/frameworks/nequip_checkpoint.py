@@ -7,6 +7,7 @@ read; the last holds the options themselves.  nequip_model derives the model fro
 file.  Files are read as data; neither nequip nor torch is needed.
 """
 
+import contextlib
 import pickletools
 import re
 import zipfile
@@ -108,8 +109,11 @@ def detect(path):
 
 
 def _pickle_strings(data):
-    """Strings in a pickle, read without running it."""
-    return {argument for _, argument, _ in pickletools.genops(data) if isinstance(argument, str)}
+    """Strings in a pickle, read without running it; of a damaged one those before the damage."""
+    found = set()
+    with contextlib.suppress(ValueError):
+        found.update(argument for _, argument, _ in pickletools.genops(data) if isinstance(argument, str))
+    return found
 
 
 def class_name(module):
