@@ -496,7 +496,7 @@ def detect(source):
         if state.is_file():
             refuse_foreign(state, foreign_files.what_it_is(state))
         return MATGL
-    if nequip_legacy.training_files(path):
+    if path.is_dir() and nequip_legacy.training_files(path):
         return NEQUIP
     if not path.is_file():
         refuse_foreign(source, other_family())
@@ -513,6 +513,8 @@ def detect(source):
         try:
             with zipfile.ZipFile(path) as archive:
                 found, names = _in_archive(archive), archive.namelist()
+            if nequip_legacy.training_files(path):
+                found = NEQUIP
             family = None if found else other_family()
         except (OSError, MemoryError):
             raise
@@ -521,7 +523,10 @@ def detect(source):
         if found is None:
             refuse_foreign(source, family or foreign_files.what_archive_is(names))
         return found or SEVENN
-    refuse_foreign(source, foreign_files.what_it_is(path) or other_family())
+    if nequip_legacy.training_files(path):
+        return NEQUIP  # its configuration
+    family = other_family()
+    refuse_foreign(source, foreign_files.what_it_is(path, family) or family)
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for framework in (MACE, NEQUIP):

@@ -29,9 +29,9 @@ def what_archive_is(names):
     return f"is a zip archive{inside} and no model: unpack it and name the model's file in it"
 
 
-def what_it_is(path):
+def what_it_is(path, family=None):
     """What a file is that no trainer has written, and what to do: a sentence without its subject; None where it may be
-    a model."""
+    a model. family: the sentence where its text may be a model of another family."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
         file.seek(0, 2)
@@ -60,10 +60,10 @@ def what_it_is(path):
     if not _is_text(head):
         return None
     if start[:1] in (b"{", b"["):
-        return "is JSON, without the numbers of a model: name the file that holds its weights"
+        return family or "is JSON, without the numbers of a model: name the file that holds its weights"
     if start[:1] in (b"c", b"(") and last == b".":
         return None  # perhaps a pickle
-    return "is a text file, without the numbers of a model: name the file that the trainer has saved its weights in"
+    return family or "is a text file, without the numbers of a model: name the file that the trainer has saved its weights in"
 
 
 def _is_text(head):
