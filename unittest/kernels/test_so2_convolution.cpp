@@ -155,7 +155,7 @@ struct So2Problem {
   std::vector<double> factors, cutoff;    // factors [edges][columns]
 
   explicit So2Problem(const std::string &name)
-      : model(case_named(name).model()),
+      : model(model_of(name)),
         layer(last_layer(model)),
         in(model.features[layer.input]),
         out(model.features[layer.output]),
@@ -169,6 +169,12 @@ struct So2Problem {
     y_adj = random.rows(NUM_ATOMS, out.dim());
     for (int k = 0; k < NUM_EDGES * num_columns(); k++) factors.push_back(random());
     for (int e = 0; e < NUM_EDGES; e++) cutoff.push_back(0.5 + 0.1 * random());
+  }
+  // Rows of x are large beside the features of models, for which some of the linears have a gain.
+  static Model model_of(const std::string &name) {
+    TinyModelOptions options = case_named(name).options;
+    options.so2_gain = 1.0;
+    return make_tiny_model(options).model();
   }
   // Multiplies the scores of attention.
   void sharpen(double factor) {
