@@ -90,7 +90,7 @@ int LayerReader::accumulated_output(const JsonField &layer) {
   const int f = find(name.text());
   if (f < 0) name.fail("a feature that an earlier layer writes, to accumulate into");
   if (has_been_read_[f] || is_complete_[f])
-    name.fail("a feature that no layer has read yet or has changed in place, to accumulate into");
+    name.fail("a feature that no layer has read yet, writes alone or has changed in place, to accumulate into");
   check_irreps(layer["irreps_out"], f);
   return f;
 }

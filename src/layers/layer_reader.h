@@ -40,8 +40,8 @@ class LayerReader {
   int input(const JsonField &name, const JsonField &irreps);
   int output(const JsonField &layer, const char *irreps_key = "irreps_out");
   int accumulated_output(const JsonField &layer);
-  // The same of a layer that changes the feature in place: no other layer reads what it reads, or adds to what it
-  // writes.
+  // The same of a layer that changes the feature in place, and of one that needs what it has written in the backward
+  // pass: no other layer reads what it reads, or adds to what it writes.
   int input_of_one(const JsonField &layer);
   int output_of_one(const JsonField &layer);
   // Refuses irreps other than those of the feature.

@@ -197,7 +197,17 @@ TEST(ModelFile, refuses_bad_products_and_attention_of_so2_convolutions) {
   odd.so2_out = 14;
   expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "divisor of the 14 channels"});
   odd.so2_out = 3;
-  expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "two channels or more"});
+  EXPECT_NO_THROW(make_tiny_model(odd).model());    // a channel for each head
+  expect_refusal(
+      o,
+      [](ModelDocument &d) {
+        const auto n = find_layer(d, "so2_convolution");
+        Json more = {{"type", "linear"}, {"blocks", Json::array()}, {"biases", Json::array()}, {"accumulate", true}};
+        for (const char *key : {"input", "irreps_in", "output", "irreps_out"}) more[key] = layer(d, n)[key];
+        more["per_species"] = false;
+        d.document["layers"].insert(d.document["layers"].begin() + static_cast<int>(n) + 1, more);
+      },
+      {"output", "writes alone"});
   odd = o;
   odd.so2_gate_last = true;
   expect_refusal(make_tiny_model(odd).bytes(), {"attention", "no gate, product or activation"});
