@@ -51,7 +51,7 @@ def main(folder):
         if ("q_dim" in options and not has_charges) or ("coulomb_cutoff" in options and not has_cutoff_of_charges):
             continue
         path = torchmd_testing.make_checkpoint(Path(folder) / f"{name}.ckpt", **options, **stored)
-        calculator = torchmd_oracle.TorchMDModules(load(path, unit="eV", charge=options.get("total_charge")), "float64")
+        calculator = torchmd_oracle.TorchMDModules(load(path, charge=options.get("total_charge")), "float64")
         computed = {}
         for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2):
             if of_clusters and (atoms.pbc.any() or title == "one_of_three_lonely"):

@@ -302,10 +302,7 @@ void So2ConvolutionOp<T>::add_to_softmax(const So2AttentionCall<T> &call, Featur
       largest = exponent;
       if (value_of(sum) == R(0)) continue;    // no edge of an earlier list
       sum *= factor;
-      for (int component = 0; component < made.components(); component++) {
-        const Pointer<T> x = made.at(call.row[e], component);
-        for (int k = head * head_size_; k < made.end(head); k++) put(x, k, factor * T(x[k]));
-      }
+      so2_scale(made, call.row[e], head, T(factor));
     }
 }
 
@@ -335,11 +332,7 @@ void So2ConvolutionOp<T>::finish(int64_t count, FeatureRows<R> y, So2Softmax<T> 
     for (int head = 0; head < heads_; head++) {
       const T sum = softmax.sum[row * heads_ + head];
       if (value_of(sum) == R(0)) continue;    // nothing has been added
-      const T inverse = T(1) / sum;
-      for (int component = 0; component < made.components(); component++) {
-        const Pointer<T> x = made.at(row, component);
-        for (int k = head * head_size_; k < made.end(head); k++) put(x, k, inverse * T(x[k]));
-      }
+      so2_scale(made, row, head, T(1) / sum);
     }
 }
 

@@ -276,6 +276,15 @@ struct So2Sums {
   EQUI_FUNCTION int end(int head) const { return head + 1 == heads ? channels : (head + 1) * head_size; }
 };
 
+// Multiplies a row's channels of a head.
+template <class T>
+EQUI_FUNCTION void so2_scale(const So2Sums<T> &sums, int64_t row, int head, const T &factor) {
+  for (int component = 0; component < sums.components(); component++) {
+    const Pointer<T> x = sums.at(row, component);
+    for (int k = head * sums.head_size; k < sums.end(head); k++) put(x, k, factor * T(x[k]));
+  }
+}
+
 // The part of a row's dot that channels first, first + step, ... of a head are.
 template <class T>
 EQUI_FUNCTION T so2_dot(const So2Sums<T> &values, const So2Sums<T> &adjoints, int64_t row, int head, int first,
