@@ -104,7 +104,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
-  bool divides_edges_ = false;       // whether an op does
+  bool divides_edges_ = false;       // whether an layer does
   bool with_atom_virial_ = false;    // whether a step has been asked for it
   int batch_size_ = 0;               // receivers, or senders, of a launch
   bool keeps_bins_ = false;          // whether a small system's step finds the bins of all convolutions at once
@@ -114,12 +114,12 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   const DeviceNeighborhood *neighborhood_ = nullptr;
   DeviceNeighborhood copied_neighborhood_;    // of a host's
   DeviceEdges<T, G> edges_;
-  std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceStep::far_edges
+  std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceEvaluationState::far_edges
   // None crosses from a slice to the next, from interior receivers or from owned rows to others.
   std::vector<BatchAtoms> batches_, sender_batches_;
   DeviceBuffer<int> species_order_;
 
-  DeviceStep<T, G> step_;
+  DeviceEvaluationState<T, G> state_;
   DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;

@@ -80,8 +80,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
 
   InstructionSet set_;
   Edges<T, G> edges_;
-  std::optional<Edges<T, G>> far_edges_;    // HostStep::far_edges
-  HostStep<T, G> step_;
+  std::optional<Edges<T, G>> far_edges_;    // HostEvaluationState::far_edges
+  HostEvaluationState<T, G> state_;
 
   const Neighborhood *neighborhood_ = nullptr;
   std::vector<Tile> tiles_;
@@ -97,7 +97,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
   Buffer<std::array<double, 3>> direct_forces_;
-  Buffer<R> kept_;    // HostStep::kept
+  Buffer<R> kept_;    // HostEvaluationState::kept
   int64_t kept_per_edge_ = 0;
 };
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The skeleton that the evaluations on both back ends share: the plan, the ops of the layers, the memory of features,
+// The skeleton that the evaluations on both back ends share: the plan, the prepared layers, the memory of features,
 // and their description for the log.
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/channel_balance/channel_balance_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
-#include "kokkos/layers/layer_op.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
@@ -27,7 +27,7 @@ template <class Interface, class Batch, class Array>
 class LayeredEvaluation : public Interface {
  public:
   using R = typename Batch::R;
-  using Op = LayerOp<Batch>;
+  using PreparedLayer = BatchLayer<Batch>;
 
   LayeredEvaluation(const Model &model, const EvaluatorOptions &options, EvaluationPlan plan)
       : model_(model), options_(options), plan_(std::move(plan)), features_(plan_, model.num_species()) {
@@ -68,13 +68,13 @@ class LayeredEvaluation : public Interface {
     return pieces_;
   }
 
-  // make(layer): the op of a layer of each type; make: a LayerContext.
+  // make(layer): the layer of a layer of each type; make: a LayerContext.
   template <class Make>
-  void make_ops(Make &make) {
+  void make_layers(Make &make) {
     make.pair_scale = scale_;
     for (const Layer &layer : model_.layers)
-      ops_.push_back(std::visit(
-          [&](const auto &l) -> std::unique_ptr<Op> {
+      layers_.push_back(std::visit(
+          [&](const auto &l) -> std::unique_ptr<PreparedLayer> {
             using L = std::decay_t<decltype(l)>;
             if constexpr (!std::is_same_v<L, ScaleShift>) return make(l);
             make.pair_scale.assign(model_.num_species(), 1.0);    // pairs are scaled only before it
@@ -84,29 +84,29 @@ class LayeredEvaluation : public Interface {
   }
   // Features that depend on the species alone, and what other features get of them. The batch has a row per species.
   void evaluate_fixed_features(Batch &species) {
-    for (int k : plan_.fixed_layers) ops_[k]->forward(species);
+    for (int k : plan_.fixed_layers) layers_[k]->forward(species);
     for (const Stage &stage : plan_.stages)
       for (const Step &step : stage.steps)
-        if (step.fixed_input) ops_[step.layer]->prepare(species);
+        if (step.fixed_input) layers_[step.layer]->prepare(species);
   }
 
   void forward_layers(Batch &batch, const Stage &stage) {
     for (const Step &step : stage.steps) {
-      batch.layer = &step;
-      ops_[step.layer]->forward(batch);
+      batch.step = &step;
+      layers_[step.layer]->forward(batch);
     }
   }
   void backward_layers(Batch &batch, const Stage &stage) {
     batch.is_backward = true;
     for (const Step &step : stage.steps) {
       if (!step.is_made_again) continue;
-      batch.layer = &step;
-      ops_[step.layer]->forward(batch);
+      batch.step = &step;
+      layers_[step.layer]->forward(batch);
     }
     for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
       if (step->adjoint == Step::Adjoint::none) continue;
-      batch.layer = &*step;
-      ops_[step->layer]->backward(batch);
+      batch.step = &*step;
+      layers_[step->layer]->backward(batch);
     }
   }
   // What all ranks do before the forward pass of a stage, or after its backward pass, with their receivers.
@@ -116,7 +116,7 @@ class LayeredEvaluation : public Interface {
       if (is_adjoint && !step.has_adjoint) return;
       const int feature = ports(model_.layers[step.layer]).output;
       const BatchRows<R> all{0, num_receivers, nullptr};
-      static_cast<BalanceOp<Batch> &>(*ops_[step.layer])
+      static_cast<BalanceLayer<Batch> &>(*layers_[step.layer])
           .balance(work, features_.rows(all, feature, false), features_.rows(all, feature, true), num_receivers,
                    is_adjoint, exchange);
     };
@@ -132,19 +132,19 @@ class LayeredEvaluation : public Interface {
     exchange.sum(sums, 2);
     return sums[1] == sums[0] * (sums[0] - 1.0);
   }
-  // f(step, op) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
-  template <class ConvolutionOp, class F>
+  // f(step, layer) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
+  template <class SenderLayer, class F>
   void for_convolutions(const Stage &stage, const F &f) {
     for (const Step &step : stage.steps)
       if (reads_senders(model_.layers[step.layer]) && !step.fixed_input && step.adjoint != Step::Adjoint::none)
-        f(step, static_cast<ConvolutionOp &>(*ops_[step.layer]));
+        f(step, static_cast<SenderLayer &>(*layers_[step.layer]));
   }
 
   // f(array, numbers) for what an evaluation keeps of rows.
   void for_arrays(int64_t num_receivers, const ArrayVisitor &f) const {
     features_.for_arrays(f);
-    for (const auto &op : ops_)
-      if (op) op->for_arrays([&](ArrayRef array, int64_t n) { f(array, num_receivers * n); });
+    for (const auto &layer : layers_)
+      if (layer) layer->for_arrays([&](ArrayRef array, int64_t n) { f(array, num_receivers * n); });
   }
   void reserve_arrays(int64_t num_receivers) {
     for_arrays(num_receivers, [](ArrayRef array, int64_t n) { array.reserve(n); });
@@ -159,8 +159,8 @@ class LayeredEvaluation : public Interface {
     std::size_t bytes = 0;
     features_.for_fixed_arrays([&](Array &array, int64_t) { bytes += array.bytes(); });
     for_arrays(0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
-    for (const auto &op : ops_)
-      if (op) bytes += op->bytes();
+    for (const auto &layer : layers_)
+      if (layer) bytes += layer->bytes();
     return bytes;
   }
 
@@ -170,8 +170,8 @@ class LayeredEvaluation : public Interface {
   }
   std::string describe_layers() const {
     std::string lines;
-    for (const auto &op : ops_)
-      if (const std::string line = op ? op->describe() : ""; !line.empty()) lines += "  " + line + "\n";
+    for (const auto &layer : layers_)
+      if (const std::string line = layer ? layer->describe() : ""; !line.empty()) lines += "  " + line + "\n";
     return lines;
   }
 
@@ -181,9 +181,9 @@ class LayeredEvaluation : public Interface {
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   mutable FeatureMemory<R, Array> features_;
-  std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
-  std::vector<double> scale_, shift_;       // per species, eV
-  bool values_are_kept_ = false;            // of the positions of the last evaluation
+  std::vector<std::unique_ptr<PreparedLayer>> layers_;    // per layer of the model; null of ScaleShift
+  std::vector<double> scale_, shift_;                     // per species, eV
+  bool values_are_kept_ = false;                          // of the positions of the last evaluation
 
  private:
   FeaturePieces<R> pieces_;

@@ -116,8 +116,8 @@ class DeviceEdges {
   // by_species, their species.
   DeviceBatchEdges receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part = EdgePart::all) const;
   DeviceBatchEdges senders(int cut, int64_t first_position, int num_atoms, EdgePart part = EdgePart::all) const;
-  DeviceBatchEdges senders(const DeviceSenders &of, EdgePart part = EdgePart::all) const {
-    return senders(of.cut, of.first_position, of.num_atoms, part);
+  DeviceBatchEdges senders(const DeviceSenders &range, EdgePart part = EdgePart::all) const {
+    return senders(range.cut, range.first_position, range.num_atoms, part);
   }
 
   // All in device memory. Edges in the order of receivers:

@@ -4,9 +4,9 @@
 #ifndef EQUI_FEATURE_MEMORY_H
 #define EQUI_FEATURE_MEMORY_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <algorithm>
 #include <functional>

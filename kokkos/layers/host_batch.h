@@ -44,9 +44,9 @@ struct HostScratch {
   }
 };
 
-// What is the same for all batches of an evaluation.
+// The state of an evaluation, which all its batches share.
 template <class T, class G>
-struct HostStep {
+struct HostEvaluationState {
   using R = Real<T>;
   const HostKernels<T> &kernels;
   const EvaluationPlan &plan;
@@ -87,47 +87,47 @@ class HostBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = HostKernels<T>;    // what a step works with
+  using Work = HostKernels<T>;    // what layers work with
 
-  HostStep<T, G> &step;
+  HostEvaluationState<T, G> &evaluation;
   HostScratch<T, G> &scratch;
   int first, count;
   const int *species;    // [count]
-  const Step *layer = nullptr;
+  const Step *step = nullptr;
   bool is_backward = false;                 // whether what is evaluated again is wanted (EvaluationPlan)
   FeatureRows<R> partial{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
-    return step.features.rows({first, count, scratch.features.data(), first, is_backward}, feature, adjoint);
+    return evaluation.features.rows({first, count, scratch.features.data(), first, is_backward}, feature, adjoint);
   }
-  const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
+  const FeatureLayout &layout(int feature) const { return evaluation.plan.features[feature].layout; }
   // Whether a layer that reads this feature adds to its adjoint, or is the first to write it.
-  bool adds(int feature) const { return layer->adds(feature); }
+  bool adds(int feature) const { return step->adds(feature); }
 
   // The numbers of the rows in the order of their species; without per_species all as one.
   SpeciesOrder species_order(bool per_species) {
-    const int num_species = per_species ? step.num_species : 1;
+    const int num_species = per_species ? evaluation.num_species : 1;
     int *begin = scratch.order.reserve(num_species + 2 + count), *order = begin + num_species + 2;
-    const auto of = [&](int row) { return per_species ? species[row] : 0; };
+    const auto key = [&](int row) { return per_species ? species[row] : 0; };
     std::fill_n(begin, num_species + 2, 0);
-    for (int a = 0; a < count; a++) begin[of(a) + 2]++;
+    for (int a = 0; a < count; a++) begin[key(a) + 2]++;
     for (int s = 0; s < num_species; s++) begin[s + 2] += begin[s + 1];
-    for (int a = 0; a < count; a++) order[begin[of(a) + 1]++] = a;
+    for (int a = 0; a < count; a++) order[begin[key(a) + 1]++] = a;
     return {order, begin};
   }
 
   // The function of `set` of each edge of these rows, or of those from row `from` of all; null if there is one for all.
   const int *functions(const RadialSet &set, int from) {
     const int *all = functions(set);
-    return all ? all + (step.edges.begin()[from] - step.edges.begin()[first]) : nullptr;
+    return all ? all + (evaluation.edges.begin()[from] - evaluation.edges.begin()[first]) : nullptr;
   }
   const int *functions(const RadialSet &set) {
     if (set.one_for_all()) return nullptr;
-    const int64_t *begin = step.edges.begin() + first;
+    const int64_t *begin = evaluation.edges.begin() + first;
     int *function = scratch.function.reserve(begin[count] - begin[0]);
     for (int a = 0; a < count; a++)
       for (int64_t e = begin[a]; e < begin[a + 1]; e++)
-        function[e - begin[0]] = set.of_pair(species[a], step.edges.sender_species()[e]);
+        function[e - begin[0]] = set.table_index(species[a], evaluation.edges.sender_species()[e]);
     return function;
   }
 

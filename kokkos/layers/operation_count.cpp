@@ -193,8 +193,8 @@ class Counter {
     return {between + Operations{entry + exit + last_bias, 2.0 * entry + exit}, {}};
   }
 
-  LayerOperations operator()(const NodeProduct &p) const { return of_polynomials(p.product.polynomials()); }
-  LayerOperations operator()(const SymmetricContraction &c) const { return of_polynomials(c.product); }
+  LayerOperations operator()(const NodeProduct &p) const { return polynomial_operations(p.product.polynomials()); }
+  LayerOperations operator()(const SymmetricContraction &c) const { return polynomial_operations(c.product); }
 
   LayerOperations operator()(const Readout &r) const {
     Network network = r.network;
@@ -218,7 +218,7 @@ class Counter {
   }
 
  private:
-  LayerOperations of_polynomials(const ContractionProduct &product) const {
+  LayerOperations polynomial_operations(const ContractionProduct &product) const {
     return {contraction_operations(make_contraction_schedule(product), product.mul()), {}};
   }
 

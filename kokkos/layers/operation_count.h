@@ -32,7 +32,7 @@ inline Operations operator*(double factor, const Operations &a) {
 struct LayerOperations {
   Operations per_atom, per_edge;
   // Of an atom with this number of neighbors.
-  Operations of_atom(double neighbors) const { return per_atom + neighbors * per_edge; }
+  Operations per_atom_with(double neighbors) const { return per_atom + neighbors * per_edge; }
 };
 
 struct OperationCount {

@@ -156,7 +156,7 @@ PairEqui::EvaluatorMaker *PairEqui::evaluator_maker() const {
   if (impl->reference) return equi::make_reference_evaluator;
   const bool on_device =
       impl->kernels == Impl::Kernels::automatic ? is_for_gpus() : impl->kernels == Impl::Kernels::device;
-  return on_device ? make_device_evaluator : equi::make_kokkos_evaluator;
+  return on_device ? make_device_evaluator : equi::make_host_evaluator;
 }
 
 // The mean of several models, each of which may use its share of the memory.
@@ -232,7 +232,8 @@ void PairEqui::make_evaluator() {
     evaluator = evaluator_of_models(evaluator_maker(), impl->options);
     description = evaluator->describe();
     impl->plain.reset();
-    if (impl->check) impl->plain = evaluator_of_models(equi::make_plain_evaluator, impl->options);
+    if (impl->check)
+      impl->plain = evaluator_of_models(equi::make_host_evaluator, equi::plain_options(impl->options.memory_limit));
   });
 
   const int num_models = static_cast<int>(impl->models.size());
@@ -250,7 +251,7 @@ void PairEqui::make_evaluator() {
   for (const equi::Model &model : impl->models) {
     if (!impl->check) break;
     check_stored_structures(model);
-    if (evaluator_maker() == equi::make_kokkos_evaluator) check_kernels(model.restricted_to(impl->symbols));
+    if (evaluator_maker() == equi::make_host_evaluator) check_kernels(model.restricted_to(impl->symbols));
   }
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;

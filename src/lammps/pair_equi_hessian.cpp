@@ -190,7 +190,7 @@ void PairEqui::make_moments() {
   if (!impl->moments) {
     equi::EvaluatorOptions options = impl->options;
     options.energy_moments = true;
-    impl->moments = make_directional(options, equi::make_kokkos_evaluator, "the heat flux");
+    impl->moments = make_directional(options, equi::make_host_evaluator, "the heat flux");
     impl->moments_is_set = false;
   }
   reserve_buffers(*impl->moments);

@@ -4,7 +4,7 @@
 #ifndef EQUI_CHANNEL_BALANCE_LAYER_H
 #define EQUI_CHANNEL_BALANCE_LAYER_H
 
-#include "kokkos/layers/layer_op.h"
+#include "kokkos/layers/batch_layer.h"
 #include "src/evaluation/ghost_exchange.h"
 #include "src/numbers/dual.h"
 
@@ -70,12 +70,12 @@ class BalancedNumbers {
   int num_terms(bool is_adjoint) const { return has_shares() && !is_adjoint ? 2 * channels_ : channels_; }
   BalancedRows<T> rows(FeatureRows<R> x, FeatureRows<R> adjoint, bool is_adjoint) const {
     BalancedRows<T> rows{
-        channels_, num_terms(is_adjoint), is_adjoint, balanced_.group.width(), 0, balanced_.of(x), {}, {}, {}};
-    if (is_adjoint) rows.adjoint = balanced_.of(adjoint);
+        channels_, num_terms(is_adjoint), is_adjoint, balanced_.group.width(), 0, balanced_.pointer(x), {}, {}, {}};
+    if (is_adjoint) rows.adjoint = balanced_.pointer(adjoint);
     if (!has_shares()) return rows;
     rows.share_width = shares_[0].group.width();
-    rows.share = shares_[0].of(x);
-    if (is_adjoint) rows.share_adjoint = shares_[0].of(adjoint);
+    rows.share = shares_[0].pointer(x);
+    if (is_adjoint) rows.share_adjoint = shares_[0].pointer(adjoint);
     return rows;
   }
 
@@ -85,7 +85,7 @@ class BalancedNumbers {
     int first;
     Run(const FeatureLayout &layout, int block, int channel)
         : group(layout.group(layout.block(block).group)), first(layout.block(block).channel + channel) {}
-    Pointer<T> of(FeatureRows<R> rows) const { return make_pointer<T>(rows.group(group) + first, group.channels); }
+    Pointer<T> pointer(FeatureRows<R> rows) const { return make_pointer<T>(rows.group(group) + first, group.channels); }
   };
   int channels_;
   Run balanced_;
@@ -93,7 +93,7 @@ class BalancedNumbers {
 };
 
 template <class Batch>
-class BalanceOp : public LayerOp<Batch> {
+class BalanceLayer : public BatchLayer<Batch> {
  public:
   using R = typename Batch::R;
   void forward(Batch &) override {}    // no batch has all atoms
@@ -103,10 +103,10 @@ class BalanceOp : public LayerOp<Batch> {
                        bool is_adjoint, GhostExchange &exchange) = 0;
 };
 
-// Op has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m), with numbers in
+// Rows has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m), with numbers in
 // host memory.
-template <class Batch, class T, class Op>
-class ChannelBalanceLayer : public BalanceOp<Batch> {
+template <class Batch, class T, class Rows>
+class ChannelBalanceLayer : public BalanceLayer<Batch> {
  public:
   using R = typename Batch::R;
   using D = DoubleOf<T>;
@@ -121,7 +121,7 @@ class ChannelBalanceLayer : public BalanceOp<Batch> {
                GhostExchange &exchange) override {
     const BalancedRows<T> rows = numbers_.rows(x, adjoint, is_adjoint);
     sums_.assign(rows.num_terms + 1, D(0));
-    if (count > 0) op_.add_up(work, count, rows, sums_.data());
+    if (count > 0) rows_.add_up(work, count, rows, sums_.data());
     sums_.back() = D(count);
     exchange.sum(reinterpret_cast<double *>(sums_.data()), static_cast<int>(sums_.size()) * PLANES<D>);
     const int channels = numbers_.channels();
@@ -133,15 +133,15 @@ class ChannelBalanceLayer : public BalanceOp<Batch> {
       }
     }
     for (int k = 0; is_adjoint && k < channels; k++) m_[k] = sums_[k] / weights_[k];
-    if (count > 0) op_.change(work, count, rows, a_, m_);
+    if (count > 0) rows_.change(work, count, rows, a_, m_);
   }
-  std::size_t bytes() const override { return op_.bytes() + target_.size() * (sizeof(double) + 5 * sizeof(D)); }
+  std::size_t bytes() const override { return rows_.bytes() + target_.size() * (sizeof(double) + 5 * sizeof(D)); }
 
  private:
   std::vector<double> target_;
   double epsilon_;
   BalancedNumbers<T> numbers_;
-  Op op_;
+  Rows rows_;
   // Of the last forward pass, a and the sum of all weights; the backward pass wants both.
   std::vector<D> a_, m_, weights_, sums_;
 };

@@ -3,13 +3,13 @@
 #ifndef EQUI_HOST_DIRECT_FORCES_LAYER_H
 #define EQUI_HOST_DIRECT_FORCES_LAYER_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/host_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 namespace equi {
 
 template <class T, class G>
-class HostDirectForcesLayer : public LayerOp<HostBatch<T, G>> {
+class HostDirectForcesLayer : public BatchLayer<HostBatch<T, G>> {
  public:
   HostDirectForcesLayer(const HostContext &context, const DirectForces &layer)
       : input_(layer.input),
@@ -18,11 +18,11 @@ class HostDirectForcesLayer : public LayerOp<HostBatch<T, G>> {
         scale_(layer.scale) {}
 
   void forward(HostBatch<T, G> &batch) override {
-    if (!batch.step.direct_forces) return;
+    if (!batch.evaluation.direct_forces) return;
     const Real<T> *x = batch.rows(input_).group(group_) + block_.channel;
     for (int64_t a = 0; a < batch.count; a++)
       for (int k = 0; k < 3; k++)    // in the order x, y, z
-        batch.step.direct_forces[batch.first + a][k] =
+        batch.evaluation.direct_forces[batch.first + a][k] =
             scale_ * static_cast<double>(x[a * group_.width() + k * group_.stride()]);
   }
 

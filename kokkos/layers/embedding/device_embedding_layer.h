@@ -3,15 +3,15 @@
 #ifndef EQUI_DEVICE_EMBEDDING_LAYER_H
 #define EQUI_DEVICE_EMBEDDING_LAYER_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/device_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <vector>
 
 namespace equi {
 
 template <class T, class G>
-class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<T, G>> {
+class DeviceEmbeddingLayer : public BatchLayer<DeviceBatch<T, G>> {
   using R = Real<T>;
 
  public:
@@ -24,10 +24,12 @@ class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<T, G>> {
     assign(context.exec, of_species_, rows);
   }
   void forward(DeviceBatch<T, G> &batch) override {
-    if (batch.step.tangents_alone())
-      return zero_planes(batch.step.exec, batch.count, batch.layout(output_), batch.step.planes, batch.rows(output_));
-    copy_species_rows<R>(batch.step.exec, batch.count, batch.layout(output_),
-                         {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_), false);
+    if (batch.evaluation.tangents_alone())
+      return zero_planes(batch.evaluation.exec, batch.count, batch.layout(output_), batch.evaluation.planes,
+                         batch.rows(output_));
+    copy_species_rows<R>(batch.evaluation.exec, batch.count, batch.layout(output_),
+                         {of_species_.data(), batch.evaluation.num_species, 0}, batch.species, batch.rows(output_),
+                         false);
   }
   std::size_t bytes() const override { return of_species_.bytes(); }
 

@@ -107,29 +107,29 @@ void DeviceGridNetwork<T>::multiply(const DeviceExec &exec, const Place &m, bool
 }
 
 template <class T>
-void DeviceGridNetwork<T>::read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first,
-                                int direction, int width, const Work &work) const {
-  for (int b = 0; b < of.layout.num_blocks(); b++) {
-    const FeatureGroup &group = of.group(b);
+void DeviceGridNetwork<T>::read(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<const R> x,
+                                int first, int direction, int width, const Work &work) const {
+  for (int b = 0; b < components.layout.num_blocks(); b++) {
+    const FeatureGroup &group = components.group(b);
     const ReadKernel<T> kernel{
-        {width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
-         channel_of<const T>(x, group, of.layout.block(b).channel, direction) + int64_t(first) * group.width(),
-         make_pointer<T>(work.features, int64_t(work.n) * of.count * width), nullptr}};
-    Kokkos::parallel_for("equi:grid_read", DeviceRange(exec, 0, int64_t(work.n) * of.dim(b) * width), kernel);
+        {width, components.dim(b), components.count, components.first[b], group.width(), group.stride(),
+         channel_of<const T>(x, group, components.layout.block(b).channel, direction) + int64_t(first) * group.width(),
+         make_pointer<T>(work.features, int64_t(work.n) * components.count * width), nullptr}};
+    Kokkos::parallel_for("equi:grid_read", DeviceRange(exec, 0, int64_t(work.n) * components.dim(b) * width), kernel);
   }
 }
 
 template <class T>
-void DeviceGridNetwork<T>::write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first,
-                                 int direction, int width, int64_t bias, const Work &work) const {
-  for (int b = 0; b < of.layout.num_blocks(); b++) {
-    const FeatureGroup &group = of.group(b);
-    const R *const of_block = bias < 0 ? nullptr : data_.data() + bias + int64_t(of.first[b]) * width;
+void DeviceGridNetwork<T>::write(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<R> y,
+                                 int first, int direction, int width, int64_t bias, const Work &work) const {
+  for (int b = 0; b < components.layout.num_blocks(); b++) {
+    const FeatureGroup &group = components.group(b);
+    const R *const of_block = bias < 0 ? nullptr : data_.data() + bias + int64_t(components.first[b]) * width;
     const WriteKernel<T> kernel{
-        {width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
-         channel_of<T>(y, group, of.layout.block(b).channel, direction) + int64_t(first) * group.width(),
-         make_pointer<T>(work.features, int64_t(work.n) * of.count * width), of_block}};
-    Kokkos::parallel_for("equi:grid_write", DeviceRange(exec, 0, int64_t(work.n) * of.dim(b) * width), kernel);
+        {width, components.dim(b), components.count, components.first[b], group.width(), group.stride(),
+         channel_of<T>(y, group, components.layout.block(b).channel, direction) + int64_t(first) * group.width(),
+         make_pointer<T>(work.features, int64_t(work.n) * components.count * width), of_block}};
+    Kokkos::parallel_for("equi:grid_write", DeviceRange(exec, 0, int64_t(work.n) * components.dim(b) * width), kernel);
   }
 }
 

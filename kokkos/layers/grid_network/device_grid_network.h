@@ -40,10 +40,10 @@ class DeviceGridNetwork {
   DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts);
   // c = a m, or its transpose, for so many rows of each plane.
   void multiply(const DeviceExec &exec, const Place &m, bool transpose, int64_t rows, const R *a, R *c) const;
-  void read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
-            int width, const Work &work) const;
-  void write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first, int direction, int width,
-             int64_t bias, const Work &work) const;
+  void read(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<const R> x, int first,
+            int direction, int width, const Work &work) const;
+  void write(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<R> y, int first, int direction,
+             int width, int64_t bias, const Work &work) const;
   // to = m from, or the transpose of m, for each atom and channel: between components and points.
   void transform(const DeviceExec &exec, const Place &m, bool transpose, int width, int n, const R *from, R *to) const;
   void evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, int direction, const Work &work) const;

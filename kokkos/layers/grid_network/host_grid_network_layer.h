@@ -3,16 +3,16 @@
 #ifndef EQUI_HOST_GRID_NETWORK_LAYER_H
 #define EQUI_HOST_GRID_NETWORK_LAYER_H
 
-#include "kokkos/layers/grid_network/grid_network_op.h"
+#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layers/grid_network/host_grid_network.h"
 #include "kokkos/layers/host_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <string>
 
 namespace equi {
 
 template <class T, class G>
-class HostGridNetworkLayer : public LayerOp<HostBatch<T, G>> {
+class HostGridNetworkLayer : public BatchLayer<HostBatch<T, G>> {
   using R = Real<T>;
 
  public:
@@ -20,25 +20,26 @@ class HostGridNetworkLayer : public LayerOp<HostBatch<T, G>> {
       : input_(layer.input),
         output_(layer.output),
         description_(describe_grid_network(layer)),
-        op_(layer, context.layout(layer.input), context.layout(layer.output), context.set) {}
+        network_(layer, context.layout(layer.input), context.layout(layer.output), context.set) {}
   void forward(HostBatch<T, G> &batch) override {
-    for (int d = 0; d < batch.step.num_directions(); d++)
-      op_.forward(batch.step.kernels, batch.count, batch.rows(input_), batch.rows(output_), scratch(batch), d);
+    for (int d = 0; d < batch.evaluation.num_directions(); d++)
+      network_.forward(batch.evaluation.kernels, batch.count, batch.rows(input_), batch.rows(output_), scratch(batch),
+                       d);
   }
   void backward(HostBatch<T, G> &batch) override {
     batch.replace_by_adjoint(input_, [&](FeatureRows<R> x, int direction) {
-      op_.backward(batch.step.kernels, batch.count, x, batch.rows(output_, true), scratch(batch), direction);
+      network_.backward(batch.evaluation.kernels, batch.count, x, batch.rows(output_, true), scratch(batch), direction);
     });
   }
-  std::size_t bytes() const override { return op_.bytes(); }
+  std::size_t bytes() const override { return network_.bytes(); }
   std::string describe() const override { return description_; }
 
  private:
-  R *scratch(HostBatch<T, G> &batch) const { return batch.scratch.linear.reserve(op_.scratch_size(batch.count)); }
+  R *scratch(HostBatch<T, G> &batch) const { return batch.scratch.linear.reserve(network_.scratch_size(batch.count)); }
 
   int input_, output_;
   std::string description_;
-  GridNetworkOp<T> op_;
+  HostGridNetwork<T> network_;
 };
 
 }    // namespace equi

@@ -41,18 +41,18 @@ void add_bias(const DeviceExec &exec, int64_t rows, int width, int channels, con
 }    // namespace
 
 template <class T>
-DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species)
-    : in_(op.in()),
-      out_(op.out()),
-      per_species_(op.per_species()),
-      accumulate_(op.accumulate()),
-      num_species_(op.per_species() ? num_species : 1),
-      scratch_row_(op.scratch_size(1)) {
+DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const HostLinear<T> &linear, int num_species)
+    : in_(linear.in()),
+      out_(linear.out()),
+      per_species_(linear.per_species()),
+      accumulate_(linear.accumulate()),
+      num_species_(linear.per_species() ? num_species : 1),
+      scratch_row_(linear.scratch_size(1)) {
   std::vector<T> weight, transposed, bias;
   const auto append = [](std::vector<T> &all, const std::vector<T> &rows) {
     all.insert(all.end(), rows.begin(), rows.end());
   };
-  for (const auto &p : op.products()) {
+  for (const auto &p : linear.products()) {
     Product product{p.in, p.out, {}};
     for (size_t s = 0; s < p.weight.size(); s++) {
       product.weight.push_back(static_cast<int64_t>(weight.size()));
@@ -62,9 +62,9 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
     products_.push_back(std::move(product));
   }
   for (int g = 0; g < out_.num_groups(); g++) {
-    if (op.bias()[g].empty()) continue;
+    if (linear.bias()[g].empty()) continue;
     biases_.push_back({g, static_cast<int64_t>(bias.size())});
-    append(bias, op.bias()[g]);
+    append(bias, linear.bias()[g]);
   }
   assign(exec, weight_, weight);
   assign(exec, transposed_, transposed);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The linear layer on rows in device memory, from the constants of LinearOp.
+// The linear layer on rows in device memory, from the constants of HostLinear.
 #ifndef EQUI_DEVICE_LINEAR_H
 #define EQUI_DEVICE_LINEAR_H
 
 #include "kokkos/layers/device_rows.h"
-#include "kokkos/layers/linear/linear_op.h"
+#include "kokkos/layers/linear/host_linear.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <vector>
@@ -16,7 +16,7 @@ namespace equi {
 template <class T>
 class DeviceLinear {
  public:
-  DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species);
+  DeviceLinear(const DeviceExec &exec, const HostLinear<T> &linear, int num_species);
   bool per_species() const { return per_species_; }
   // Numbers of T of scratch that `count` rows need.
   int64_t scratch_size(int64_t count) const { return count * scratch_row_; }

@@ -59,8 +59,8 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
       radial_linear_(layer.radial_linear),
       lmax_(layer.lmax),
       depends_on_frame_(layer.depends_on_frame()),
-      host_network_(EdgeNetwork<T>::of_distance(layer.radial, in, num_species, network_columns(padded.columns),
-                                                padded.factors_row, options)),
+      host_network_(EdgeNetwork<T>::for_distances(layer.radial, in, num_species, network_columns(padded.columns),
+                                                  padded.factors_row, options)),
       network_(exec, host_network_),
       description_(describe_so2_convolution(layer, host_network_.describe())),
       heads_(layer.attention.heads),
@@ -299,12 +299,12 @@ So2Sums<T> DeviceSo2Convolution<T>::sums(FeatureRows<const R> rows) const {
 template <class T>
 So2BilinearCall<T> DeviceSo2Convolution<T>::product(const Linear &linear, int64_t count, const R *z, R *h,
                                                     R *z_adj) const {
-  const So2PaddedLinear &of = linear.layout;
-  return {of.out,
-          of.gated(),
+  const So2PaddedLinear &layout = linear.layout;
+  return {layout.out,
+          layout.gated(),
           count,
-          of.scalars,
-          of.gates,
+          layout.scalars,
+          layout.gates,
           terms_.data() + linear.first_term,
           static_cast<int>(linear.num_terms),
           z,
@@ -315,18 +315,18 @@ So2BilinearCall<T> DeviceSo2Convolution<T>::product(const Linear &linear, int64_
 template <class T>
 So2PointsCall<T> DeviceSo2Convolution<T>::at_points(const Linear &linear, int64_t count, const R *z, R *h,
                                                     R *z_adj) const {
-  const So2PaddedLinear &of = linear.layout;
-  const int components = of.at_points.to_points.cols;
+  const So2PaddedLinear &layout = linear.layout;
+  const int components = layout.at_points.to_points.cols;
   const R *const to = data_.data() + linear.points;
-  return {of.out,
-          of.gated(),
-          of.mul,
+  return {layout.out,
+          layout.gated(),
+          layout.mul,
           count,
           linear.num_points,
           components,
-          of.at_points.at_points,
-          of.scalars,
-          of.at_points.has_scalars,
+          layout.at_points.at_points,
+          layout.scalars,
+          layout.at_points.has_scalars,
           to,
           to + static_cast<int64_t>(linear.num_points) * components,
           z,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Polynomials of the channels of features, a symmetric contraction or a node product of a model, ready for the host
 // kernels: their tree, and coefficients by species and channel block, or their grid.
-#ifndef EQUI_CONTRACTION_OP_H
-#define EQUI_CONTRACTION_OP_H
+#ifndef EQUI_HOST_CONTRACTION_H
+#define EQUI_HOST_CONTRACTION_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/feature_layout.h"
@@ -18,14 +18,14 @@
 namespace equi {
 
 template <class T>
-class ContractionOp {
+class HostContraction {
   using R = Real<T>;
 
  public:
   // in: of the features that are read, whose blocks one after another are those of the product's input. form: of a
   // Gaunt product.
-  ContractionOp(const ContractionProduct &product, const std::vector<FeatureLayout> &in, const FeatureLayout &out,
-                int num_species, GauntForm form = GauntForm::faster);
+  HostContraction(const ContractionProduct &product, const std::vector<FeatureLayout> &in, const FeatureLayout &out,
+                  int num_species, GauntForm form = GauntForm::faster);
 
   // Takes the kernel that find(schedule) gives, or the generic one if that is null. Until this call the kernel is
   // generic.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One convolution of a model that is ready for kernels: couplings, memory layout and radial rows.
-#ifndef EQUI_CONVOLUTION_OP_H
-#define EQUI_CONVOLUTION_OP_H
+#ifndef EQUI_CONVOLUTION_CONSTANTS_H
+#define EQUI_CONVOLUTION_CONSTANTS_H
 
 #include "kokkos/geometry/radial_set.h"
 #include "kokkos/host_kernels/convolution_tables.h"
@@ -31,18 +31,18 @@ struct RadialRows {
 
 // T: the type of features; table rows are of Real<T>.
 template <class T>
-class ConvolutionOp {
+class ConvolutionConstants {
   using R = Real<T>;
 
  public:
-  ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
-                const EvaluatorOptions &options, const TableLayout &layout = HOST_TABLE,
-                InstructionSet set = best_instruction_set());
+  ConvolutionConstants(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
+                       int num_species, const EvaluatorOptions &options, const TableLayout &layout = HOST_TABLE,
+                       InstructionSet set = best_instruction_set());
 
-  ConvolutionTables<T> &product() { return product_; }
-  const ConvolutionTables<T> &product() const { return product_; }
-  const ConvolutionView<T> &view() const { return product_.view(); }
-  int64_t columns() const { return product_.columns(); }
+  ConvolutionTables<T> &tables() { return tables_; }
+  const ConvolutionTables<T> &tables() const { return tables_; }
+  const ConvolutionView<T> &view() const { return tables_.view(); }
+  int64_t columns() const { return tables_.columns(); }
   int rows_per_bin() const {
     return network_ ? 1 : exact() ? 1 + PLANES<T> : is_split_ ? SPLIT_ROWS : set_->num_coefficients();
   }
@@ -81,7 +81,7 @@ class ConvolutionOp {
   void set_pieces();
 
   const HostKernels<T> &kernels_;
-  ConvolutionTables<T> product_;
+  ConvolutionTables<T> tables_;
   std::optional<RadialSet> set_;
   std::unique_ptr<EdgeNetwork<T>> network_;
   bool is_split_ = false;

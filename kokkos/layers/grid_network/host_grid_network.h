@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The grid network of rows in host memory, some atoms at a time. Sums over components and over points are dense
 // products, too, with the features of an atom as the matrix. Backward evaluates the hidden layers again.
-#ifndef EQUI_GRID_NETWORK_OP_H
-#define EQUI_GRID_NETWORK_OP_H
+#ifndef EQUI_HOST_GRID_NETWORK_H
+#define EQUI_HOST_GRID_NETWORK_H
 
 #include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/feature_rows.h"
@@ -14,12 +14,12 @@
 namespace equi {
 
 template <class T>
-class GridNetworkOp {
+class HostGridNetwork {
   using R = Real<T>;
 
  public:
   // in, out: of features with a plane for each of a number's parts.
-  GridNetworkOp(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out, InstructionSet set);
+  HostGridNetwork(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out, InstructionSet set);
 
   // Numbers of scratch, aligned to ALIGNMENT, that a call with so many rows needs.
   int64_t scratch_size(int count) const { return scratch_.size(count) + packed_size_; }
@@ -32,21 +32,21 @@ class GridNetworkOp {
   std::size_t bytes() const;
 
  private:
-  GridNetworkOp(const GridNetworkParts &parts, InstructionSet set);
+  HostGridNetwork(const GridNetworkParts &parts, InstructionSet set);
 
   // Components lie block after block, [block][atom][component]. The rest has the rows of an atom as a matrix of a
   // product.
   using Work = GridNetworkWork<R>;
 
   // To and from components of atoms first .. first + n - 1 of a feature.
-  void read(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
-            const Work &work) const;
-  void write(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<R> y, int first, int direction,
+  void read(const PackedMatrix<R> &w, const FeatureComponents &components, FeatureRows<const R> x, int first,
+            int direction, const Work &work) const;
+  void write(const PackedMatrix<R> &w, const FeatureComponents &components, FeatureRows<R> y, int first, int direction,
              const Work &work) const;
   // Between components and points; matrix: [points][components], or [components][points].
-  void to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &of, int width,
-                 const Work &work, R *values) const;
-  void to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &of,
+  void to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &components,
+                 int width, const Work &work, R *values) const;
+  void to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &components,
                      int width, const Work &work, const R *values) const;
   GateCall<T> activation(int k, const Work &work, R *h) const;
   // The hidden layers, up to z of the last one.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The scale by norms on the host.
-#ifndef EQUI_NORM_SCALE_OP_H
-#define EQUI_NORM_SCALE_OP_H
+#ifndef EQUI_HOST_NORM_SCALE_H
+#define EQUI_HOST_NORM_SCALE_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/norm_scale/norm_scale_rows.h"
@@ -10,11 +10,11 @@
 namespace equi {
 
 template <class T>
-class NormScaleOp {
+class HostNormScale {
   using R = Real<T>;
 
  public:
-  NormScaleOp(const NormScale &layer, const FeatureLayout &layout)
+  HostNormScale(const NormScale &layer, const FeatureLayout &layout)
       : layout_(layout), offset_(layer.offset), factor_(layer.factor) {
     check_norm_blocks(layout);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 
 #include "src/numbers/number_types.h"
 
@@ -12,12 +12,13 @@
 namespace equi {
 
 template <class T>
-ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                                int num_species, const EvaluatorOptions &options, const TableLayout &layout,
-                                InstructionSet set)
-    : kernels_(host_kernels<T>(set)), product_(convolution.product, in, out, layout), first_row_{0} {
+ConvolutionConstants<T>::ConvolutionConstants(const Convolution &convolution, const FeatureLayout &in,
+                                              const FeatureLayout &out, int num_species,
+                                              const EvaluatorOptions &options, const TableLayout &layout,
+                                              InstructionSet set)
+    : kernels_(host_kernels<T>(set)), tables_(convolution.product, in, out, layout), first_row_{0} {
   if (convolution.radial.reads_features()) {
-    network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
+    network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, tables_.edge_columns(),
                                                 view().weights_row, set);
     return;
   }
@@ -36,7 +37,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
   std::fill(rows, rows + num_rows() * columns(), R(0));
   for (int k = 0; k < set_->num_functions(); k++)
     set_->for_polynomials(k, [&](int bin, int c, const double *powers) {
-      const WeightColumn &to = product_.table_columns()[c];
+      const WeightColumn &to = tables_.table_columns()[c];
       R *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride;
       for (int n = 0; n < set_->num_coefficients(); n++)
         set_coefficient(first, to, n, rows_per_bin(), layout, to.scale * powers[n]);
@@ -47,7 +48,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
 
 // What the kernels find bins by.
 template <class T>
-void ConvolutionOp<T>::set_pieces() {
+void ConvolutionConstants<T>::set_pieces() {
   int num_pieces = 0;
   for (int k = 0; k < set_->num_functions(); k++)
     num_pieces = std::max(num_pieces, static_cast<int>(set_->table(k).pieces.size()));
@@ -71,17 +72,18 @@ void ConvolutionOp<T>::set_pieces() {
 }
 
 template <class T>
-int ConvolutionOp<T>::num_generic_path_groups() const {
+int ConvolutionConstants<T>::num_generic_path_groups() const {
   int n = 0;
-  for (const ConvPathGroup<T> &path_group : product_.path_groups())
+  for (const ConvPathGroup<T> &path_group : tables_.path_groups())
     if (kernel_place<T>(rows_per_bin()) < 0 || path_group.is_generic()) n++;
   return n;
 }
 
 template <class T>
 template <class G>
-RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
-                                             R *scratch, int *table_row, T *fraction, R *bins_per_length) const {
+RadialRows<Real<T>> ConvolutionConstants<T>::radial(const G *r, const int *function, int64_t n, int64_t first,
+                                                    int64_t total, R *scratch, int *table_row, T *fraction,
+                                                    R *bins_per_length) const {
   if (exact()) {
     // A bin of its own, in whose middle the distance lies: rows are Taylor coefficients.
     const int num_outputs = set_->num_outputs(), num_rows = rows_per_bin();
@@ -89,17 +91,17 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
     for (int64_t e = 0; e < n; e++) {
       set_->function(function ? function[e] : 0).derivatives(value_of(r[e]), num_rows - 1, -1, w.data());
       const int64_t row = num_rows * (first + e);
-      for (const ConvPathGroup<T> &path_group : product_.path_groups()) {
+      for (const ConvPathGroup<T> &path_group : tables_.path_groups()) {
         for (int64_t channel_block = 0; channel_block < path_group.channel_blocks; channel_block++)
           std::fill_n(scratch + num_rows * total * (path_group.first_column + channel_block * path_group.row) +
                           row * path_group.row,
                       num_rows * path_group.row, R(0));
       }
       for (int c = 0; c < num_outputs; c++) {
-        const WeightColumn &to = product_.table_columns()[c];
+        const WeightColumn &to = tables_.table_columns()[c];
         R *f = scratch + num_rows * total * to.first + row * to.stride;
         for (int n = 0; n < num_rows; n++)
-          set_coefficient(f, to, n, num_rows, product_.layout(),
+          set_coefficient(f, to, n, num_rows, tables_.layout(),
                           (n == 2 ? 0.5 : 1.0) * to.scale * w[n * num_outputs + c]);
       }
       table_row[e] = static_cast<int>(row);
@@ -123,8 +125,8 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
 }
 
 template <class T>
-bool ConvolutionOp<T>::has_kernels_of_directions() const {
-  const auto &path_groups = product_.path_groups();
+bool ConvolutionConstants<T>::has_kernels_of_directions() const {
+  const auto &path_groups = tables_.path_groups();
   return rows_per_bin() == FINE_ROWS<T> &&
          std::all_of(path_groups.begin(), path_groups.end(), [](const ConvPathGroup<T> &path_group) {
            return path_group.kernel && path_group.kernel->moving_forward;
@@ -132,8 +134,8 @@ bool ConvolutionOp<T>::has_kernels_of_directions() const {
 }
 
 template <class T>
-std::string ConvolutionOp<T>::describe() const {
-  std::string text = std::to_string(product_.table_columns().size()) + " weights, ";
+std::string ConvolutionConstants<T>::describe() const {
+  std::string text = std::to_string(tables_.table_columns().size()) + " weights, ";
   if (network_) return text + "network on features of the atoms at each edge, no table";
   text += set_->describe();
   if (exact()) return text;
@@ -142,11 +144,11 @@ std::string ConvolutionOp<T>::describe() const {
   return text + size;
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                \
-  template RadialRows<Real<T>> ConvolutionOp<T>::radial<G>(const G *, const int *, int64_t, int64_t, int64_t, \
-                                                           Real<T> *, int *, T *, Real<T> *) const;
+#define EQUI_INSTANTIATE(T, G)                                                                                       \
+  template RadialRows<Real<T>> ConvolutionConstants<T>::radial<G>(const G *, const int *, int64_t, int64_t, int64_t, \
+                                                                  Real<T> *, int *, T *, Real<T> *) const;
 
-EQUI_INSTANTIATE_NUMBERS(ConvolutionOp)
+EQUI_INSTANTIATE_NUMBERS(ConvolutionConstants)
 EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/so2_convolution/so2_convolution_op.h"
+#include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/host_kernels/packed_matrix.h"
@@ -27,8 +27,8 @@ void for_blocks(int64_t count, const So2Shape &shape, const F &f) {
 }    // namespace
 
 template <class T>
-So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer,
-                                      const FeatureLayout &in, const FeatureLayout &out)
+HostSo2Convolution<T>::HostSo2Convolution(const HostKernels<T> &kernels, const So2Convolution &layer,
+                                          const FeatureLayout &in, const FeatureLayout &out)
     : kernels_(kernels),
       in_(in),
       out_(out),
@@ -63,7 +63,8 @@ So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Co
 }
 
 template <class T>
-typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Matrix &same, const Matrix *other) const {
+typename HostSo2Convolution<T>::Product HostSo2Convolution<T>::make_product(const Matrix &same,
+                                                                            const Matrix *other) const {
   Product product{same.rows, same.cols, {packed<R>(same, kernels_.product_panel), {}, {}}};
   if (!other) return product;
   Matrix sum = same;
@@ -74,7 +75,7 @@ typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Ma
 }
 
 template <class T>
-typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2PaddedLinear &linear) const {
+typename HostSo2Convolution<T>::Linear HostSo2Convolution<T>::make_linear(const So2PaddedLinear &linear) const {
   Linear made{linear.in,
               linear.out,
               linear.mul,
@@ -105,7 +106,7 @@ typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2P
 
 // ---- scratch
 template <class T>
-typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backward) const {
+typename HostSo2Convolution<T>::Places HostSo2Convolution<T>::make_places(bool backward) const {
   Places p{};
   const auto take = [&](int64_t size) {
     const int64_t before = p.size;
@@ -131,9 +132,9 @@ typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backw
 
 // ---- forward
 template <class T>
-So2RotationCall<T> So2ConvolutionOp<T>::rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first,
-                                                 const FeatureLayout &layout, FeatureRows<R> rows, const int *row,
-                                                 const T *factor) const {
+So2RotationCall<T> HostSo2Convolution<T>::rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first,
+                                                   const FeatureLayout &layout, FeatureRows<R> rows, const int *row,
+                                                   const T *factor) const {
   So2RotationCall<T> call{};
   call.shape = shape;
   call.count = edges.count;
@@ -148,7 +149,7 @@ So2RotationCall<T> So2ConvolutionOp<T>::rotation(const So2Edges<T> &edges, So2Sh
 }
 
 template <class T>
-void So2ConvolutionOp<T>::make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const {
+void HostSo2Convolution<T>::make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const {
   R *const rotated = place(scratch, edges.count, places.rotated);
   const FeatureRows<R> x{const_cast<R *>(edges.x.data), edges.x.rows, 0};    // only read
   kernels_.so2_rotate(rotation(edges, places.rotated_shape, rotated, 0, in_, x, edges.sender, nullptr));
@@ -156,8 +157,8 @@ void So2ConvolutionOp<T>::make_rotated(const So2Edges<T> &edges, const Places &p
 }
 
 template <class T>
-void So2ConvolutionOp<T>::multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out,
-                                   int64_t count, const R *u, R *v, R *sums, const AlignedVector<R> *bias) const {
+void HostSo2Convolution<T>::multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out,
+                                     int64_t count, const R *u, R *v, R *sums, const AlignedVector<R> *bias) const {
   const int64_t rows = PLANES<T> * count;
   for (size_t m = 0; m < products.size(); m++) {
     const Product &p = products[m];
@@ -177,12 +178,13 @@ void So2ConvolutionOp<T>::multiply(const std::vector<Product> &products, const S
 }
 
 template <class T>
-So2GateCall<T> So2ConvolutionOp<T>::gate(const Linear &linear, int64_t count, R *z, R *h) const {
+So2GateCall<T> HostSo2Convolution<T>::gate(const Linear &linear, int64_t count, R *z, R *h) const {
   return {linear.out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, z, h};
 }
 
 template <class T>
-So2BilinearCall<T> So2ConvolutionOp<T>::product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const {
+So2BilinearCall<T> HostSo2Convolution<T>::product(const Linear &linear, int64_t count, const R *z, R *h,
+                                                  R *z_adj) const {
   return {linear.out,
           linear.gated(),
           count,
@@ -196,7 +198,8 @@ So2BilinearCall<T> So2ConvolutionOp<T>::product(const Linear &linear, int64_t co
 }
 
 template <class T>
-So2PointsCall<T> So2ConvolutionOp<T>::at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const {
+So2PointsCall<T> HostSo2Convolution<T>::at_points(const Linear &linear, int64_t count, const R *z, R *h,
+                                                  R *z_adj) const {
   const int components = static_cast<int>(linear.gated().size() / linear.gated().channels),
             points = static_cast<int>(linear.to_points.size()) / components;
   return {linear.out,
@@ -216,8 +219,8 @@ So2PointsCall<T> So2ConvolutionOp<T>::at_points(const Linear &linear, int64_t co
 }
 
 template <class T>
-So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax,
-                                                   R *values, R *messages, R *z_adj, T *cutoff_adj) const {
+So2AttentionCall<T> HostSo2Convolution<T>::attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax,
+                                                     R *values, R *messages, R *z_adj, T *cutoff_adj) const {
   const auto value = [&](int64_t before) { return place(values, edges.count, before); };
   return {linears_.front().out,
           linears_.back().gated(),
@@ -242,7 +245,7 @@ So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, con
 }
 
 template <class T>
-void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const {
+void HostSo2Convolution<T>::make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const {
   const int64_t count = edges.count;
   const auto before = [&](size_t k) { return place(scratch, count, places.before[k]); };
   const R *const rotated = place(scratch, count, places.rotated);
@@ -271,7 +274,7 @@ void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &pl
 }
 
 template <class T>
-So2Sums<T> So2ConvolutionOp<T>::sums(FeatureRows<const R> rows) const {
+So2Sums<T> HostSo2Convolution<T>::sums(FeatureRows<const R> rows) const {
   So2Sums<T> sums{};
   sums.lmax = linears_.back().out.lmax;
   sums.channels = out_.group(0).channels;
@@ -282,13 +285,13 @@ So2Sums<T> So2ConvolutionOp<T>::sums(FeatureRows<const R> rows) const {
 }
 
 template <class T>
-void So2ConvolutionOp<T>::begin(int64_t count, So2Softmax<T> softmax) const {
+void HostSo2Convolution<T>::begin(int64_t count, So2Softmax<T> softmax) const {
   std::fill_n(softmax.largest, count * heads_, -std::numeric_limits<R>::infinity());
   std::fill_n(softmax.sum, count * heads_, T(0));
 }
 
 template <class T>
-void So2ConvolutionOp<T>::add_to_softmax(const So2AttentionCall<T> &call, FeatureRows<R> y) const {
+void HostSo2Convolution<T>::add_to_softmax(const So2AttentionCall<T> &call, FeatureRows<R> y) const {
   const So2Sums<T> made = sums(y);
   for (int64_t e = 0; e < call.count; e++)
     for (int head = 0; head < heads_; head++) {
@@ -307,8 +310,8 @@ void So2ConvolutionOp<T>::add_to_softmax(const So2AttentionCall<T> &call, Featur
 }
 
 template <class T>
-void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, So2Softmax<T> softmax,
-                                  R *scratch, R *values) const {
+void HostSo2Convolution<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row,
+                                    So2Softmax<T> softmax, R *scratch, R *values) const {
   make_rotated(edges, forward_places_, scratch);
   make_values(edges, forward_places_, scratch, values);
   R *const messages = place(values, edges.count, messages_);
@@ -326,7 +329,7 @@ void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, co
 }
 
 template <class T>
-void So2ConvolutionOp<T>::finish(int64_t count, FeatureRows<R> y, So2Softmax<T> softmax) const {
+void HostSo2Convolution<T>::finish(int64_t count, FeatureRows<R> y, So2Softmax<T> softmax) const {
   const So2Sums<T> made = sums(y);
   for (int64_t row = 0; row < count; row++)
     for (int head = 0; head < heads_; head++) {
@@ -338,8 +341,8 @@ void So2ConvolutionOp<T>::finish(int64_t count, FeatureRows<R> y, So2Softmax<T> 
 
 // ---- backward
 template <class T>
-void So2ConvolutionOp<T>::begin_backward(int64_t count, FeatureRows<const R> y, FeatureRows<const R> y_adj,
-                                         So2Softmax<T> softmax) const {
+void HostSo2Convolution<T>::begin_backward(int64_t count, FeatureRows<const R> y, FeatureRows<const R> y_adj,
+                                           So2Softmax<T> softmax) const {
   const So2Sums<T> made = sums(y), adjoint = sums(y_adj);
   for (int64_t row = 0; row < count; row++)
     for (int head = 0; head < heads_; head++)
@@ -347,9 +350,9 @@ void So2ConvolutionOp<T>::begin_backward(int64_t count, FeatureRows<const R> y, 
 }
 
 template <class T>
-void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row,
-                                   So2Softmax<T> softmax, R *scratch, R *values, bool has_values,
-                                   const So2Adjoints<T> &adjoints) const {
+void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row,
+                                     So2Softmax<T> softmax, R *scratch, R *values, bool has_values,
+                                     const So2Adjoints<T> &adjoints) const {
   const int64_t count = edges.count;
   const Places &places = backward_places_;
   make_rotated(edges, places, scratch);
@@ -421,7 +424,7 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
 }
 
 template <class T>
-std::size_t So2ConvolutionOp<T>::bytes() const {
+std::size_t HostSo2Convolution<T>::bytes() const {
   std::size_t numbers = 0, of_terms = 0;
   for (const Linear &linear : linears_) {
     for (const std::vector<Product> *products : {&linear.products, &linear.transposed})
@@ -434,6 +437,6 @@ std::size_t So2ConvolutionOp<T>::bytes() const {
   return numbers * sizeof(R) + of_terms + score_places_.size() * sizeof(int);
 }
 
-EQUI_INSTANTIATE_NUMBERS(So2ConvolutionOp)
+EQUI_INSTANTIATE_NUMBERS(HostSo2Convolution)
 
 }    // namespace equi

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The interface of all layers to the evaluation, on either back end. An *op* is a layer that is ready to run on
-// batches of atoms.
-#ifndef EQUI_LAYER_OP_H
-#define EQUI_LAYER_OP_H
+// The interface of all layers to the evaluation, on either back end: a layer of the model, prepared for batches of
+// atoms. Three kinds of classes stand behind it: XConstants, prepared once in float64 for both back ends; HostX and
+// DeviceX, the mathematics of rows on one of them; XLayer, which joins the evaluation.
+#ifndef EQUI_BATCH_LAYER_H
+#define EQUI_BATCH_LAYER_H
 
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_rows.h"
@@ -30,7 +31,7 @@ class ArrayRef {
   void reserve(int64_t n) const { reserve_(array_, n); }
   std::size_t growth(int64_t n) const { return growth_(array_, n); }
   std::size_t bytes() const { return bytes_(array_); }
-  const void *address() const { return array_; }    // by which one array is told from another
+  const void *address() const { return array_; }    // identifies the array
 
  private:
   void *array_;
@@ -41,17 +42,17 @@ class ArrayRef {
 // f(array, numbers of it, or per receiver where that is said)
 using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
 
-// Which of an op's kernels are not generated ones, for the log.
+// Which of a layer's kernels are not generated ones, for the log.
 struct KernelReport {
   int generic_path_groups = 0, generic_contractions = 0;
   std::vector<std::string> keys;    // of all kernels that a build or a library may have
 };
 
-// Batch: HostBatch or DeviceBatch. An op knows which features it reads and writes, and asks the batch for their rows.
+// Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their rows.
 template <class Batch>
-class LayerOp {
+class BatchLayer {
  public:
-  virtual ~LayerOp() = default;
+  virtual ~BatchLayer() = default;
 
   // Called once, if the layer reads features that depend on the species alone and writes others. The batch has a row
   // per species.
@@ -61,55 +62,55 @@ class LayerOp {
   // Called after forward for the same rows; not for a layer whose input needs no adjoint.
   virtual void backward(Batch &) {}
 
-  // Visits the arrays that the op keeps for each receiver from forward to backward: numbers per receiver.
+  // Visits the arrays that the layer keeps for each receiver from forward to backward: numbers per receiver.
   virtual void for_arrays(const ArrayVisitor &) {}
-  // On devices, the numbers of DeviceStep::layer_scratch that a batch of so many atoms needs.
+  // On devices, the numbers of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }
   // On devices, the bytes that a batch of so many atoms and edges will add to bytes().
   virtual std::size_t growth(int64_t, int64_t) const { return 0; }
-  // Of constants, and of what the op keeps of batches.
+  // Bytes of the constants, and of the values that the layer keeps between passes.
   virtual std::size_t bytes() const { return 0; }
   // A line of the log without its indentation, empty if there is nothing to say.
   virtual std::string describe() const { return ""; }
   virtual void report_kernels(KernelReport &) const {}
 };
 
-// A layer of rows alone, whose backward pass puts the adjoint of its input in the place of the values. Op has
-// forward(work, count, x, y, direction) and backward(work, count, x, y_adj, direction) for what a step works with
-// (DeviceExec or HostKernels); direction: of duals, whose tangents are in plane 1 + direction.
-template <class Batch, class Op>
-class InPlaceLayer : public LayerOp<Batch> {
+// A layer that works on rows only, and whose backward pass replaces the values of its input by their adjoint. Rows, a
+// HostX or a DeviceX, has forward(work, count, x, y, direction) and backward(work, count, x, y_adj, direction). work:
+// HostKernels or DeviceExec; direction: of duals, whose tangents are in plane 1 + direction.
+template <class Batch, class Rows>
+class RowLayer : public BatchLayer<Batch> {
  public:
-  InPlaceLayer(int input, int output, Op op) : input_(input), output_(output), op_(std::move(op)) {}
+  RowLayer(int input, int output, Rows rows) : input_(input), output_(output), rows_(std::move(rows)) {}
   void forward(Batch &batch) override {
-    for (int d = 0; d < batch.step.num_directions(); d++)
-      op_.forward(batch.step.work(), batch.count, batch.rows(input_), batch.rows(output_), d);
+    for (int d = 0; d < batch.evaluation.num_directions(); d++)
+      rows_.forward(batch.evaluation.work(), batch.count, batch.rows(input_), batch.rows(output_), d);
   }
   void backward(Batch &batch) override {
     batch.replace_by_adjoint(input_, [&](FeatureRows<typename Batch::R> x, int direction) {
-      op_.backward(batch.step.work(), batch.count, x, batch.rows(output_, true), direction);
+      rows_.backward(batch.evaluation.work(), batch.count, x, batch.rows(output_, true), direction);
     });
   }
-  std::size_t bytes() const override { return op_.bytes(); }
+  std::size_t bytes() const override { return rows_.bytes(); }
 
  private:
   int input_, output_;
-  Op op_;
+  Rows rows_;
 };
 
-template <class Batch, class Layer, class Op>
-std::unique_ptr<LayerOp<Batch>> make_in_place_layer(const Layer &layer, Op op) {
-  return std::make_unique<InPlaceLayer<Batch, Op>>(layer.input, layer.output, std::move(op));
+template <class Batch, class Layer, class Rows>
+std::unique_ptr<BatchLayer<Batch>> make_row_layer(const Layer &layer, Rows rows) {
+  return std::make_unique<RowLayer<Batch, Rows>>(layer.input, layer.output, std::move(rows));
 }
 
-// What ops are made of, beside their layers.
+// What the layers of an evaluation are made from, besides the layers of the model.
 struct LayerContext {
   const Model &model;
   const EvaluationPlan &plan;
   const EvaluatorOptions &options;
   const std::vector<double> &scale;       // per species, of the energies
   std::vector<double> pair_scale = {};    // likewise of the energies of pairs
-  int num_convolutions = 0;               // that have been made
+  int num_convolutions = 0;               // made so far
 
   const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The layer norm of rows in host memory.
-#ifndef EQUI_LAYER_NORM_OP_H
-#define EQUI_LAYER_NORM_OP_H
+#ifndef EQUI_HOST_LAYER_NORM_H
+#define EQUI_HOST_LAYER_NORM_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/feature_rows.h"
@@ -12,11 +12,11 @@
 namespace equi {
 
 template <class T>
-class LayerNormOp {
+class HostLayerNorm {
   using R = Real<T>;
 
  public:
-  LayerNormOp(const LayerNorm &layer, const FeatureLayout &layout)
+  HostLayerNorm(const LayerNorm &layer, const FeatureLayout &layout)
       : group_(layout.group(0)),
         num_channels_(static_cast<int>(layer.weight.size())),
         epsilon_(layer.epsilon),

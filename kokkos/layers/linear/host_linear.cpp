@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/linear/linear_op.h"
+#include "kokkos/layers/linear/host_linear.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +9,8 @@
 namespace equi {
 
 template <class T>
-LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species,
-                      InstructionSet set)
+HostLinear<T>::HostLinear(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                          InstructionSet set)
     : in_(in),
       out_(out),
       per_species_(linear.per_species),
@@ -58,8 +58,8 @@ LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const Featu
 }
 
 template <class T>
-void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
-                        SpeciesOrder species, T *scratch, Planes planes) const {
+void HostLinear<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
+                          SpeciesOrder species, T *scratch, Planes planes) const {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
@@ -102,8 +102,8 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
 }
 
 template <class T>
-void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
-                          Planes planes) const {
+void HostLinear<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
+                            Planes planes) const {
   apply(count, x, y, false, accumulate_, species, scratch, planes);
   if (planes.begin > 0) return;    // tangents have no bias
   for (int g = 0; g < out_.num_groups(); g++) {
@@ -116,12 +116,12 @@ void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> 
 }
 
 template <class T>
-void LinearOp<T>::backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                           SpeciesOrder species, T *scratch, Planes planes) const {
+void HostLinear<T>::backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+                             SpeciesOrder species, T *scratch, Planes planes) const {
   apply(count, y_adj, x_adj, true, add, species, scratch, planes);
 }
 
-template class LinearOp<float>;
-template class LinearOp<double>;
+template class HostLinear<float>;
+template class HostLinear<double>;
 
 }    // namespace equi

@@ -3,8 +3,8 @@
 // into the frame of an edge is differentiated by the torque on that frame: a turn of the edge by a small angle vector t
 // in its frame changes the energy by torque * t. With duals all of this has tangents, too: second derivatives along a
 // direction.
-#ifndef EQUI_SO2_CONVOLUTION_OP_H
-#define EQUI_SO2_CONVOLUTION_OP_H
+#ifndef EQUI_HOST_SO2_CONVOLUTION_H
+#define EQUI_HOST_SO2_CONVOLUTION_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/feature_rows.h"
@@ -40,14 +40,14 @@ struct So2Adjoints {
 };
 
 template <class T>
-class So2ConvolutionOp {
+class HostSo2Convolution {
   using R = Real<T>;
 
  public:
   // kernels: of the instruction set that is to be taken. in, out: of features with a plane for each of a number's
   // parts.
-  So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer, const FeatureLayout &in,
-                   const FeatureLayout &out);
+  HostSo2Convolution(const HostKernels<T> &kernels, const So2Convolution &layer, const FeatureLayout &in,
+                     const FeatureLayout &out);
 
   // As So2Linears has them.
   int factors_row() const { return factors_row_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/contraction/contraction_op.h"
+#include "kokkos/layers/contraction/host_contraction.h"
 
 #include "src/numbers/number_types.h"
 
@@ -15,8 +15,8 @@ constexpr int MAX_BLOCKS = 32;
 }    // namespace
 
 template <class T>
-ContractionOp<T>::ContractionOp(const ContractionProduct &product, const std::vector<FeatureLayout> &in,
-                                const FeatureLayout &out, int num_species, GauntForm form)
+HostContraction<T>::HostContraction(const ContractionProduct &product, const std::vector<FeatureLayout> &in,
+                                    const FeatureLayout &out, int num_species, GauntForm form)
     : in_(in), out_(out), schedule_(make_contraction_schedule(product, form)), channels_(padded(product.mul())) {
   const auto places = [](const FeatureLayout &layout, std::vector<int64_t> &width, std::vector<int> &stride,
                          std::vector<int> &dim, std::vector<int> &channels) {
@@ -50,13 +50,13 @@ ContractionOp<T>::ContractionOp(const ContractionProduct &product, const std::ve
 }
 
 template <class T>
-void ContractionOp<T>::select_kernel(
+void HostContraction<T>::select_kernel(
     const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find) {
   kernel_ = find(schedule_);
 }
 
 template <class T>
-std::size_t ContractionOp<T>::bytes() const {
+std::size_t HostContraction<T>::bytes() const {
   std::size_t n = 0;
   for (const auto &c : coefficients_) n += c.size() * sizeof(R);
   return n;
@@ -65,7 +65,7 @@ std::size_t ContractionOp<T>::bytes() const {
 // f(view), valid during the call.
 template <class T>
 template <class F>
-void ContractionOp<T>::with_view(const F &f) const {
+void HostContraction<T>::with_view(const F &f) const {
   const SphereGridView grid = schedule_.grid ? schedule_.grid->view() : SphereGridView{};
   f(ContractionView<T>{schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
                        in_dim_.data(), out_dim_.data(), num_in(), out_.num_blocks(), schedule_.num_inputs(),
@@ -73,7 +73,7 @@ void ContractionOp<T>::with_view(const F &f) const {
 }
 
 template <class T>
-std::size_t ContractionOp<T>::scratch_bytes(const HostKernels<T> &kernels) const {
+std::size_t HostContraction<T>::scratch_bytes(const HostKernels<T> &kernels) const {
   std::size_t bytes = 0;
   with_view([&](const ContractionView<T> &view) { bytes = kernels.contraction_scratch_bytes(view); });
   return bytes;
@@ -83,8 +83,8 @@ std::size_t ContractionOp<T>::scratch_bytes(const HostKernels<T> &kernels) const
 // the atoms of a species pass.
 template <class T>
 template <class F>
-void ContractionOp<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction,
-                                          const F &f) const {
+void HostContraction<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction,
+                                            const F &f) const {
   const int plane = 1 + direction;
   Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
   ContractionCall<T> call{};
@@ -114,8 +114,8 @@ void ContractionOp<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> 
 }
 
 template <class T>
-void ContractionOp<T>::forward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y,
-                               SpeciesOrder order, void *scratch, int direction) const {
+void HostContraction<T>::forward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y,
+                                 SpeciesOrder order, void *scratch, int direction) const {
   for_channel_blocks(x, y, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->forward(call);
@@ -125,8 +125,8 @@ void ContractionOp<T>::forward(const HostKernels<T> &kernels, const InputRows<R>
 }
 
 template <class T>
-void ContractionOp<T>::backward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y_adj,
-                                SpeciesOrder order, void *scratch, int direction) const {
+void HostContraction<T>::backward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y_adj,
+                                  SpeciesOrder order, void *scratch, int direction) const {
   for_channel_blocks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->backward(call);
@@ -136,7 +136,7 @@ void ContractionOp<T>::backward(const HostKernels<T> &kernels, const InputRows<R
 }
 
 template <class T>
-std::string ContractionOp<T>::describe() const {
+std::string HostContraction<T>::describe() const {
   char text[100];
   if (schedule_.grid)
     std::snprintf(text, sizeof text, "a grid of %d rings, %.1f MB", schedule_.grid->num_nodes(), bytes() * 1e-6);
@@ -146,6 +146,6 @@ std::string ContractionOp<T>::describe() const {
   return text;
 }
 
-EQUI_INSTANTIATE_NUMBERS(ContractionOp)
+EQUI_INSTANTIATE_NUMBERS(HostContraction)
 
 }    // namespace equi

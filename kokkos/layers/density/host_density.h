@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The density normalization of a model: rows are divided by a function of the sum of a density over distances.
-#ifndef EQUI_DENSITY_OP_H
-#define EQUI_DENSITY_OP_H
+#ifndef EQUI_HOST_DENSITY_H
+#define EQUI_HOST_DENSITY_H
 
 #include "kokkos/geometry/radial_set.h"
 #include "kokkos/kernel_interface/feature_layout.h"
@@ -24,13 +24,13 @@ struct DensityEdges {
 
 // T: float, double or a Dual of them; G: of distances, dual if T is.
 template <class T>
-class DensityOp {
+class HostDensity {
   using R = Real<T>;
   using D = DoubleOf<T>;
 
  public:
-  DensityOp(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
-            const EvaluatorOptions &options);
+  HostDensity(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
+              const EvaluatorOptions &options);
 
   const RadialSet &radial_set() const { return set_; }
 

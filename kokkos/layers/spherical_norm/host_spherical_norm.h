@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The spherical norm of rows in host memory.
-#ifndef EQUI_SPHERICAL_NORM_OP_H
-#define EQUI_SPHERICAL_NORM_OP_H
+#ifndef EQUI_HOST_SPHERICAL_NORM_H
+#define EQUI_HOST_SPHERICAL_NORM_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/spherical_norm/spherical_norm_row.h"
@@ -11,12 +11,12 @@
 namespace equi {
 
 template <class T>
-class SphericalNormOp {
+class HostSphericalNorm {
   using R = Real<T>;
 
  public:
   // irreps, layout: of the input. Throws std::invalid_argument for more blocks than a kernel takes.
-  SphericalNormOp(const SphericalNorm &layer, const Irreps &irreps, const FeatureLayout &layout)
+  HostSphericalNorm(const SphericalNorm &layer, const Irreps &irreps, const FeatureLayout &layout)
       : shape_(layer, irreps), layout_(layout), constants_(shape_.constants(layer)) {}
   // direction: of duals, whose tangents are in plane 1 + direction.
   void forward(const HostKernels<T> &, int count, FeatureRows<const R> x, FeatureRows<R> y, int direction) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/gate/host_gate.h"
 
 #include "src/numbers/number_types.h"
 
@@ -9,7 +9,7 @@
 namespace equi {
 
 template <class T>
-GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out) : in_(in), out_(out) {
+HostGate<T>::HostGate(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out) : in_(in), out_(out) {
   std::vector<std::vector<bool>> read(in.num_groups());
   for (int g = 0; g < in.num_groups(); g++) read[g].resize(in.group(g).channels, false);
   for (const GateTerm &t : gate.terms) {
@@ -40,7 +40,7 @@ GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout
 }
 
 template <class T>
-GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x, int direction) const {
+GateCall<T> HostGate<T>::call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x, int direction) const {
   const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
   const int plane = 1 + direction;
   GateCall<T> c{};
@@ -65,16 +65,16 @@ GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<R> z, Feat
 }
 
 template <class T>
-void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
-                        int direction) const {
+void HostGate<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
+                          int direction) const {
   // Only read.
   const FeatureRows<R> rows{const_cast<R *>(z.data), z.rows, z.first};
   for (const Term &t : terms_) kernels.gate_forward(call(t, count, rows, x, direction));
 }
 
 template <class T>
-void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
-                         int direction) const {
+void HostGate<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
+                           int direction) const {
   const FeatureRows<R> rows{const_cast<R *>(x_adj.data), x_adj.rows, x_adj.first};
   for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows, direction));
   for (const Unread &u : unread_) {
@@ -85,6 +85,6 @@ void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRo
   }
 }
 
-EQUI_INSTANTIATE_NUMBERS(GateOp)
+EQUI_INSTANTIATE_NUMBERS(HostGate)
 
 }    // namespace equi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The gate: its terms, and forward and backward on rows in host memory.
-#ifndef EQUI_GATE_OP_H
-#define EQUI_GATE_OP_H
+#ifndef EQUI_HOST_GATE_H
+#define EQUI_HOST_GATE_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/feature_rows.h"
@@ -13,11 +13,11 @@ namespace equi {
 
 // x = c a(z) for scalars, x[m] = z[m] c a(gate) for gated blocks.
 template <class T>
-class GateOp {
+class HostGate {
   using R = Real<T>;
 
  public:
-  GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out);
+  HostGate(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out);
   // direction: of duals, whose tangents are in plane 1 + direction.
   void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
                int direction = 0) const;

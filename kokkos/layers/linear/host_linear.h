@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The equivariant linear layer: its matrices, and forward and backward on rows in host memory.
-#ifndef EQUI_LINEAR_OP_H
-#define EQUI_LINEAR_OP_H
+#ifndef EQUI_HOST_LINEAR_H
+#define EQUI_HOST_LINEAR_H
 
 #include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/feature_rows.h"
@@ -14,11 +14,11 @@ namespace equi {
 // y = x W + b between groups of equal irreps; one matrix per pair of groups, padded with zeros, folded over blocks. T:
 // float or double, also for features of duals, whose tangents the same matrix transforms.
 template <class T>
-class LinearOp {
+class HostLinear {
  public:
   // set: whose products are taken.
-  LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species,
-           InstructionSet set = best_instruction_set());
+  HostLinear(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species,
+             InstructionSet set = best_instruction_set());
 
   bool per_species() const { return per_species_; }
   // Numbers of T of scratch that a tile of `count` rows needs.

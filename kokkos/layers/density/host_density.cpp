@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/density/density_op.h"
+#include "kokkos/layers/density/host_density.h"
 
 #include "src/numbers/number_types.h"
 
 namespace equi {
 
 template <class T>
-DensityOp<T>::DensityOp(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
-                        const EvaluatorOptions &options)
+HostDensity<T>::HostDensity(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
+                            const EvaluatorOptions &options)
     : layout_(layout), offset_(layer.offset), factor_(layer.factor), set_(layer.density, num_species, options) {
   if (set_.exact()) return;
   powers_.resize(set_.num_functions());
@@ -19,7 +19,7 @@ DensityOp<T>::DensityOp(const DensityNormalization &layer, const FeatureLayout &
 }
 
 template <class T>
-void DensityOp<T>::evaluate(int function, D r, D *value, D *derivative) const {
+void HostDensity<T>::evaluate(int function, D r, D *value, D *derivative) const {
   double d[3] = {};
   if (set_.exact()) {
     set_.function(function).derivatives(value_of(r), PLANES<D>, -1, d);
@@ -59,8 +59,8 @@ void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>>
 
 template <class T>
 template <class G>
-void DensityOp<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges,
-                           D *norm, int direction) const {
+void HostDensity<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges,
+                             D *norm, int direction) const {
   const FeatureRows<R> from{const_cast<R *>(x.data), x.rows, x.first};    // only read
   for (int64_t a = 0; a < count; a++) {
     D sum = 0.0, value, derivative;
@@ -79,8 +79,8 @@ void DensityOp<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R>
 
 template <class T>
 template <class G>
-void DensityOp<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
-                            const D *norm, G *distance_adj, int stride, int direction) const {
+void HostDensity<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
+                              const D *norm, G *distance_adj, int stride, int direction) const {
   const FeatureRows<R> from{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
   for (int64_t a = 0; a < count; a++) {
     const T scale = static_cast<T>(D(1.0) / norm[a]);
@@ -104,13 +104,13 @@ void DensityOp<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R
   }
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                       \
-  template void DensityOp<T>::forward<G>(int64_t, FeatureRows<const Real<T>>, FeatureRows<Real<T>>,  \
-                                         const DensityEdges<G> &, DoubleOf<T> *, int) const;         \
-  template void DensityOp<T>::backward<G>(int64_t, FeatureRows<Real<T>>, FeatureRows<const Real<T>>, \
-                                          const DensityEdges<G> &, const DoubleOf<T> *, G *, int, int) const;
+#define EQUI_INSTANTIATE(T, G)                                                                         \
+  template void HostDensity<T>::forward<G>(int64_t, FeatureRows<const Real<T>>, FeatureRows<Real<T>>,  \
+                                           const DensityEdges<G> &, DoubleOf<T> *, int) const;         \
+  template void HostDensity<T>::backward<G>(int64_t, FeatureRows<Real<T>>, FeatureRows<const Real<T>>, \
+                                            const DensityEdges<G> &, const DoubleOf<T> *, G *, int, int) const;
 
-EQUI_INSTANTIATE_NUMBERS(DensityOp)
+EQUI_INSTANTIATE_NUMBERS(HostDensity)
 EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sums over rows of a channel balance in host memory.
-#ifndef EQUI_CHANNEL_BALANCE_OP_H
-#define EQUI_CHANNEL_BALANCE_OP_H
+#ifndef EQUI_HOST_CHANNEL_BALANCE_H
+#define EQUI_HOST_CHANNEL_BALANCE_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/channel_balance/channel_balance_layer.h"
@@ -13,7 +13,7 @@
 namespace equi {
 
 template <class T>
-class ChannelBalanceOp {
+class HostChannelBalance {
   using D = DoubleOf<T>;
 
  public:

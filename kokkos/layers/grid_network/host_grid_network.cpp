@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kokkos/layers/grid_network/grid_network_op.h"
+#include "kokkos/layers/grid_network/host_grid_network.h"
 
 #include "src/numbers/number_types.h"
 
@@ -20,12 +20,12 @@ AlignedVector<R> numbers_of(const Matrix &m) {
 }    // namespace
 
 template <class T>
-GridNetworkOp<T>::GridNetworkOp(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out,
-                                InstructionSet set)
-    : GridNetworkOp(GridNetworkParts(layer, in, out), set) {}
+HostGridNetwork<T>::HostGridNetwork(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out,
+                                    InstructionSet set)
+    : HostGridNetwork(GridNetworkParts(layer, in, out), set) {}
 
 template <class T>
-GridNetworkOp<T>::GridNetworkOp(const GridNetworkParts &parts, InstructionSet set)
+HostGridNetwork<T>::HostGridNetwork(const GridNetworkParts &parts, InstructionSet set)
     : in_(parts.in),
       out_(parts.out),
       num_points_(parts.num_points),
@@ -53,30 +53,30 @@ GridNetworkOp<T>::GridNetworkOp(const GridNetworkParts &parts, InstructionSet se
 }
 
 template <class T>
-void GridNetworkOp<T>::read(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<const R> x, int first,
-                            int direction, const Work &work) const {
+void HostGridNetwork<T>::read(const PackedMatrix<R> &w, const FeatureComponents &components, FeatureRows<const R> x,
+                              int first, int direction, const Work &work) const {
   for (int plane = 0; plane < PLANES<T>; plane++)
-    for (int b = 0; b < of.layout.num_blocks(); b++) {
-      const FeatureGroup &group = of.group(b);
+    for (int b = 0; b < components.layout.num_blocks(); b++) {
+      const FeatureGroup &group = components.group(b);
       const R *const from = x.group(group) + int64_t(first) * group.width() +
-                            (plane > 0 ? plane + direction : 0) * group.channels + of.layout.block(b).channel;
-      w.multiply(int64_t(work.n) * of.dim(b), from,
-                 work.components + int64_t(work.n) * (plane * of.count + of.first[b]) * w.out(), false, group.stride(),
-                 w.out());
+                            (plane > 0 ? plane + direction : 0) * group.channels + components.layout.block(b).channel;
+      w.multiply(int64_t(work.n) * components.dim(b), from,
+                 work.components + int64_t(work.n) * (plane * components.count + components.first[b]) * w.out(), false,
+                 group.stride(), w.out());
     }
 }
 
 template <class T>
-void GridNetworkOp<T>::write(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<R> y, int first,
-                             int direction, const Work &work) const {
+void HostGridNetwork<T>::write(const PackedMatrix<R> &w, const FeatureComponents &components, FeatureRows<R> y,
+                               int first, int direction, const Work &work) const {
   for (int plane = 0; plane < PLANES<T>; plane++)
-    for (int b = 0; b < of.layout.num_blocks(); b++) {
-      const FeatureGroup &group = of.group(b);
+    for (int b = 0; b < components.layout.num_blocks(); b++) {
+      const FeatureGroup &group = components.group(b);
       R *const to = y.group(group) + int64_t(first) * group.width() +
-                    (plane > 0 ? plane + direction : 0) * group.channels + of.layout.block(b).channel;
-      w.multiply(int64_t(work.n) * of.dim(b),
-                 work.components + int64_t(work.n) * (plane * of.count + of.first[b]) * w.in(), to, false, w.in(),
-                 group.stride());
+                    (plane > 0 ? plane + direction : 0) * group.channels + components.layout.block(b).channel;
+      w.multiply(int64_t(work.n) * components.dim(b),
+                 work.components + int64_t(work.n) * (plane * components.count + components.first[b]) * w.in(), to,
+                 false, w.in(), group.stride());
     }
 }
 
@@ -95,41 +95,45 @@ void pack_rows(int rows, int width, int panel, const F &row, R *to) {
 }    // namespace
 
 template <class T>
-void GridNetworkOp<T>::to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix,
-                                 const FeatureComponents &of, int width, const Work &work, R *values) const {
+void HostGridNetwork<T>::to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix,
+                                   const FeatureComponents &components, int width, const Work &work, R *values) const {
   for (int plane = 0; plane < PLANES<T>; plane++)
     for (int a = 0; a < work.n; a++) {
       int b = 0;
       const auto row = [&](int c) {
-        b = c == 0 ? 0 : b + (b + 1 < of.layout.num_blocks() && c == of.first[b + 1]);
-        const int64_t before = int64_t(work.n) * (plane * of.count + of.first[b]) + a * of.dim(b) + c - of.first[b];
+        b = c == 0 ? 0 : b + (b + 1 < components.layout.num_blocks() && c == components.first[b + 1]);
+        const int64_t before = int64_t(work.n) * (plane * components.count + components.first[b]) +
+                               a * components.dim(b) + c - components.first[b];
         return work.components + before * width;
       };
-      pack_rows(of.count, width, kernels.product_panel, row, work.rest);
-      kernels.product({num_points_, of.count, width, work.rest, matrix.data(),
-                       values + (int64_t(plane) * work.n + a) * num_points_ * width, of.count, width, false});
+      pack_rows(components.count, width, kernels.product_panel, row, work.rest);
+      kernels.product({num_points_, components.count, width, work.rest, matrix.data(),
+                       values + (int64_t(plane) * work.n + a) * num_points_ * width, components.count, width, false});
     }
 }
 
 template <class T>
-void GridNetworkOp<T>::to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix,
-                                     const FeatureComponents &of, int width, const Work &work, const R *values) const {
+void HostGridNetwork<T>::to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix,
+                                       const FeatureComponents &components, int width, const Work &work,
+                                       const R *values) const {
   for (int plane = 0; plane < PLANES<T>; plane++)
     for (int a = 0; a < work.n; a++) {
       const R *const of_atom = values + (int64_t(plane) * work.n + a) * num_points_ * width;
       pack_rows(
           num_points_, width, kernels.product_panel, [&](int q) { return of_atom + int64_t(q) * width; }, work.rest);
-      for (int b = 0; b < of.layout.num_blocks(); b++) {
-        const int64_t before = int64_t(work.n) * (plane * of.count + of.first[b]) + a * of.dim(b);
-        kernels.product({of.dim(b), num_points_, width, work.rest, matrix.data() + int64_t(of.first[b]) * num_points_,
-                         work.components + before * width, num_points_, width, false});
+      for (int b = 0; b < components.layout.num_blocks(); b++) {
+        const int64_t before =
+            int64_t(work.n) * (plane * components.count + components.first[b]) + a * components.dim(b);
+        kernels.product({components.dim(b), num_points_, width, work.rest,
+                         matrix.data() + int64_t(components.first[b]) * num_points_, work.components + before * width,
+                         num_points_, width, false});
       }
     }
 }
 
 // ---- forward and backward
 template <class T>
-GateCall<T> GridNetworkOp<T>::activation(int k, const Work &work, R *h) const {
+GateCall<T> HostGridNetwork<T>::activation(int k, const Work &work, R *h) const {
   const int64_t rows = int64_t(work.n) * num_points_;
   GateCall<T> call{};
   call.activation = activation_;
@@ -144,8 +148,8 @@ GateCall<T> GridNetworkOp<T>::activation(int k, const Work &work, R *h) const {
 }
 
 template <class T>
-void GridNetworkOp<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<const R> x, int first, int direction,
-                                const Work &work) const {
+void HostGridNetwork<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<const R> x, int first, int direction,
+                                  const Work &work) const {
   const int64_t rows = int64_t(work.n) * num_points_;
   read(first_, in_, x, first, direction, work);
   to_points(kernels, to_, in_, width_[0], work, scratch_.hidden(work, 0));
@@ -161,8 +165,8 @@ void GridNetworkOp<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<const
 }
 
 template <class T>
-void GridNetworkOp<T>::forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y,
-                               R *scratch, int direction) const {
+void HostGridNetwork<T>::forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y,
+                                 R *scratch, int direction) const {
   const int last = static_cast<int>(width_.size()) - 1;
   for (int first = 0, n = scratch_.atoms_at_a_time(count); first < count; first += n) {
     const Work w = scratch_.cut(scratch, std::min(n, count - first));
@@ -184,8 +188,8 @@ void GridNetworkOp<T>::forward(const HostKernels<T> &kernels, int count, Feature
 }
 
 template <class T>
-void GridNetworkOp<T>::backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
-                                R *scratch, int direction) const {
+void HostGridNetwork<T>::backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x,
+                                  FeatureRows<const R> y_adj, R *scratch, int direction) const {
   const int last = static_cast<int>(width_.size()) - 1;
   for (int first = 0, n = scratch_.atoms_at_a_time(count); first < count; first += n) {
     const Work w = scratch_.cut(scratch, std::min(n, count - first));
@@ -203,7 +207,7 @@ void GridNetworkOp<T>::backward(const HostKernels<T> &kernels, int count, Featur
 }
 
 template <class T>
-std::size_t GridNetworkOp<T>::bytes() const {
+std::size_t HostGridNetwork<T>::bytes() const {
   std::size_t numbers = to_.size() + from_.size() + to_transposed_.size() + from_transposed_.size() + last_bias_.size();
   for (const AlignedVector<R> &bias : bias_) numbers += bias.size();
   std::size_t sum = numbers * sizeof(R);
@@ -213,6 +217,6 @@ std::size_t GridNetworkOp<T>::bytes() const {
   return sum;
 }
 
-EQUI_INSTANTIATE_NUMBERS(GridNetworkOp)
+EQUI_INSTANTIATE_NUMBERS(HostGridNetwork)
 
 }    // namespace equi
