@@ -78,12 +78,6 @@ Structure make_structure(const Model &model, const std::vector<std::string> &uni
   return structure;
 }
 
-// A Coulomb energy of all pairs is one of clusters.
-bool is_of_clusters(const Model &model) {
-  const Coulomb *coulomb = find_coulomb(model.layers);
-  return coulomb && coulomb->is_over_all_pairs;
-}
-
 LawSystem system_of(const ImageStructure &images) {
   std::mt19937 engine(6);
   std::uniform_real_distribution<double> uniform(-1.0, 1.0);
@@ -107,7 +101,7 @@ bool try_model(const std::string &bytes, const std::string &path, ForcesOf force
   Model model = parse_model(bytes, path, {}, forces);
   const std::vector<std::string> elements = few_elements(model);
   // Whose numbers of species are those of the model that is evaluated.
-  const Structure structure = make_structure(model.restricted_to(elements), elements, !is_of_clusters(model));
+  const Structure structure = make_structure(model.restricted_to(elements), elements, !needs_all_pairs(model.layers));
   if (model.mixture) {
     AtomicSystem system{model.mixture->task, {}, {}, {}};
     for (const std::string &symbol : structure.symbols) system.atoms[symbol]++;
@@ -168,7 +162,7 @@ void print_model_check(const Model &whole) {
     return symbols;
   }());
   std::vector<Structure> structures;
-  if (!is_of_clusters(model)) structures.push_back(make_structure(model, chosen_symbols(model), true));
+  if (!needs_all_pairs(model.layers)) structures.push_back(make_structure(model, chosen_symbols(model), true));
   structures.push_back(make_structure(model, chosen_symbols(model), false));
   const auto plain = make_host_evaluator(model, plain_options());
   NoExchange exchange;

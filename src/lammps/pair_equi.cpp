@@ -120,8 +120,10 @@ void PairEqui::prepare() {
   // Before LAMMPS makes lists of all images, of which a small cell has too many to hold.
   all_ranks_or_none([&] {
     for (const equi::Model &model : impl->models)
-      if (const equi::Coulomb *coulomb = equi::find_coulomb(model.layers); coulomb && coulomb->is_over_all_pairs)
-        equi::check_all_pairs(!has_image_within(*domain, coulomb->cutoff), coulomb->cutoff);
+      if (equi::needs_all_pairs(model.layers)) {
+        const double cutoff = equi::far_cutoff(model.layers);
+        equi::check_all_pairs(!has_image_within(*domain, cutoff), cutoff);
+      }
   });
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
@@ -183,9 +185,6 @@ void PairEqui::log_model(const equi::Model &model) {
                    model.file, model.framework, model.architecture, origin("source"), origin("licence"),
                    impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
                    impl->reference ? "LibTorch reference" : "native");
-  if (const equi::Coulomb *coulomb = equi::find_coulomb(model.layers); coulomb && comm->me == 0)
-    utils::logmesg(lmp, "  Coulomb energy of the model's charges within {:.6g} Angstrom, {}\n", coulomb->cutoff,
-                   coulomb->is_over_all_pairs ? "of all pairs of atoms in a cluster" : "a reaction field beyond it");
   if (comm->me == 0 && model.mixture)
     utils::logmesg(
         lmp, "  a file for all systems, used for {}{}\n", model.mixture->describe(),

@@ -15,6 +15,8 @@ namespace equi {
 // other channels f of the same feature, one for each target. The atoms are those of all ranks that the model treats. In
 // UMA 1.2 the channels stand for the charge of the system, and others for its spin; in TensorNet2 for charges of atoms.
 struct ChannelBalance {
+  static constexpr const char *TYPE = "channel_balance";
+
   int input, output;
   int block, first;
   std::vector<double> target;               // [channels]
@@ -25,6 +27,12 @@ struct ChannelBalance {
 
   static ChannelBalance read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.sums_over_atoms = t.changes_in_place = t.tangents_need_values = true;
+    t.needs_own_adjoint = has_shares();
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

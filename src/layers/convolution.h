@@ -11,12 +11,21 @@
 namespace equi {
 
 struct Convolution {
+  static constexpr const char *TYPE = "convolution";
+
   int input, output;
   TensorProduct product;
   RadialFunction radial;    // columns in path order
 
   static Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.reads_senders = t.depends_on_edges = true;
+    t.reads_receivers = radial.reads_receiver();
+    t.has_edge_networks = t.tangents_need_values = radial.reads_features();
+    return t;
+  }
   void restrict_to(const KeptSpecies &kept) { kept.radial(radial); }
 };
 

@@ -28,6 +28,8 @@ Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
   c.function = {layer["prefactor"].number(), 0.0, 0.0, 0.0};
   if (layer.has("damping")) c.function.damping = layer["damping"].number(MIN_LENGTH, MAX_LENGTH);
   c.is_over_all_pairs = !layer.has("permittivity");
+  reader.notes.push_back("Coulomb energy of the model's charges within " + text_of(c.cutoff) + " Angstrom, " +
+                         (c.is_over_all_pairs ? "of all pairs of atoms in a cluster" : "a reaction field beyond it"));
   if (c.is_over_all_pairs) return c;
   const double p = layer["permittivity"].number(1.0, MAX_PERMITTIVITY);
   c.function.square = (p - 1.0) / ((2.0 * p + 1.0) * c.cutoff * c.cutoff * c.cutoff);

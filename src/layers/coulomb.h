@@ -17,6 +17,8 @@ namespace equi {
 // shift = 3 p/((2 p + 1) R). Without it, k is the bare interaction, and the sum is one over all pairs: a structure in
 // which two atoms are farther apart, or an atom has an image within the cutoff, is refused.
 struct Coulomb {
+  static constexpr const char *TYPE = "coulomb";
+
   int input;
   std::vector<double> weights;    // w [channels]
   double cutoff;                  // R, Angstrom
@@ -25,6 +27,14 @@ struct Coulomb {
 
   static Coulomb read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.adds_pair_energy = t.depends_on_edges = t.is_single = true;
+    t.needs_geometric_input = t.tangents_need_values = true;
+    t.far_cutoff = cutoff;
+    t.needs_all_pairs = is_over_all_pairs;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

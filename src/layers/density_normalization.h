@@ -10,12 +10,19 @@ namespace equi {
 
 // y_i = x_i / (offset + factor sum_j density(r_ij))
 struct DensityNormalization {
+  static constexpr const char *TYPE = "density_normalization";
+
   int input, output;
   RadialFunction density;    // one output, of kind tanh_square
   double offset, factor;
 
   static DensityNormalization read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.depends_on_edges = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &kept) { kept.radial(density); }
 };
 

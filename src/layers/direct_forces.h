@@ -10,11 +10,18 @@ namespace equi {
 // The force on atom i is scale x_i, x the one vector of a block, in eV/Angstrom. Energy is not conserved, and there is
 // no virial.
 struct DirectForces {
+  static constexpr const char *TYPE = "direct_forces";
+
   int input, block;
   double scale;
 
   static DirectForces read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.gives_forces = t.is_single = t.needs_geometric_input = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

@@ -18,11 +18,18 @@ struct GateTerm {
 };
 
 struct Gate {
+  static constexpr const char *TYPE = "gate";
+
   int input, output;
   std::vector<GateTerm> terms;
 
   static Gate read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_cheap = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

@@ -13,6 +13,8 @@ namespace equi {
 // y_c = sum_q from[q,c] network(sum_d to[q,d] x_d), x_d and y_c being the channels of a component. Components are those
 // of one channel of the input, or of the output, block after block; all blocks of a feature have equal channels.
 struct GridNetwork {
+  static constexpr const char *TYPE = "grid_network";
+
   int input, output;
   Matrix to_points, from_points;    // [points, components of the input] and [points, components of the output]
   Network network;                  // of two matrices or more
@@ -21,6 +23,11 @@ struct GridNetwork {
 
   static GridNetwork read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.depends_on_orientation = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

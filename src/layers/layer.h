@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Each layer of this room has, besides its numbers, these functions:
-//   static L read(const JsonField &layer, LayerReader &reader);    from its entry in the document, all of it checked
-//   Ports ports() const;
+// Each layer of this room has, besides its numbers:
+//   static constexpr const char *TYPE;    the name of its type in a model file
+//   static L read(const JsonField &layer, LayerReader &reader);    reads its entry in the document and checks all of it
+//   Ports ports() const;                  the features that it reads and writes
+//   LayerTraits traits() const;           what an evaluation must know of it
 //   void restrict_to(const KeptSpecies &kept);    drops what it holds for other species
-// A new layer is a header and a source here, a member of Layer (src/model/model.h) and a line in the table of types
-// (src/model/model_file.cpp).
+// A layer that the kernels of contractions evaluate also has polynomials(), which returns its ContractionProduct.
+// A new layer is a header and a source here and a line in the list of layers (src/model/layer_list.h).
+//
+// Words: a *trait* is an answer of a layer to a question that any layer can be asked. Code that treats all layers asks
+// for traits, never for a type. The *list* names every type once; the variant Layer, the reader's table of types and
+// the makers of each back end follow from it.
 #ifndef EQUI_LAYER_H
 #define EQUI_LAYER_H
 
@@ -36,6 +42,38 @@ struct Ports {
     for (const int feature : inputs())
       if (feature >= 0) f(feature);
   }
+};
+
+// Answers of a layer to an evaluation. The answers of most layers, which map the rows of atoms to rows, are the
+// defaults.
+struct LayerTraits {
+  // What it reads besides the rows of an atom.
+  bool reads_senders = false;            // its input at the senders of edges, and sums over the edges of each receiver
+  bool reads_receivers = false;          // its input at the receivers of edges, too
+  bool depends_on_edges = false;         // distances or directions of neighbors
+  double far_cutoff = 0.0;               // Angstrom; 0: it has no edges besides those within the cutoff of the model
+  bool needs_all_pairs = false;          // each pair of atoms must be nearer than far_cutoff
+  bool sums_over_atoms = false;          // sums of its input over the atoms of all ranks, before its stage begins
+  bool needs_geometric_input = false;    // its input must depend on positions, not only on the species
+
+  // What it gives to energies and forces.
+  bool is_readout = false;          // a function of an atom's own feature is added to the energy
+  bool adds_pair_energy = false;    // a function of pairs of atoms is added to the energy
+  bool scales_energies = false;     // the energies of atoms are scaled and shifted
+  bool gives_forces = false;        // the output of the model has forces that are no derivatives of the energy
+
+  // How it may be evaluated.
+  bool is_linear = false;    // by constants; it may add to an output of others even if values and adjoints are kept
+  bool is_cheap = false;     // a map of rows that costs little to evaluate again
+  bool has_costly_edges = false;        // cheap layers cost little next to its edges: models evaluate them again
+  bool has_edge_networks = false;       // its radial network reads features: it is evaluated for each edge
+  bool changes_in_place = false;        // the output takes the memory of the input
+  bool needs_own_adjoint = false;       // the adjoint of the output does not replace its values
+  bool tangents_need_values = false;    // tangents are not evaluated without the values in the same pass
+
+  // What holds for a model that has it.
+  bool depends_on_orientation = false;    // a turn of all atoms changes the energy by more than rounding
+  bool is_single = false;                 // there is no second layer of this type
 };
 
 // Restricts what a layer holds for each species to a subset of them.

@@ -11,12 +11,19 @@ namespace equi {
 
 // y = weight (x - mean) / sqrt(variance + epsilon) + bias over all n channels of a feature that has 0e blocks alone.
 struct LayerNorm {
+  static constexpr const char *TYPE = "layer_norm";
+
   int input, output;
   std::vector<double> weight, bias;    // [n]
   double epsilon;
 
   static LayerNorm read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_cheap = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

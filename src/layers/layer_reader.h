@@ -29,6 +29,8 @@ class LayerReader {
   const int lmax_edge;
   const bool edge_parity;    // whether harmonics of odd l change their sign under inversion
 
+  std::vector<std::string> notes;    // what a layer reports to the user, without indentation
+
   // By number.
   const std::vector<Irreps> &features() const { return features_; }
   const std::vector<std::string> &feature_names() const { return names_; }

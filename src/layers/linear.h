@@ -16,6 +16,8 @@ struct LinearBlock {
 };
 
 struct Linear {
+  static constexpr const char *TYPE = "linear";
+
   int input, output;
   bool per_species = false;
   bool accumulate = false;
@@ -24,6 +26,11 @@ struct Linear {
 
   static Linear read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_linear = t.is_cheap = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &kept);
 };
 

@@ -9,11 +9,20 @@
 namespace equi {
 
 struct NodeProduct {
+  static constexpr const char *TYPE = "node_product";
+
   int input, second_input, output;    // second_input -1: none
   ChannelwiseProduct product;         // its input blocks are those of the first and then of the second feature
 
   static NodeProduct read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true, second_input}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.needs_geometric_input = true;
+    return t;
+  }
+  // What is evaluated by the kernels of contractions.
+  ContractionProduct polynomials() const { return product.polynomials(); }
   void restrict_to(const KeptSpecies &) {}
 };
 

@@ -10,11 +10,18 @@ namespace equi {
 // y[u] = x[u] / (offset + factor |x[u]|^2), the square summed over the components of channel u in all blocks, which
 // have one multiplicity.
 struct NormScale {
+  static constexpr const char *TYPE = "norm_scale";
+
   int input, output;
   double offset, factor;
 
   static NormScale read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_cheap = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

@@ -14,6 +14,8 @@ namespace equi {
 // For each neighbor j of i nearer than cutoff: e_i += prefactor / r sum_k c_k exp(-b_k r / length) f(r / cutoff), f
 // the polynomial cutoff function. Matrices are [receiver species, sender species].
 struct PairRepulsion {
+  static constexpr const char *TYPE = "pair_repulsion";
+
   Matrix prefactor;    // eV Angstrom
   Matrix length;       // Angstrom
   Matrix cutoff;       // Angstrom
@@ -26,6 +28,11 @@ struct PairRepulsion {
 
   static PairRepulsion read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.adds_pair_energy = t.depends_on_edges = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &kept);
 };
 

@@ -9,11 +9,18 @@
 namespace equi {
 
 struct Readout {
+  static constexpr const char *TYPE = "readout";
+
   int input, block;
   Network network;
 
   static Readout read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_readout = t.needs_geometric_input = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

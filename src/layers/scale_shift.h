@@ -10,10 +10,17 @@
 namespace equi {
 
 struct ScaleShift {
+  static constexpr const char *TYPE = "scale_shift";
+
   std::vector<double> scale, shift;    // [species], eV
 
   static ScaleShift read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.scales_energies = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &kept);
 };
 

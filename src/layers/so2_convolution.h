@@ -81,6 +81,8 @@ struct So2Attention {
 // factors; L, the linears one after another; f, the cutoff function of the radial basis. The factors may stand before
 // another linear than the first.
 struct So2Convolution {
+  static constexpr const char *TYPE = "so2_convolution";
+
   int input, output;
   int lmax, mmax;
   RadialFunction radial;    // columns by |m|, then l, then the channels that the linear `radial_linear` reads
@@ -90,6 +92,13 @@ struct So2Convolution {
 
   static So2Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, false, -1, attention.heads > 0}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.reads_senders = t.reads_receivers = t.depends_on_edges = true;
+    t.depends_on_orientation = depends_on_frame();
+    t.has_costly_edges = t.tangents_need_values = true;
+    return t;
+  }
   // Whether a turn of the frame about the edge changes the message by more than rounding.
   bool depends_on_frame() const {
     for (const So2Linear &linear : linears)

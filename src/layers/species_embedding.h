@@ -9,11 +9,14 @@
 namespace equi {
 
 struct SpeciesEmbedding {
+  static constexpr const char *TYPE = "species_embedding";
+
   int output;
   Matrix weight;    // [species, mul], scale folded in
 
   static SpeciesEmbedding read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {-1, output}; }
+  LayerTraits traits() const { return {}; }
   void restrict_to(const KeptSpecies &kept) { kept.rows(weight); }
 };
 

@@ -19,6 +19,8 @@ struct NormGroup {
 
 // All blocks have one number of channels, and each is in one group.
 struct SphericalNorm {
+  static constexpr const char *TYPE = "spherical_norm";
+
   int input, output;
   std::vector<NormGroup> groups;
   double epsilon;
@@ -27,6 +29,11 @@ struct SphericalNorm {
 
   static SphericalNorm read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_cheap = true;
+    return t;
+  }
   void restrict_to(const KeptSpecies &) {}
 };
 

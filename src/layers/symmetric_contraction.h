@@ -9,11 +9,20 @@
 namespace equi {
 
 struct SymmetricContraction {
+  static constexpr const char *TYPE = "symmetric_contraction";
+
   int input, output;
   ContractionProduct product;
 
   static SymmetricContraction read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.needs_geometric_input = true;
+    return t;
+  }
+  // What is evaluated by the kernels of contractions.
+  const ContractionProduct &polynomials() const { return product; }
   void restrict_to(const KeptSpecies &kept);
 };
 

@@ -6,6 +6,16 @@
 
 namespace equi {
 
+bool any_layer(const std::vector<Layer> &layers, bool LayerTraits::*trait) {
+  return std::any_of(layers.begin(), layers.end(), [&](const Layer &layer) { return traits(layer).*trait; });
+}
+
+double far_cutoff(const std::vector<Layer> &layers) {
+  double largest = 0.0;
+  for (const Layer &layer : layers) largest = std::max(largest, traits(layer).far_cutoff);
+  return largest;
+}
+
 int Model::species(const std::string &symbol) const {
   const auto it = std::find(elements.begin(), elements.end(), symbol);
   return it == elements.end() ? -1 : static_cast<int>(it - elements.begin());
@@ -47,7 +57,7 @@ Model Model::restricted_to(const std::vector<std::string> &symbols) const {
 std::vector<bool> Model::layers_of_energy() const {
   std::vector<bool> kept(layers.size());
   std::transform(layers.begin(), layers.end(), kept.begin(),
-                 [](const Layer &layer) { return !std::holds_alternative<DirectForces>(layer); });
+                 [](const Layer &layer) { return !traits(layer).gives_forces; });
   for (bool changed = true; changed;) {
     changed = false;
     std::vector<bool> is_read(features.size(), false);

@@ -7,24 +7,7 @@
 
 #include "src/algebra/irreps.h"
 #include "src/geometry/nearest_neighbors.h"
-#include "src/layers/channel_balance.h"
-#include "src/layers/convolution.h"
-#include "src/layers/coulomb.h"
-#include "src/layers/density_normalization.h"
-#include "src/layers/direct_forces.h"
-#include "src/layers/gate.h"
-#include "src/layers/grid_network.h"
-#include "src/layers/layer_norm.h"
-#include "src/layers/linear.h"
-#include "src/layers/node_product.h"
-#include "src/layers/norm_scale.h"
-#include "src/layers/pair_repulsion.h"
-#include "src/layers/readout.h"
-#include "src/layers/scale_shift.h"
-#include "src/layers/so2_convolution.h"
-#include "src/layers/species_embedding.h"
-#include "src/layers/spherical_norm.h"
-#include "src/layers/symmetric_contraction.h"
+#include "src/model/layer_list.h"
 #include "src/model/mixture.h"
 #include "src/numbers/matrix.h"
 
@@ -32,65 +15,41 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace equi {
 
-// A PairRepulsion before ScaleShift is scaled by it, one after it is not. There is one Coulomb layer at most.
-using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
-                           ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
-                           Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
-
-inline Ports ports(const Layer &layer) {
-  return std::visit([](const auto &l) { return l.ports(); }, layer);
-}
-
-// Whether a layer is a convolution of some kind: it reads its input at the senders of edges, and sums over them.
-inline bool reads_senders(const Layer &layer) {
-  return std::holds_alternative<Convolution>(layer) || std::holds_alternative<So2Convolution>(layer);
-}
-// Whether it reads its input at their receivers, too.
-inline bool reads_receivers(const Layer &layer) {
-  const auto *convolution = std::get_if<Convolution>(&layer);
-  return convolution ? convolution->radial.reads_receiver() : std::holds_alternative<So2Convolution>(layer);
-}
-
-// Whether a turn of all atoms leaves the energy as it is, but for rounding.
-inline bool is_invariant(const std::vector<Layer> &layers) {
-  for (const Layer &layer : layers) {
-    const auto *so2 = std::get_if<So2Convolution>(&layer);
-    if (std::holds_alternative<GridNetwork>(layer) || (so2 && so2->depends_on_frame())) return false;
-  }
-  return true;
-}
-
-// Whether the energy of an atom depends on atoms at any distance.
-inline bool has_channel_balance(const std::vector<Layer> &layers) {
+// The first layer of a type, or null.
+template <class L>
+const L *find_layer(const std::vector<Layer> &layers) {
   for (const Layer &layer : layers)
-    if (std::holds_alternative<ChannelBalance>(layer)) return true;
-  return false;
-}
-
-// Whether forces come from features: they are no derivatives of the energy.
-inline bool has_direct_forces(const std::vector<Layer> &layers) {
-  for (const Layer &layer : layers)
-    if (std::holds_alternative<DirectForces>(layer)) return true;
-  return false;
-}
-
-// The Coulomb layer, or null.
-inline const Coulomb *find_coulomb(const std::vector<Layer> &layers) {
-  for (const Layer &layer : layers)
-    if (const auto *coulomb = std::get_if<Coulomb>(&layer)) return coulomb;
+    if (const L *found = std::get_if<L>(&layer)) return found;
   return nullptr;
 }
+inline const Coulomb *find_coulomb(const std::vector<Layer> &layers) {
+  return find_layer<Coulomb>(layers);
+}
 
-// What a layer evaluates by the kernels of contractions, if it does.
-inline std::optional<ContractionProduct> polynomials(const Layer &layer) {
-  if (const auto *c = std::get_if<SymmetricContraction>(&layer)) return c->product;
-  if (const auto *n = std::get_if<NodeProduct>(&layer)) return n->product.polynomials();
-  return std::nullopt;
+// Whether a trait holds for any of the layers.
+bool any_layer(const std::vector<Layer> &layers, bool LayerTraits::*trait);
+// The largest cutoff of edges besides those of the model, Angstrom; 0: there are none.
+double far_cutoff(const std::vector<Layer> &layers);
+
+// Whether the energy is one of clusters, in which each pair of atoms is nearer than far_cutoff.
+inline bool needs_all_pairs(const std::vector<Layer> &layers) {
+  return any_layer(layers, &LayerTraits::needs_all_pairs);
+}
+// Whether a turn of all atoms leaves the energy as it is, but for rounding.
+inline bool is_invariant(const std::vector<Layer> &layers) {
+  return !any_layer(layers, &LayerTraits::depends_on_orientation);
+}
+// Whether the energy of an atom depends on atoms at any distance.
+inline bool has_channel_balance(const std::vector<Layer> &layers) {
+  return any_layer(layers, &LayerTraits::sums_over_atoms);
+}
+// Whether forces come from features: they are no derivatives of the energy.
+inline bool has_direct_forces(const std::vector<Layer> &layers) {
+  return any_layer(layers, &LayerTraits::gives_forces);
 }
 
 // A structure with the framework's own answers in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).
@@ -111,7 +70,7 @@ struct Model {
   std::string file;    // where it was read from, for messages
   std::string framework, framework_version, architecture;
   std::vector<std::string> elements;    // index = species
-  double cutoff = 0.0;                  // Angstrom, of all layers but a Coulomb layer
+  double cutoff = 0.0;                  // Angstrom, of all layers without a far_cutoff
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
   int max_neighbors = 0;               // of an atom within the cutoff, more are refused; 0: any number
@@ -131,8 +90,8 @@ struct Model {
   int num_convolutions() const;
   // The largest distance within which atoms must know each other: of all cutoffs. Angstrom
   double reach() const {
-    const Coulomb *coulomb = find_coulomb(layers);
-    return coulomb && coulomb->cutoff > cutoff ? coulomb->cutoff : cutoff;
+    const double far = far_cutoff(layers);
+    return far > cutoff ? far : cutoff;
   }
   // The same model for a subset of its elements, in the given order; weights of other species are dropped.
   Model restricted_to(const std::vector<std::string> &symbols) const;

@@ -10,18 +10,17 @@
 #include "src/model/chemical_elements.h"
 #include "src/model/mixture_reader.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace equi {
@@ -118,65 +117,43 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
 
 // ---- layers ----
 
-template <class L>
-Layer read_as(const JsonField &layer, LayerReader &reader) {
-  return L::read(layer, reader);
-}
-
-// Layers by the names of their types.
-constexpr struct {
-  const char *name;
-  Layer (*read)(const JsonField &layer, LayerReader &reader);
-} LAYER_TYPES[] = {{"species_embedding", read_as<SpeciesEmbedding>},
-                   {"linear", read_as<Linear>},
-                   {"convolution", read_as<Convolution>},
-                   {"so2_convolution", read_as<So2Convolution>},
-                   {"gate", read_as<Gate>},
-                   {"density_normalization", read_as<DensityNormalization>},
-                   {"layer_norm", read_as<LayerNorm>},
-                   {"channel_balance", read_as<ChannelBalance>},
-                   {"node_product", read_as<NodeProduct>},
-                   {"norm_scale", read_as<NormScale>},
-                   {"spherical_norm", read_as<SphericalNorm>},
-                   {"grid_network", read_as<GridNetwork>},
-                   {"symmetric_contraction", read_as<SymmetricContraction>},
-                   {"readout", read_as<Readout>},
-                   {"direct_forces", read_as<DirectForces>},
-                   {"pair_repulsion", read_as<PairRepulsion>},
-                   {"coulomb", read_as<Coulomb>},
-                   {"scale_shift", read_as<ScaleShift>}};
-
-Layer read_layer(const JsonField &layer, LayerReader &reader) {
+// Reads a layer as the one of the types in the list that it names.
+template <class... L>
+Layer read_layer(LayerList<L...>, const JsonField &layer, LayerReader &reader) {
   const JsonField type = layer["type"];
-  std::string known;
-  for (const auto &t : LAYER_TYPES) {
-    if (type.text() == t.name) return t.read(layer, reader);
-    known += (known.empty() ? "" : &t == std::end(LAYER_TYPES) - 1 ? " or " : ", ") + std::string(t.name);
-  }
-  type.fail(known);
+  std::optional<Layer> found;
+  const auto read_if_named = [&](auto read, const char *name) {
+    if (!found && type.text() == name) found = read(layer, reader);
+  };
+  (read_if_named(L::read, L::TYPE), ...);
+  if (found) return std::move(*found);
+  const std::vector<std::string> known = {L::TYPE...};
+  std::string names = known.front();
+  for (size_t k = 1; k < known.size(); ++k) names += (k + 1 < known.size() ? ", " : " or ") + known[k];
+  type.fail(names);
 }
 
 std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
   fields.size_between(1, MAX_LAYERS, "layers");
   std::vector<Layer> layers;
-  bool has_readout = false, has_scale_shift = false;
   for (size_t i = 0; i < fields.size(); ++i) {
-    const JsonField type = fields[i]["type"];
-    if (has_scale_shift && type.text() != "pair_repulsion")
-      fields[i].fail("no layer but pair_repulsion after scale_shift", type.describe());
-    if (type.text() == "coulomb" && find_coulomb(layers))
-      fields[i].fail("one layer of type coulomb at most", "another");
-    if (type.text() == "direct_forces" && has_direct_forces(layers))
-      fields[i].fail("one layer of type direct_forces at most", "another");
-    layers.push_back(read_layer(fields[i], reader));
-    has_readout = has_readout || std::holds_alternative<Readout>(layers.back());
-    has_scale_shift = has_scale_shift || std::holds_alternative<ScaleShift>(layers.back());
+    Layer layer = read_layer(Layers(), fields[i], reader);
+    const LayerTraits found = traits(layer);
+    const bool is_pair_energy = found.adds_pair_energy && ports(layer).input < 0;
+    for (const Layer &earlier : layers)
+      if (traits(earlier).scales_energies && !is_pair_energy)
+        fields[i].fail(std::string("only energies of pairs without features after ") + layer_type(earlier),
+                       fields[i]["type"].describe());
+    const auto is_same = [&](const Layer &other) { return other.index() == layer.index(); };
+    if (found.is_single && std::any_of(layers.begin(), layers.end(), is_same))
+      fields[i].fail(std::string("one layer of type ") + layer_type(layer) + " at most", "another");
+    layers.push_back(std::move(layer));
   }
-  if (!has_readout) fields.fail("a readout layer", "none");
+  if (!any_layer(layers, &LayerTraits::is_readout)) fields.fail("a readout layer", "none");
   if (!has_direct_forces(layers)) return layers;
   for (const Layer &layer : layers)
-    if (std::holds_alternative<PairRepulsion>(layer) || std::holds_alternative<Coulomb>(layer))
-      fields.fail("no pair_repulsion or coulomb beside direct_forces, which would lack their part", "both");
+    if (traits(layer).adds_pair_energy)
+      fields.fail(std::string("no ") + layer_type(layer) + " beside direct forces, which would lack its part", "both");
   return layers;
 }
 
@@ -298,6 +275,7 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   model.layers = read_layers(document["layers"], reader);
   model.features = reader.features();
   model.feature_names = reader.feature_names();
+  model.notes.insert(model.notes.end(), reader.notes.begin(), reader.notes.end());
   tensors.refuse_unused(model.file);
   model.offers_direct_forces = has_direct_forces(model.layers);
   if (forces == ForcesOf::features && !model.offers_direct_forces)

@@ -452,10 +452,8 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.max_neighbors = model.max_neighbors;
   m.pair_cutoff = model.pair_cutoff;
   m.nearest = model.nearest;
-  if (const Coulomb *coulomb = find_coulomb(model.layers)) {
-    m.far_cutoff = coulomb->cutoff;
-    m.needs_all_pairs = coulomb->is_over_all_pairs;
-  }
+  m.far_cutoff = far_cutoff(model.layers);
+  m.needs_all_pairs = needs_all_pairs(model.layers);
   m.has_direct_forces = has_direct_forces(model.layers);
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   const LayerBuilder build{model, m.type, chunk_bytes};

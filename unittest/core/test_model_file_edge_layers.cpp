@@ -63,12 +63,12 @@ TEST(ModelFile, refuses_bad_coulomb_energies) {
   const Model model = make_tiny_model(o).model();
   EXPECT_EQ(model.cutoff, 4.0);
   EXPECT_EQ(model.reach(), 7.5);
-  const Coulomb *coulomb = find_coulomb(model.layers);
+  const Coulomb *coulomb = find_layer<Coulomb>(model.layers);
   ASSERT_TRUE(coulomb);
   EXPECT_FALSE(coulomb->is_over_all_pairs);
   o.permittivity = 0.0;
   const Model of_pairs = make_tiny_model(o).model();
-  EXPECT_TRUE(find_coulomb(of_pairs.layers)->is_over_all_pairs);
+  EXPECT_TRUE(find_layer<Coulomb>(of_pairs.layers)->is_over_all_pairs);
 }
 
 // The interaction of the model file's page, with its limits; derivatives by differences of the next lower one.
@@ -77,7 +77,7 @@ TEST(CoulombFunction, is_damped_and_vanishes_at_the_cutoff) {
   o.coulomb_cutoff = 7.5;
   o.permittivity = 78.3;
   const Model model = make_tiny_model(o).model();
-  const CoulombFunction f = find_coulomb(model.layers)->function;
+  const CoulombFunction f = find_layer<Coulomb>(model.layers)->function;
   EXPECT_NEAR(f(7.5).value(), 0.0, 1e-15);
   for (const double r : {0.3, 1.7, 4.1, 4.5, 4.6, 6.2}) {
     const double p = 78.3, R = 7.5, u = r / 4.6, h = u < 1.0 ? 1.0 - std::exp(1.0 - 1.0 / (1.0 - u * u)) : 1.0;

@@ -71,7 +71,7 @@ inline int num_exchanged_features(const Model &model) {
 }
 // Features that are sent to other ranks and whose adjoints stay: the charges of a Coulomb layer.
 inline int num_sent_features(const Model &model) {
-  return find_coulomb(model.layers) ? 1 : 0;
+  return far_cutoff(model.layers) > 0.0 ? 1 : 0;
 }
 // Convolutions that read them.
 inline int num_exchanging_convolutions(const Model &model) {
