@@ -2,23 +2,7 @@
 #include "kokkos/evaluation/device_evaluation.h"
 
 #include "kokkos/geometry/radial_set.h"
-#include "kokkos/layers/channel_balance/device_channel_balance.h"
-#include "kokkos/layers/contraction/device_contraction_layer.h"
-#include "kokkos/layers/convolution/device_convolution_layer.h"
-#include "kokkos/layers/coulomb/device_coulomb_layer.h"
-#include "kokkos/layers/density/device_density_layer.h"
-#include "kokkos/layers/direct_forces/device_direct_forces_layer.h"
-#include "kokkos/layers/embedding/device_embedding_layer.h"
-#include "kokkos/layers/gate/device_gate.h"
-#include "kokkos/layers/grid_network/device_grid_network_layer.h"
-#include "kokkos/layers/layer_norm/device_layer_norm.h"
-#include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/norm_scale/device_norm_scale.h"
-#include "kokkos/layers/readout/device_readout_layer.h"
-#include "kokkos/layers/repulsion/device_repulsion_layer.h"
-#include "kokkos/layers/so2_convolution/device_so2_layer.h"
-#include "kokkos/layers/spherical_norm/device_spherical_norm.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -46,46 +30,6 @@ constexpr double FILLED = 0.99;
 // What the recordings of a small system's steps may take before they are made: some tens of kB for each launch.
 constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 20;
 
-// The layer of a layer of each type.
-template <class T, class G>
-struct MakeDeviceLayer : DeviceContext {
-  using Prepared = std::unique_ptr<BatchLayer<DeviceBatch<T, G>>>;
-  using LayerContext::layout;
-  Prepared operator()(const SpeciesEmbedding &l) { return std::make_unique<DeviceEmbeddingLayer<T, G>>(*this, l); }
-  Prepared operator()(const Linear &l) { return std::make_unique<DeviceLinearLayer<T, G>>(*this, l); }
-  Prepared operator()(const Convolution &l) { return std::make_unique<DeviceConvolutionLayer<T, G>>(*this, l); }
-  Prepared operator()(const So2Convolution &l) { return std::make_unique<DeviceSo2Layer<T, G>>(*this, l); }
-  Prepared operator()(const Gate &l) {
-    return make_row_layer<DeviceBatch<T, G>>(l, DeviceGate<T>(HostGate<T>(l, layout(l.input), layout(l.output))));
-  }
-  Prepared operator()(const DensityNormalization &l) { return std::make_unique<DeviceDensityLayer<T, G>>(*this, l); }
-  Prepared operator()(const LayerNorm &l) {
-    return make_row_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
-  }
-  Prepared operator()(const ChannelBalance &l) {
-    return std::make_unique<ChannelBalanceLayer<DeviceBatch<T, G>, T, DeviceChannelBalance<T>>>(l, layout(l.input));
-  }
-  Prepared operator()(const NormScale &l) {
-    return make_row_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
-  }
-  Prepared operator()(const SphericalNorm &l) {
-    return make_row_layer<DeviceBatch<T, G>>(
-        l, DeviceSphericalNorm<T>(this->exec, l, this->model.features[l.input], layout(l.input)));
-  }
-  Prepared operator()(const GridNetwork &l) { return std::make_unique<DeviceGridNetworkLayer<T, G>>(*this, l); }
-  Prepared operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
-  Prepared operator()(const SymmetricContraction &l) {
-    return polynomials(l.ports(), "symmetric contraction", l.product);
-  }
-  Prepared polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
-    return std::make_unique<DeviceContractionLayer<T, G>>(*this, ports, name, product);
-  }
-  Prepared operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
-  Prepared operator()(const DirectForces &l) { return std::make_unique<DeviceDirectForcesLayer<T, G>>(*this, l); }
-  Prepared operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
-  Prepared operator()(const Coulomb &l) { return std::make_unique<DeviceCoulombLayer<T, G>>(*this, l); }
-};
-
 }    // namespace
 
 template <class T, class G>
@@ -98,15 +42,13 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       state_{plan_, features_, edges_, model.num_species()},
       exec_(state_.exec),
       summary_("equi:summary") {
-  if (Base::coulomb_)
-    state_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::coulomb_->cutoff, Matrix());
-  assign(exec_, device_shift_, Base::shift_);
-  MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
-  Base::make_layers(make);
-  divides_edges_ = plan_.keeps_values && std::any_of(Base::layers_.begin(), Base::layers_.end(), [](const auto &layer) {
-                     const auto *c = dynamic_cast<const DeviceSenderLayer<T, G> *>(layer.get());
-                     return c && c->divides_edges();
-                   });
+  if (Base::far_cutoff_ > 0.0)
+    state_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::far_cutoff_, Matrix());
+  assign(exec_, device_shift_, Base::energies_.shift);
+  DeviceContext context{{model_, plan_, options_, Base::energies_.scale}, exec_};
+  Base::prepare_layers(context);
+  divides_edges_ = plan_.keeps_values && std::any_of(Base::sender_layers_.begin(), Base::sender_layers_.end(),
+                                                     [](const auto *layer) { return layer->divides_edges(); });
   evaluate_fixed_features();
 }
 
@@ -152,9 +94,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
-  for (const Layer &layer : model_.layers)
-    if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
-      batch_size_ = std::min(batch_size_, NETWORK_BATCH);
+  if (any_layer(model_.layers, &LayerTraits::has_edge_networks)) batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   batch_size_ = std::min(batch_size_, slice_size_);
   state_.num_rows = n.num_rows;
@@ -183,10 +123,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     batch_size_ /= 2;
   }
   transpose_neighborhood(exec_, slice_size_, n);
-  const bool can_fuse = std::any_of(Base::layers_.begin(), Base::layers_.end(), [](const auto &layer) {
-    const auto *c = dynamic_cast<const DeviceSenderLayer<T, G> *>(layer.get());
-    return c && c->can_fuse();
-  });
+  const bool can_fuse = std::any_of(Base::sender_layers_.begin(), Base::sender_layers_.end(),
+                                    [](const auto *layer) { return layer->can_fuse(); });
   const bool has_reverse = can_fuse && n.num_slices == 1 && is_symmetric(model_.pair_cutoff) &&
                            model_.nearest.count == 0 && has_reverse_candidates(exec_, n);
   state_.num_reversible = has_reverse ? n.num_receivers : 0;
@@ -223,10 +161,9 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   const bool is_small =
       n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 &&
       (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
-  const bool has_so2 = std::any_of(model_.layers.begin(), model_.layers.end(),
-                                   [](const Layer &layer) { return std::holds_alternative<So2Convolution>(layer); });
+  const bool has_costly_edges = any_layer(model_.layers, &LayerTraits::has_costly_edges);
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts,
-                          !options_.graphs || options_.radial_exact || has_so2 || !is_small);
+                          !options_.graphs || options_.radial_exact || has_costly_edges || !is_small);
   keeps_bins_ = !edges_.is_counted();
   if (far_edges_) far_edges_->set_neighborhood(exec_, n, receiver_cuts, sender_cuts, edges_.is_counted());
   recorder_.forget();
@@ -280,7 +217,7 @@ int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
   int64_t most = 0;
   for (const Stage &stage : plan_.stages) {
     int num_layers = 0;
-    Base::template for_convolutions<DeviceSenderLayer<T, G>>(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
+    Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
       if (layer.kept_per_edge() == 0) return;
       most = std::max(most, layer.kept_per_edge());
       num_layers++;
@@ -403,7 +340,7 @@ template <class T, class G>
 void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
-  Base::template for_convolutions<DeviceSenderLayer<T, G>>(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
+  Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
     if (!remote && layer.is_fused(state_)) {
       for (const BatchAtoms &atoms : batches_)
         layer.fused(state_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
@@ -550,8 +487,7 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   state_.has_bins = keeps_bins_ && state_.num_directions() == 1 && !state_.tangents_alone();
   if (state_.has_bins) {
     std::vector<DeviceStepSearch<T>> searches;
-    for (const auto &layer : Base::layers_)
-      if (auto *c = dynamic_cast<DeviceSenderLayer<T, G> *>(layer.get())) c->add_search(edges_.room(), searches);
+    for (auto *layer : Base::sender_layers_) layer->add_search(edges_.room(), searches);
     find_bins(exec_, edges_, num_owned(), searches);
   }
   state_.energy = energy_.data();
@@ -613,7 +549,7 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
   for (int k = 0; with_forces && k < 3; k++) sum += summary.forces[k] + (IS_DUAL<T> ? summary.tangents[k] : 0.0);
   const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), summary.num_far_edges);
   check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
-  if (!has_all_pairs) check_all_pairs(false, Base::coulomb_->cutoff);
+  if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
   if (model_.max_neighbors > 0 && summary.crowded_receiver < num_owned()) {
     int atom;
     copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.crowded_receiver), 1);
@@ -717,12 +653,11 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t n
   for_arrays(add_growth);
   for_arrays_of_step(add_growth);
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
-  for (const auto &layer : Base::layers_) {
+  for (const auto &layer : Base::layers_)
     if (layer) bytes += layer->growth(atoms_of_batch, edges_of_batch);
-    const auto *c = dynamic_cast<const DeviceSenderLayer<T, G> *>(layer.get());
-    if (!c) continue;
-    if (keeps_bins_) bytes += c->bins_growth(num_edges);
-    scratch = std::max(scratch, c->scratch_growth(state_, edges_of_batch));
+  for (const auto *layer : Base::sender_layers_) {
+    if (keeps_bins_) bytes += layer->bins_growth(num_edges);
+    scratch = std::max(scratch, layer->scratch_growth(state_, edges_of_batch));
   }
   return bytes + scratch;
 }

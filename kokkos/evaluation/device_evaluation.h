@@ -18,7 +18,7 @@
 #include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/evaluation/device_evaluator.h"
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/device_backend.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"
@@ -41,11 +41,11 @@ struct StepSummary {
 };
 
 template <class T, class G>
-class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T, G>, DeviceBuffer<Real<T>>> {
+class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend<T, G>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
   using Batch = DeviceBatch<T, G>;
-  using Base = LayeredEvaluation<DeviceEvaluator, Batch, DeviceBuffer<R>>;
+  using Base = LayeredEvaluation<DeviceEvaluator, DeviceBackend<T, G>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
@@ -71,7 +71,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
  private:
   struct BatchAtoms {
     int slice, cut, first, count;      // from this cut of DeviceEdges to the next
-    std::vector<int> species_begin;    // DeviceSpeciesOrder, of receivers
+    std::vector<int> species_begin;    // SpeciesOrder, of receivers
   };
 
   void evaluate_fixed_features();

@@ -3,23 +3,7 @@
 
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/channel_balance/host_channel_balance.h"
-#include "kokkos/layers/contraction/host_contraction_layer.h"
-#include "kokkos/layers/convolution/host_convolution_layer.h"
-#include "kokkos/layers/coulomb/host_coulomb_layer.h"
-#include "kokkos/layers/density/host_density_layer.h"
-#include "kokkos/layers/direct_forces/host_direct_forces_layer.h"
-#include "kokkos/layers/embedding/host_embedding_layer.h"
-#include "kokkos/layers/gate/host_gate.h"
-#include "kokkos/layers/grid_network/host_grid_network_layer.h"
-#include "kokkos/layers/layer_norm/host_layer_norm.h"
-#include "kokkos/layers/linear/host_linear_layer.h"
 #include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/norm_scale/host_norm_scale.h"
-#include "kokkos/layers/readout/host_readout_layer.h"
-#include "kokkos/layers/repulsion/host_repulsion_layer.h"
-#include "kokkos/layers/so2_convolution/host_so2_layer.h"
-#include "kokkos/layers/spherical_norm/host_spherical_norm.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"
@@ -48,45 +32,6 @@ constexpr int MIN_TILE = 16, MAX_TILE = 64;
 // `deterministic`: tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
 
-// The layer of a layer of each type.
-template <class T, class G>
-struct MakeHostLayer : HostContext {
-  using Prepared = std::unique_ptr<BatchLayer<HostBatch<T, G>>>;
-  using LayerContext::layout;
-  Prepared operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(*this, l); }
-  Prepared operator()(const Linear &l) { return std::make_unique<HostLinearLayer<T, G>>(*this, l); }
-  Prepared operator()(const Convolution &l) { return std::make_unique<HostConvolutionLayer<T, G>>(*this, l); }
-  Prepared operator()(const So2Convolution &l) { return std::make_unique<HostSo2Layer<T, G>>(*this, l); }
-  Prepared operator()(const Gate &l) {
-    return make_row_layer<HostBatch<T, G>>(l, HostGate<T>(l, layout(l.input), layout(l.output)));
-  }
-  Prepared operator()(const DensityNormalization &l) { return std::make_unique<HostDensityLayer<T, G>>(*this, l); }
-  Prepared operator()(const LayerNorm &l) {
-    return make_row_layer<HostBatch<T, G>>(l, HostLayerNorm<T>(l, layout(l.input)));
-  }
-  Prepared operator()(const ChannelBalance &l) {
-    return std::make_unique<ChannelBalanceLayer<HostBatch<T, G>, T, HostChannelBalance<T>>>(l, layout(l.input));
-  }
-  Prepared operator()(const NormScale &l) {
-    return make_row_layer<HostBatch<T, G>>(l, HostNormScale<T>(l, layout(l.input)));
-  }
-  Prepared operator()(const SphericalNorm &l) {
-    return make_row_layer<HostBatch<T, G>>(l, HostSphericalNorm<T>(l, this->model.features[l.input], layout(l.input)));
-  }
-  Prepared operator()(const GridNetwork &l) { return std::make_unique<HostGridNetworkLayer<T, G>>(*this, l); }
-  Prepared operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
-  Prepared operator()(const SymmetricContraction &l) {
-    return polynomials(l.ports(), "symmetric contraction", l.product);
-  }
-  Prepared polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
-    return std::make_unique<HostContractionLayer<T, G>>(*this, ports, name, product);
-  }
-  Prepared operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
-  Prepared operator()(const DirectForces &l) { return std::make_unique<HostDirectForcesLayer<T, G>>(*this, l); }
-  Prepared operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
-  Prepared operator()(const Coulomb &l) { return std::make_unique<HostCoulombLayer<T, G>>(*this, l); }
-};
-
 }    // namespace
 
 template <class T, class G>
@@ -103,16 +48,16 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
     throw std::invalid_argument(
         "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
         "depends on atoms at any distance");
-  if (Base::coulomb_) {
+  if (Base::far_cutoff_ > 0.0) {
     if (options.energy_moments)
       throw std::invalid_argument("there are no energy moments of a model with a Coulomb energy of its own charges");
-    state_.far_edges = &far_edges_.emplace(0, Base::coulomb_->cutoff, Matrix(), NearestNeighbors(), set);
+    state_.far_edges = &far_edges_.emplace(0, Base::far_cutoff_, Matrix(), NearestNeighbors(), set);
   }
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
-  MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
-  Base::make_layers(make);
-  kept_per_edge_ = make.kept_per_edge;
+  HostContext context{{model_, plan_, options_, Base::energies_.scale}, set};
+  Base::prepare_layers(context);
+  kept_per_edge_ = context.kept_per_edge;
   std::vector<int> species(model.num_species());
   std::iota(species.begin(), species.end(), 0);
   state_.planes = {0, plan_.planes};
@@ -318,7 +263,7 @@ void HostEvaluation<T, G>::gather_senders(int s) {
   const int num_rows = neighborhood_->num_rows, num_threads = static_cast<int>(threads_.size());
   R *adjoint = features_.exchanged_adjoint(s);
   bool add_all = false;    // the sums of the convolutions before
-  Base::template for_convolutions<HostSenderLayer<T, G>>(stage, [&](const Step &step, HostSenderLayer<T, G> &layer) {
+  Base::for_convolutions(stage, [&](const Step &step, HostSenderLayer<T, G> &layer) {
     const int size = layer.gather_size(), num_blocks = (num_rows + size - 1) / size;
     on_threads("equi:gather", [&](int t) {
       Thread &thread = *threads_[t];
@@ -430,14 +375,15 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
 template <class T, class G>
 void HostEvaluation<T, G>::add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const {
   for (int i = 0; i < num_owned(); i++) {
-    const double e = value_of(state_.energy_of(i, 0)) + Base::shift_[state_.row_species[i]];
+    const double e = value_of(state_.energy_of(i, 0)) + Base::energies_.shift[state_.row_species[i]];
     result.energy += e;
     result.energy_tangent += tangent_of(state_.energy_of(i, 0));
     const int atom = neighborhood_->receiver[i];
     if (request.atom_energy) request.atom_energy[atom] += e;
     for (int c = 0; request.energy_moments && c < 3; c++)
       request.energy_moments[atom][c] += tangent_of(state_.energy_of(i, 1 + c));
-    for (int c = 0; state_.direct_forces && c < 3; c++) request.forces[atom][c] += state_.direct_forces[i][c];
+    for (int c = 0; state_.direct_forces && c < 3; c++)
+      request.forces[atom][c] += state_.direct_forces[3 * static_cast<int64_t>(i) + c];
   }
 }
 
@@ -488,7 +434,8 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   if (!options_.deterministic) find_partial_rows();
   state_.edge_partial_row = edge_partial_row_.data();
   std::fill_n(state_.energy, num_energies, D(0.0));
-  state_.direct_forces = Base::is_direct_ && request.forces ? direct_forces_.reserve(num_owned()) : nullptr;
+  state_.direct_forces =
+      Base::is_direct_ && request.forces ? direct_forces_.reserve(3 * static_cast<int64_t>(num_owned())) : nullptr;
   forward(exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
@@ -498,7 +445,7 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   }
   const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), far_edges_ ? far_edges_->size() : 0);
   check_evaluation(edges_.collision(), result, find_not_finite(request));
-  if (!has_all_pairs) check_all_pairs(false, Base::coulomb_->cutoff);
+  if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
   const int64_t *begin = edges_.begin();
   check_num_neighbors(this->model_.max_neighbors, num_owned(), neighborhood_->receiver.data(),
                       [&](int i) { return begin[i + 1] - begin[i]; });
@@ -543,9 +490,8 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
     for (int k = thread->first_tile; k < thread->last_tile; k++)
       add(thread->scratch.features, tiles_[k].count * row_size);
     const bool has_edges = thread->first_tile < thread->last_tile || options_.deterministic;
-    for (const auto &layer : Base::layers_)
-      if (const auto *c = dynamic_cast<const HostSenderLayer<T, G> *>(layer.get()); c && has_edges)
-        c->for_edge_scratch(state_, thread->scratch, num_edges, add);
+    for (const HostSenderLayer<T, G> *layer : Base::sender_layers_)
+      if (has_edges) layer->for_edge_scratch(state_, thread->scratch, num_edges, add);
     for (const Growth &g : growth) bytes += g.bytes;
   }
   return bytes;
@@ -556,7 +502,7 @@ std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num
   std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + (far_edges_ ? far_edges_->growth(num_far_edges) : 0) +
                       Base::growth_of_arrays(num_owned()) + growth_of_scratch(num_edges) +
                       energy_.growth(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
-                      (Base::is_direct_ ? direct_forces_.growth(num_owned()) : 0);
+                      (Base::is_direct_ ? direct_forces_.growth(3 * static_cast<int64_t>(num_owned())) : 0);
   if (options_.deterministic) return bytes;
   bytes += edge_partial_row_.growth(num_edges);
   for (const auto &thread : threads_)

@@ -16,7 +16,7 @@
 #define EQUI_HOST_EVALUATION_H
 
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/host_batch.h"
+#include "kokkos/layers/host_backend.h"
 
 #include <memory>
 #include <optional>
@@ -25,11 +25,11 @@
 namespace equi {
 
 template <class T, class G>
-class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buffer<Real<T>>> {
+class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
   using Batch = HostBatch<T, G>;
-  using Base = LayeredEvaluation<Evaluator, Batch, Buffer<R>>;
+  using Base = LayeredEvaluation<Evaluator, HostBackend<T, G>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
@@ -96,8 +96,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   std::vector<int> candidate_partial_row_;    // [candidates] partial row of the sender
   Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
-  Buffer<std::array<double, 3>> direct_forces_;
-  Buffer<R> kept_;    // HostEvaluationState::kept
+  Buffer<double> direct_forces_;    // HostEvaluationState::direct_forces
+  Buffer<R> kept_;                  // HostEvaluationState::kept
   int64_t kept_per_edge_ = 0;
 };
 

@@ -4,10 +4,11 @@
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 
+#include "kokkos/layers/balance_layer.h"
 #include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/channel_balance/channel_balance_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
+#include "kokkos/layers/layers.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
@@ -22,22 +23,17 @@
 
 namespace equi {
 
-// Interface: Evaluator, or a class derived from it. Batch: HostBatch or DeviceBatch. Array: of numbers of features.
-template <class Interface, class Batch, class Array>
+// Interface: Evaluator, or a class derived from it. Backend: HostBackend or DeviceBackend.
+template <class Interface, class Backend>
 class LayeredEvaluation : public Interface {
  public:
+  using Batch = typename Backend::Batch;
   using R = typename Batch::R;
-  using PreparedLayer = BatchLayer<Batch>;
+  using Array = typename Backend::template Array<R>;
+  using SenderLayer = typename Backend::SenderLayer;
 
   LayeredEvaluation(const Model &model, const EvaluatorOptions &options, EvaluationPlan plan)
       : model_(model), options_(options), plan_(std::move(plan)), features_(plan_, model.num_species()) {
-    scale_.assign(model.num_species(), 1.0);
-    shift_.assign(model.num_species(), 0.0);
-    for (const Layer &layer : model_.layers)
-      if (const auto *s = std::get_if<ScaleShift>(&layer)) {
-        scale_ = s->scale;
-        shift_ = s->shift;
-      }
     if (is_direct_ && options.directional)
       throw std::invalid_argument(
           "there are no second derivatives and no energy moments with direct forces, which are no derivatives of the "
@@ -68,19 +64,13 @@ class LayeredEvaluation : public Interface {
     return pieces_;
   }
 
-  // make(layer): the layer of a layer of each type; make: a LayerContext.
-  template <class Make>
-  void make_layers(Make &make) {
-    make.pair_scale = scale_;
-    for (const Layer &layer : model_.layers)
-      layers_.push_back(std::visit(
-          [&](const auto &l) -> std::unique_ptr<PreparedLayer> {
-            using L = std::decay_t<decltype(l)>;
-            if constexpr (!std::is_same_v<L, ScaleShift>) return make(l);
-            make.pair_scale.assign(model_.num_species(), 1.0);    // pairs are scaled only before it
-            return nullptr;
-          },
-          layer));
+  // Prepares all layers of the model.
+  void prepare_layers(typename Backend::Context &context) {
+    context.pair_scale = energies_.scale;
+    for (const Layer &layer : model_.layers) {
+      layers_.push_back(std::visit([&](const auto &l) { return prepare_layer<Backend>(context, l); }, layer));
+      if (reads_senders(layer)) sender_layers_.push_back(static_cast<SenderLayer *>(layers_.back().get()));
+    }
   }
   // Features that depend on the species alone, and what other features get of them. The batch has a row per species.
   void evaluate_fixed_features(Batch &species) {
@@ -125,15 +115,15 @@ class LayeredEvaluation : public Interface {
     else
       std::for_each(stage.balances.begin(), stage.balances.end(), apply);
   }
-  // With a Coulomb energy over all pairs: whether each atom of all ranks has an edge to each other one. Collective.
+  // For an energy of clusters: whether each atom of all ranks has an edge to each other one. Collective.
   bool has_all_pairs(GhostExchange &exchange, int num_receivers, int64_t num_far_edges) const {
-    if (!coulomb_ || !coulomb_->is_over_all_pairs) return true;
+    if (!needs_all_pairs(model_.layers)) return true;
     double sums[] = {static_cast<double>(num_receivers), static_cast<double>(num_far_edges)};
     exchange.sum(sums, 2);
     return sums[1] == sums[0] * (sums[0] - 1.0);
   }
   // f(step, layer) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
-  template <class SenderLayer, class F>
+  template <class F>
   void for_convolutions(const Stage &stage, const F &f) {
     for (const Step &step : stage.steps)
       if (reads_senders(model_.layers[step.layer]) && !step.fixed_input && step.adjoint != Step::Adjoint::none)
@@ -176,14 +166,15 @@ class LayeredEvaluation : public Interface {
   }
 
   Model model_;
-  const Coulomb *coulomb_ = find_coulomb(model_.layers);    // or null
+  const double far_cutoff_ = far_cutoff(model_.layers);    // Angstrom; 0: there are no far edges
   const bool is_direct_ = has_direct_forces(model_.layers);
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   mutable FeatureMemory<R, Array> features_;
-  std::vector<std::unique_ptr<PreparedLayer>> layers_;    // per layer of the model; null of ScaleShift
-  std::vector<double> scale_, shift_;                     // per species, eV
-  bool values_are_kept_ = false;                          // of the positions of the last evaluation
+  std::vector<PreparedLayer<Backend>> layers_;    // per layer of the model; null where it takes no part in batches
+  std::vector<SenderLayer *> sender_layers_;      // those of them that read the features of senders
+  const Model::EnergyScale energies_ = model_.energy_scale();
+  bool values_are_kept_ = false;    // of the positions of the last evaluation
 
  private:
   FeaturePieces<R> pieces_;

@@ -75,33 +75,11 @@ class BatchLayer {
   virtual void report_kernels(KernelReport &) const {}
 };
 
-// A layer that works on rows only, and whose backward pass replaces the values of its input by their adjoint. Rows, a
-// HostX or a DeviceX, has forward(work, count, x, y, direction) and backward(work, count, x, y_adj, direction). work:
-// HostKernels or DeviceExec; direction: of duals, whose tangents are in plane 1 + direction.
-template <class Batch, class Rows>
-class RowLayer : public BatchLayer<Batch> {
- public:
-  RowLayer(int input, int output, Rows rows) : input_(input), output_(output), rows_(std::move(rows)) {}
-  void forward(Batch &batch) override {
-    for (int d = 0; d < batch.evaluation.num_directions(); d++)
-      rows_.forward(batch.evaluation.work(), batch.count, batch.rows(input_), batch.rows(output_), d);
-  }
-  void backward(Batch &batch) override {
-    batch.replace_by_adjoint(input_, [&](FeatureRows<typename Batch::R> x, int direction) {
-      rows_.backward(batch.evaluation.work(), batch.count, x, batch.rows(output_, true), direction);
-    });
-  }
-  std::size_t bytes() const override { return rows_.bytes(); }
-
- private:
-  int input_, output_;
-  Rows rows_;
-};
-
-template <class Batch, class Layer, class Rows>
-std::unique_ptr<BatchLayer<Batch>> make_row_layer(const Layer &layer, Rows rows) {
-  return std::make_unique<RowLayer<Batch, Rows>>(layer.input, layer.output, std::move(rows));
-}
+// A layer of the model, prepared for a back end (host_backend.h, device_backend.h), by
+//   prepare_layer<Backend>(context, layer)
+// which each layer's room defines for its type.
+template <class Backend>
+using PreparedLayer = std::unique_ptr<BatchLayer<typename Backend::Batch>>;
 
 // What the layers of an evaluation are made from, besides the layers of the model.
 struct LayerContext {

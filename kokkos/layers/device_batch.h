@@ -19,6 +19,7 @@ namespace equi {
 
 struct DeviceContext : LayerContext {
   const DeviceExec &exec;
+  const DeviceExec &target() const { return exec; }
 };
 
 // Memory of SO(2) convolutions for some edges at a time.
@@ -113,7 +114,7 @@ class DeviceBatch {
   DeviceEvaluationState<T, G> &evaluation;
   int first, count;
   const int *species;          // [count] device memory
-  DeviceSpeciesOrder order;    // of the rows
+  SpeciesOrder order;          // of the rows
   R *features = nullptr;       // storage batch
   int cut = 0;                 // of DeviceEdges, up to the next one
   int64_t stage_first = 0;     // first row in the slice
@@ -132,6 +133,19 @@ class DeviceBatch {
   DeviceBatchEdges edges(bool by_species = false, EdgePart part = EdgePart::all) const {
     return evaluation.edges.receivers(cut, first, count, by_species, part);
   }
+
+  SpeciesOrder species_order(bool) const { return order; }
+
+  void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
+    equi::zero_planes(evaluation.exec, count, layout, planes, rows);
+  }
+  // Rows of species, [species][row], copied or added to the rows of atoms.
+  void copy_species_rows(const FeatureLayout &layout, const R *species_rows, FeatureRows<R> to, bool add) const {
+    equi::copy_species_rows<R>(evaluation.exec, count, layout, {species_rows, evaluation.num_species, 0}, species, to,
+                               add);
+  }
+  // Memory that one layer after the other uses.
+  R *layer_scratch(int64_t size) const { return evaluation.layer_scratch.reserve(size); }
 
   void copy_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
     equi::copy_planes(evaluation.exec, count, layout, planes, from, to);

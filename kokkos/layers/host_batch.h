@@ -13,13 +13,13 @@
 #include "src/evaluation/evaluator.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 namespace equi {
 
 struct HostContext : LayerContext {
   InstructionSet set;
+  InstructionSet target() const { return set; }
   int64_t kept_per_edge = 0;    // numbers that layers keep of an edge from forward to backward where they may
 };
 
@@ -71,8 +71,8 @@ struct HostEvaluationState {
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
   Edges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
-  // [num_receivers] eV/Angstrom, of a model that has them; null: not wanted
-  std::array<double, 3> *direct_forces = nullptr;
+  // [num_receivers][3] eV/Angstrom, of a model that has them; null: not requested
+  double *direct_forces = nullptr;
 
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }
@@ -130,6 +130,22 @@ class HostBatch {
         function[e - begin[0]] = set.table_index(species[a], evaluation.edges.sender_species()[e]);
     return function;
   }
+
+  void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
+    set_to_zero(rows, layout, count, planes);
+  }
+  // Rows of species, [species][row], copied or added to the rows of atoms.
+  void copy_species_rows(const FeatureLayout &layout, const R *species_rows, FeatureRows<R> to, bool add) const {
+    const FeatureRows<const R> from{species_rows, evaluation.num_species, 0};
+    for (const FeatureGroup &group : layout.groups())
+      for (int64_t a = 0; a < count; a++) {
+        const R *f = from.group(group) + static_cast<int64_t>(species[a]) * group.width();
+        R *t = to.group(group) + a * group.width();
+        for (int c = 0; c < group.width(); c++) t[c] = add ? t[c] + f[c] : f[c];
+      }
+  }
+  // Memory that one layer after the other uses.
+  R *layer_scratch(int64_t size) const { return scratch.linear.reserve(size); }
 
   void copy_planes(const FeatureLayout &layout, FeatureRows<R> from, FeatureRows<R> to, Planes planes) const {
     for (const FeatureGroup &group : layout.groups())

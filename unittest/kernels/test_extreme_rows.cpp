@@ -2,9 +2,11 @@
 // Gates and norms of rows where exponentials, squares and reciprocals leave the range of float32, where channels are
 // equal or zero, and with the least divisors that a file may have, against formulas in long double.
 #include "kokkos/layers/convolution/edge_network_row.h"
-#include "kokkos/layers/layer_norm/host_layer_norm.h"
-#include "kokkos/layers/norm_scale/host_norm_scale.h"
-#include "kokkos/layers/spherical_norm/host_spherical_norm.h"
+#include "kokkos/layers/gate/host_gate.h"
+#include "kokkos/layers/host_backend.h"
+#include "kokkos/layers/layer_norm/layer_norm_layer.h"
+#include "kokkos/layers/norm_scale/norm_scale_layer.h"
+#include "kokkos/layers/spherical_norm/spherical_norm_layer.h"
 #include "src/base/model_limits.h"
 #include "unittest/support/extreme_rows.h"
 #include "unittest/support/instruction_sets.h"
@@ -42,7 +44,7 @@ TYPED_TEST(ExtremeRows, gates_have_their_digits) {
   for (const Activation a : EXTREME_ACTIVATIONS)
     for (const InstructionSet set : available_sets())
       expect_gate_has_its_digits<T>(a, std::string(activation_name(a)) + ", " + instruction_set_name(set),
-                                    pass_of<T>(gate_of_scalars<T>(a), host_kernels<T>(set)));
+                                    pass_of<T>(HostGate<T>(gate_of_scalars<T>(a)), host_kernels<T>(set)));
 }
 
 using Numbers = std::vector<long double>;
@@ -165,7 +167,7 @@ TYPED_TEST(ExtremeRows, layer_norms_have_their_digits) {
   for (const double epsilon : EPSILONS) {
     const NormCase exact{epsilon};
     const LayerNorm layer{0, 1, exact.weight(4), std::vector<double>(4, 0.25), epsilon};
-    const HostLayerNorm<T> norm(layer, FeatureLayout(scalars(4), PLANES<T>));
+    const LayerNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, FeatureLayout(scalars(4), PLANES<T>));
     expect_norm<T>(LARGEST, "layer norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                    [&](const Numbers &x) { return exact.deviation(x); });
   }
@@ -215,7 +217,7 @@ TYPED_TEST(ExtremeRows, spherical_norms_have_their_digits) {
         return y;
       };
       const SphericalNorm layer{0, 1, {{{0}, {0.25}, center}}, epsilon, {1, 4, std::vector<double>(4, 1.5)}, {}};
-      const HostSphericalNorm<T> norm(layer, scalars(4), FeatureLayout(scalars(4), PLANES<T>));
+      const SphericalNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, scalars(4), FeatureLayout(scalars(4), PLANES<T>));
       expect_norm<T>(LARGEST, "spherical norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                      length);
     }
@@ -227,7 +229,7 @@ TYPED_TEST(ExtremeRows, scales_by_norms_have_their_digits) {
   constexpr double LARGEST_SQUARE = 1e18;
   for (const double offset : {1.0, 1.001 * MIN_DIVISOR})
     for (const double factor : {1.0, 0.3}) {
-      const HostNormScale<T> norm({0, 1, offset, factor}, FeatureLayout(scalars(4), PLANES<T>));
+      const NormScaleRows<HostBackend<T, T>> norm({0, 1, offset, factor}, FeatureLayout(scalars(4), PLANES<T>));
       const auto exact = [&](const Numbers &x) {
         Numbers y;
         for (const long double v : x) y.push_back(v / (offset + factor * v * v));

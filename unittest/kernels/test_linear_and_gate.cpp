@@ -105,7 +105,7 @@ TYPED_TEST(LinearOpTest, forward_equals_plain_loops) {
         const Rows x = random.rows(NUM_ROWS, c.in.dim()), before = random.rows(NUM_ROWS, c.out.dim());
         PackedRows<T> px(c.in, x);
         PackedRows<T> py = accumulate ? PackedRows<T>(c.out, before) : PackedRows<T>(c.out, size_t(NUM_ROWS));
-        const HostLinear<T> linear(c.linear, px.layout(), py.layout(), NUM_SPECIES);
+        const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, px.layout(), py.layout(), NUM_SPECIES));
         auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
         linear.forward(NUM_ROWS, px.rows(), py.rows(), species.get(), scratch.data());
         const std::string what = std::string(per_species ? "per species " : "") + (accumulate ? "accumulated " : "") +
@@ -126,7 +126,7 @@ TYPED_TEST(LinearOpTest, backward_is_the_adjoint_of_forward) {
                  before = random.rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pg(c.out, g);
       PackedRows<T> px = add ? PackedRows<T>(c.in, before) : PackedRows<T>(c.in, size_t(NUM_ROWS));
-      const HostLinear<T> linear(c.linear, px.layout(), pg.layout(), NUM_SPECIES);
+      const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, px.layout(), pg.layout(), NUM_SPECIES));
       auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
       linear.backward(NUM_ROWS, pg.rows(), px.rows(), add, species.get(), scratch.data());
       Rows x_adj = px.values();
@@ -152,7 +152,7 @@ TYPED_TEST(LinearOpTest, no_rows_are_allowed) {
   for (const bool per_species : {false, true}) {
     const LinearCase c(per_species, false, true);
     const FeatureLayout in(c.in), out(c.out);
-    const HostLinear<T> linear(c.linear, in, out, NUM_SPECIES);
+    const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, in, out, NUM_SPECIES));
     const int begin[NUM_SPECIES + 1] = {};
     T nothing[1];
     linear.forward(0, {nothing, 0, 0}, {nothing, 0, 0}, {nullptr, begin}, nothing);
@@ -213,7 +213,7 @@ TYPED_TEST(GateOpTest, forward_equals_plain_loops) {
       const GateCase c(scalar, gated);
       const Rows z = Random(7).rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS));
-      const HostGate<T> gate(c.gate, pz.layout(), px.layout());
+      const HostGate<T> gate(GateConstants(c.gate, pz.layout(), px.layout()));
       for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
         gate.forward(host_kernels<T>(set), NUM_ROWS, pz.rows(), px.rows());
@@ -232,7 +232,7 @@ TYPED_TEST(GateOpTest, backward_is_the_derivative_of_forward) {
     Random random(9);
     const Rows z = random.rows(NUM_ROWS, c.in.dim()), g = random.rows(NUM_ROWS, c.out.dim());
     PackedRows<T> pz(c.in, z), pg(c.out, g);
-    const HostGate<T> gate(c.gate, pz.layout(), pg.layout());
+    const HostGate<T> gate(GateConstants(c.gate, pz.layout(), pg.layout()));
     gate.backward(host_kernels<T>(set), NUM_ROWS, pz.rows(), pg.rows());
     const Rows z_adj = pz.values();
     EXPECT_EQ(pz.padding(), 0.0);
@@ -265,7 +265,7 @@ TYPED_TEST(GateOpTest, large_arguments_stay_finite) {
         for (double &v : row) v *= size;
       const Rows g = Random(12).rows(NUM_ROWS, c.out.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS)), pg(c.out, g);
-      const HostGate<T> gate(c.gate, pz.layout(), px.layout());
+      const HostGate<T> gate(GateConstants(c.gate, pz.layout(), px.layout()));
       const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
       gate.forward(kernels, NUM_ROWS, pz.rows(), px.rows());
       gate.backward(kernels, NUM_ROWS, pz.rows(), pg.rows());

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A layer that all atoms of all ranks take part in, on either back end. It changes a feature, or its adjoint, in place
-// between two stages.
+// The balance of channels over all atoms.
 #ifndef EQUI_CHANNEL_BALANCE_LAYER_H
 #define EQUI_CHANNEL_BALANCE_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
-#include "src/evaluation/ghost_exchange.h"
+#include "kokkos/layers/balance_layer.h"
+#include "kokkos/layers/channel_balance/balanced_rows.h"
+#include "kokkos/layers/channel_balance/device_channel_balance.h"
+#include "kokkos/layers/channel_balance/host_channel_balance.h"
+#include "kokkos/layers/feature_rows.h"
+#include "src/layers/channel_balance.h"
 #include "src/numbers/dual.h"
 
 #include <algorithm>
@@ -16,44 +19,6 @@
 #include <vector>
 
 namespace equi {
-
-// What a balance does with one number of one row. With w_i the weight of an atom, f_i^2 or 1, and W = sum of w_j +
-// epsilon:
-//   forward   y_i = x_i + w_i a,  a = (target - sum x_j) / W
-//   backward  x_adj_i = y_adj_i - m,  m = (sum w_j y_adj_j) / W,  and f_adj_i += 2 f_i a x_adj_i
-template <class T>
-struct BalancedRows {
-  using R = Real<T>;
-  using D = DoubleOf<T>;
-  int channels, num_terms;    // of the balance; sums of a row, forward or backward
-  bool is_adjoint;
-  int64_t width, share_width;                     // numbers of a row
-  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null where all weights are 1. Adjoints only backward
-
-  EQUI_FUNCTION D weight(int64_t row, int k) const {
-    const D f = share ? static_cast<D>(share[row * share_width + k]) : D(1);
-    return f * f;
-  }
-  // Term n of what a row adds to the sums: those of x or of w y_adj, then forward those of w.
-  EQUI_FUNCTION D term(int64_t row, int n) const {
-    if (n >= channels) return weight(row, n - channels);
-    if (!is_adjoint) return static_cast<D>(x[row * width + n]);
-    return weight(row, n) * static_cast<D>(adjoint[row * width + n]);
-  }
-  // Changes channel k of a row by a and m of this channel.
-  EQUI_FUNCTION void change(int64_t row, int k, D a, D m) const {
-    const int64_t at = row * width + k, share_at = row * share_width + k;
-    if (!is_adjoint) {
-      put(x, at, static_cast<T>(static_cast<D>(x[at]) + weight(row, k) * a));
-      return;
-    }
-    const D of_x = static_cast<D>(adjoint[at]) - m;
-    put(adjoint, at, static_cast<T>(of_x));
-    if (!share) return;
-    const D f = static_cast<D>(share[share_at]);
-    put(share_adjoint, share_at, static_cast<T>(static_cast<D>(share_adjoint[share_at]) + D(2) * f * a * of_x));
-  }
-};
 
 // Where the numbers of a balance lie in rows: the channels of one group of scalars, in its first planes.
 template <class T>
@@ -90,17 +55,6 @@ class BalancedNumbers {
   int channels_;
   Run balanced_;
   std::vector<Run> shares_;    // one, or none
-};
-
-template <class Batch>
-class BalanceLayer : public BatchLayer<Batch> {
- public:
-  using R = typename Batch::R;
-  void forward(Batch &) override {}    // no batch has all atoms
-  // x, adjoint: rows of all `count` receivers of this rank; where the adjoint takes the place of the values, both are
-  // the same. Collective.
-  virtual void balance(const typename Batch::Work &work, FeatureRows<R> x, FeatureRows<R> adjoint, int count,
-                       bool is_adjoint, GhostExchange &exchange) = 0;
 };
 
 // Rows has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m), with numbers in
@@ -145,6 +99,13 @@ class ChannelBalanceLayer : public BalanceLayer<Batch> {
   // Of the last forward pass, a and the sum of all weights; the backward pass wants both.
   std::vector<D> a_, m_, weights_, sums_;
 };
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const ChannelBalance &layer) {
+  using T = typename Backend::Number;
+  using Rows = typename Backend::template Choose<HostChannelBalance<T>, DeviceChannelBalance<T>>;
+  return std::make_unique<ChannelBalanceLayer<typename Backend::Batch, T, Rows>>(layer, context.layout(layer.input));
+}
 
 }    // namespace equi
 

@@ -4,7 +4,7 @@
 #define EQUI_HOST_CHANNEL_BALANCE_H
 
 #include "kokkos/host_kernels/host_kernels.h"
-#include "kokkos/layers/channel_balance/channel_balance_layer.h"
+#include "kokkos/layers/channel_balance/balanced_rows.h"
 
 #include <cstddef>
 #include <cstdint>

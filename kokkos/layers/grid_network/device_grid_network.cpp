@@ -65,19 +65,15 @@ struct TransformKernel {
 }    // namespace
 
 template <class T>
-DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetwork &layer, const FeatureLayout &in,
-                                        const FeatureLayout &out)
-    : DeviceGridNetwork(exec, GridNetworkParts(layer, in, out)) {}
-
-template <class T>
-DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts)
-    : in_(parts.in),
-      out_(parts.out),
-      num_points_(parts.num_points),
-      scratch_(parts, PLANES<T>, POINTS_AT_A_TIME,
-               std::max(int64_t(parts.in.count) * parts.first.rows, int64_t(parts.out.count) * parts.last.cols)),
-      activation_(parts.activation),
-      scale_(static_cast<R>(parts.scale)) {
+DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetworkConstants &constants)
+    : in_(constants.in),
+      out_(constants.out),
+      num_points_(constants.num_points),
+      scratch_(constants, PLANES<T>, POINTS_AT_A_TIME,
+               std::max(int64_t(constants.in.count) * constants.first.rows,
+                        int64_t(constants.out.count) * constants.last.cols)),
+      activation_(constants.activation),
+      scale_(static_cast<R>(constants.scale)) {
   std::vector<R> data;
   const auto add = [&](const std::vector<double> &numbers) {
     const int64_t begin = numbers.empty() ? -1 : static_cast<int64_t>(data.size());
@@ -85,16 +81,16 @@ DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetwor
     return begin;
   };
   const auto place = [&](const Matrix &m) { return Place{m.rows, m.cols, add(m.data)}; };
-  to_ = place(parts.to);
-  from_ = place(parts.from);
-  first_ = place(parts.first);
-  last_ = place(parts.last);
-  for (const Matrix &m : parts.between) between_.push_back(place(m));
-  for (int k = 0; k < parts.num_hidden(); k++) {
-    width_.push_back(parts.width(k));
-    bias_.push_back(add(parts.bias[k]));
+  to_ = place(constants.to);
+  from_ = place(constants.from);
+  first_ = place(constants.first);
+  last_ = place(constants.last);
+  for (const Matrix &m : constants.between) between_.push_back(place(m));
+  for (int k = 0; k < constants.num_hidden(); k++) {
+    width_.push_back(constants.width(k));
+    bias_.push_back(add(constants.bias[k]));
   }
-  last_bias_ = add(parts.last_bias);
+  last_bias_ = add(constants.last_bias);
   assign(exec, data_, data);
 }
 

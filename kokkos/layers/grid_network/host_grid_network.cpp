@@ -20,35 +20,31 @@ AlignedVector<R> numbers_of(const Matrix &m) {
 }    // namespace
 
 template <class T>
-HostGridNetwork<T>::HostGridNetwork(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out,
-                                    InstructionSet set)
-    : HostGridNetwork(GridNetworkParts(layer, in, out), set) {}
-
-template <class T>
-HostGridNetwork<T>::HostGridNetwork(const GridNetworkParts &parts, InstructionSet set)
-    : in_(parts.in),
-      out_(parts.out),
-      num_points_(parts.num_points),
-      scratch_(parts, PLANES<T>, POINTS_AT_A_TIME, 0),
-      packed_size_(int64_t(std::max({parts.in.count, parts.out.count, parts.num_points})) * parts.widest()),
-      activation_(parts.activation),
-      scale_(static_cast<R>(parts.scale)),
-      to_(numbers_of<R>(parts.to)),
-      from_(numbers_of<R>(parts.from)),
-      to_transposed_(numbers_of<R>(transpose(parts.to))),
-      from_transposed_(numbers_of<R>(transpose(parts.from))),
-      first_(parts.first, set),
-      first_transposed_(transpose(parts.first), set),
-      last_(parts.last, set),
-      last_transposed_(transpose(parts.last), set),
-      last_bias_(parts.last_bias.begin(), parts.last_bias.end()) {
-  for (const Matrix &m : parts.between) {
+HostGridNetwork<T>::HostGridNetwork(InstructionSet set, const GridNetworkConstants &constants)
+    : in_(constants.in),
+      out_(constants.out),
+      num_points_(constants.num_points),
+      scratch_(constants, PLANES<T>, POINTS_AT_A_TIME, 0),
+      packed_size_(int64_t(std::max({constants.in.count, constants.out.count, constants.num_points})) *
+                   constants.widest()),
+      activation_(constants.activation),
+      scale_(static_cast<R>(constants.scale)),
+      to_(numbers_of<R>(constants.to)),
+      from_(numbers_of<R>(constants.from)),
+      to_transposed_(numbers_of<R>(transpose(constants.to))),
+      from_transposed_(numbers_of<R>(transpose(constants.from))),
+      first_(constants.first, set),
+      first_transposed_(transpose(constants.first), set),
+      last_(constants.last, set),
+      last_transposed_(transpose(constants.last), set),
+      last_bias_(constants.last_bias.begin(), constants.last_bias.end()) {
+  for (const Matrix &m : constants.between) {
     between_.emplace_back(m, set);
     between_transposed_.emplace_back(transpose(m), set);
   }
-  for (int k = 0; k < parts.num_hidden(); k++) {
-    width_.push_back(parts.width(k));
-    bias_.emplace_back(parts.bias[k].begin(), parts.bias[k].end());
+  for (int k = 0; k < constants.num_hidden(); k++) {
+    width_.push_back(constants.width(k));
+    bias_.emplace_back(constants.bias[k].begin(), constants.bias[k].end());
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/grid_network/grid_network_parts.h"
+#include "kokkos/layers/grid_network/grid_network_constants.h"
 #include "kokkos/runtime/buffer.h"
 
 #include <vector>
@@ -18,8 +18,8 @@ class HostGridNetwork {
   using R = Real<T>;
 
  public:
-  // in, out: of features with a plane for each of a number's parts.
-  HostGridNetwork(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out, InstructionSet set);
+  // set: the instruction set of the dense products.
+  HostGridNetwork(InstructionSet set, const GridNetworkConstants &constants);
 
   // Numbers of scratch, aligned to ALIGNMENT, that a call with so many rows needs.
   int64_t scratch_size(int count) const { return scratch_.size(count) + packed_size_; }
@@ -32,8 +32,6 @@ class HostGridNetwork {
   std::size_t bytes() const;
 
  private:
-  HostGridNetwork(const GridNetworkParts &parts, InstructionSet set);
-
   // Components lie block after block, [block][atom][component]. The rest has the rows of an atom as a matrix of a
   // product.
   using Work = GridNetworkWork<R>;

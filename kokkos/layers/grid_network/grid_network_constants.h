@@ -3,8 +3,8 @@
 // devices. The first and the last matrix mix channels as they do at points, and are applied to components, of which
 // there are fewer:
 //   u = x W_first    z = to u    h = a(z + b)    ...    v = from^T h    y = v W_last + b_last (sum over points of from)
-#ifndef EQUI_GRID_NETWORK_PARTS_H
-#define EQUI_GRID_NETWORK_PARTS_H
+#ifndef EQUI_GRID_NETWORK_CONSTANTS_H
+#define EQUI_GRID_NETWORK_CONSTANTS_H
 
 #include "kokkos/kernel_interface/feature_layout.h"
 #include "src/layers/grid_network.h"
@@ -34,7 +34,7 @@ struct FeatureComponents {
 };
 
 // Widths are padded, with zeros in the matrices.
-struct GridNetworkParts {
+struct GridNetworkConstants {
   FeatureComponents in, out;
   int num_points;
   Matrix to, from;                          // [points][components]
@@ -45,7 +45,7 @@ struct GridNetworkParts {
   Activation activation;
   double scale;
 
-  GridNetworkParts(const GridNetwork &layer, const FeatureLayout &in_layout, const FeatureLayout &out_layout)
+  GridNetworkConstants(const GridNetwork &layer, const FeatureLayout &in_layout, const FeatureLayout &out_layout)
       : in(in_layout),
         out(out_layout),
         num_points(layer.num_points()),
@@ -108,15 +108,16 @@ struct GridNetworkWork {
 class GridNetworkScratch {
  public:
   // features: numbers of an atom's features, or 0 where they are not copied.
-  GridNetworkScratch(const GridNetworkParts &parts, int planes, int points_at_a_time, int64_t features)
+  GridNetworkScratch(const GridNetworkConstants &constants, int planes, int points_at_a_time, int64_t features)
       : planes_(planes),
-        most_atoms_(std::max(1, points_at_a_time / parts.num_points)),
+        most_atoms_(std::max(1, points_at_a_time / constants.num_points)),
         features_(features),
-        components_(std::max(int64_t(parts.in.count) * parts.first.cols, int64_t(parts.out.count) * parts.last.rows)),
-        values_(int64_t(parts.num_points) * parts.widest()) {
+        components_(std::max(int64_t(constants.in.count) * constants.first.cols,
+                             int64_t(constants.out.count) * constants.last.rows)),
+        values_(int64_t(constants.num_points) * constants.widest()) {
     hidden_begin_.push_back(0);
-    for (int k = 0; k < parts.num_hidden(); k++)
-      hidden_begin_.push_back(hidden_begin_.back() + int64_t(parts.num_points) * parts.width(k));
+    for (int k = 0; k < constants.num_hidden(); k++)
+      hidden_begin_.push_back(hidden_begin_.back() + int64_t(constants.num_points) * constants.width(k));
   }
 
   int atoms_at_a_time(int64_t count) const { return static_cast<int>(std::min<int64_t>(count, most_atoms_)); }

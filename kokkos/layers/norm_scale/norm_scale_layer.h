@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The scale by norms of the channels of one row, on hosts and devices: y[u] = x[u] / (offset + factor |x[u]|^2).
-#ifndef EQUI_NORM_SCALE_ROWS_H
-#define EQUI_NORM_SCALE_ROWS_H
+// The scale of channels by their norms: y[u] = x[u] / (offset + factor |x[u]|^2).
+#ifndef EQUI_NORM_SCALE_LAYER_H
+#define EQUI_NORM_SCALE_LAYER_H
 
 #include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/row_layer.h"
+#include "src/layers/norm_scale.h"
 #include "src/numbers/dual.h"
 
 #include <cstdint>
@@ -18,7 +20,7 @@ constexpr int MAX_NORM_BLOCKS = 8;
 // T: float, double or a Dual of them. X, Y: T or const T. Two features of equal irreps, without planes of tangents but
 // one of duals.
 template <class T, class X, class Y>
-struct NormScaleRows {
+struct NormScaleRow {
   // Of blocks that are not there null.
   Pointer<X> x[MAX_NORM_BLOCKS] = {};
   Pointer<Y> y[MAX_NORM_BLOCKS] = {};
@@ -29,8 +31,8 @@ struct NormScaleRows {
 
   // direction: of duals, whose tangents are in plane 1 + direction.
   template <class R1, class R2>
-  NormScaleRows(const FeatureLayout &layout, double offset, double factor, FeatureRows<R1> x_rows,
-                FeatureRows<R2> y_rows, int direction)
+  NormScaleRow(const FeatureLayout &layout, double offset, double factor, FeatureRows<R1> x_rows,
+               FeatureRows<R2> y_rows, int direction)
       : num_blocks(layout.num_blocks()), offset(static_cast<Real<T>>(offset)), factor(static_cast<Real<T>>(factor)) {
     for (int b = 0; b < num_blocks; b++) {
       const FeatureGroup &group = layout.group(layout.block(b).group);
@@ -87,10 +89,39 @@ struct NormScaleRows {
   }
 };
 
-// Throws std::invalid_argument for more blocks than a call takes.
-inline void check_norm_blocks(const FeatureLayout &layout) {
-  if (layout.num_blocks() > MAX_NORM_BLOCKS)
-    throw std::invalid_argument("a scale by norms of more than " + std::to_string(MAX_NORM_BLOCKS) + " blocks");
+template <class Backend>
+class NormScaleRows {
+  using T = typename Backend::Number;
+  using R = Real<T>;
+  using Work = typename Backend::Work;
+
+ public:
+  // Throws std::invalid_argument for more blocks than a kernel takes.
+  NormScaleRows(const NormScale &layer, const FeatureLayout &layout)
+      : layout_(layout), offset_(layer.offset), factor_(layer.factor) {
+    if (layout.num_blocks() > MAX_NORM_BLOCKS)
+      throw std::invalid_argument("a scale by norms of more than " + std::to_string(MAX_NORM_BLOCKS) + " blocks");
+  }
+  void forward(const Work &work, int64_t count, FeatureRows<const R> x, FeatureRows<R> y, int direction) const {
+    using Row = NormScaleRow<T, const T, T>;
+    Backend::for_channels(work, "equi:norm_scale", count, padded(layout_.block(0).mul),
+                          ForwardPass<Row>{Row(layout_, offset_, factor_, x, y, direction)});
+  }
+  void backward(const Work &work, int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, int direction) const {
+    using Row = NormScaleRow<T, T, const T>;
+    Backend::for_channels(work, "equi:norm_scale_adjoint", count, padded(layout_.block(0).mul),
+                          BackwardPass<Row>{Row(layout_, offset_, factor_, x, y_adj, direction)});
+  }
+  std::size_t bytes() const { return 0; }
+
+ private:
+  FeatureLayout layout_;
+  double offset_, factor_;
+};
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const NormScale &layer) {
+  return make_row_layer<typename Backend::Batch>(layer, NormScaleRows<Backend>(layer, context.layout(layer.input)));
 }
 
 }    // namespace equi

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The spherical norm of one row, on hosts and devices: y_b = scale_b x_b s + bias, s = 1 / sqrt(sum_b weight_b |x_b|^2
+// The spherical norm of rows: y_b = scale_b x_b s + bias, s = 1 / sqrt(sum_b weight_b |x_b|^2
 // + epsilon) over the blocks of a group, whose scalars may be centered first.
-#ifndef EQUI_SPHERICAL_NORM_ROW_H
-#define EQUI_SPHERICAL_NORM_ROW_H
+#ifndef EQUI_SPHERICAL_NORM_LAYER_H
+#define EQUI_SPHERICAL_NORM_LAYER_H
 
 #include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/row_layer.h"
 #include "src/layers/spherical_norm.h"
 #include "src/numbers/dual.h"
 
@@ -167,6 +168,44 @@ struct SphericalNormRow {
     }
   }
 };
+
+template <class Backend>
+class SphericalNormRows {
+  using T = typename Backend::Number;
+  using R = Real<T>;
+  using Work = typename Backend::Work;
+
+ public:
+  // irreps, layout: of the input. Throws std::invalid_argument for more blocks than a kernel takes.
+  SphericalNormRows(const typename Backend::Target &target, const SphericalNorm &layer, const Irreps &irreps,
+                    const FeatureLayout &layout)
+      : shape_(layer, irreps), layout_(layout) {
+    Backend::copy(target, shape_.constants(layer), constants_);
+  }
+  void forward(const Work &work, int64_t count, FeatureRows<const R> x, FeatureRows<R> y, int direction) const {
+    using Row = SphericalNormRow<T, const T, T, Backend::LANES>;
+    Backend::for_rows(work, "equi:spherical_norm", count,
+                      ForwardPass<Row>{Row(shape_, constants_.data(), layout_, x, y, direction)});
+  }
+  void backward(const Work &work, int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, int direction) const {
+    using Row = SphericalNormRow<T, T, const T, Backend::LANES>;
+    Backend::for_rows(work, "equi:spherical_norm_adjoint", count,
+                      BackwardPass<Row>{Row(shape_, constants_.data(), layout_, x, y_adj, direction)});
+  }
+  std::size_t bytes() const { return constants_.bytes(); }
+
+ private:
+  SphericalNormShape shape_;
+  FeatureLayout layout_;
+  typename Backend::template Array<double> constants_;
+};
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const SphericalNorm &layer) {
+  return make_row_layer<typename Backend::Batch>(
+      layer, SphericalNormRows<Backend>(context.target(), layer, context.model.features[layer.input],
+                                        context.layout(layer.input)));
+}
 
 }    // namespace equi
 
