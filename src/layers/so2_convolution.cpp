@@ -170,7 +170,7 @@ const FieldSpecs &So2Convolution::fields() {
   const FieldSpecs activations = {activation("scalars", "of the scalars"), activation("gates", "of the gates")};
   static const FieldSpecs fields =
       joined(input_and_output_fields(),
-             {integer("mmax", "largest |m| that is kept"),
+             {integer("mmax", "largest order m that is kept"),
               object("radial", radial_fields(/*has_input=*/false, /*may_activate_last=*/true),
                      "radial network with the factors of the rows of a linear"),
               optional(integer("radial_linear", "number of that linear; 0 if it is absent")),
