@@ -25,7 +25,8 @@ foreach(text IN LISTS license_texts)
     message(FATAL_ERROR "EQUI_WHEEL: the license text ${text} is missing")
   endif()
 endforeach()
-file(GLOB_RECURSE wheel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/equi_tools/*.py ${PROJECT_SOURCE_DIR}/tools/wheel/*.py)
+file(GLOB_RECURSE wheel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/equi_tools/*.py
+     ${PROJECT_SOURCE_DIR}/tools/equi_tools/*.json ${PROJECT_SOURCE_DIR}/tools/wheel/*.py)
 add_custom_command(
   OUTPUT ${PROJECT_BINARY_DIR}/wheel.stamp
   COMMAND ${EQUI_PYTHON_WHEEL_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/wheel/make_wheel.py --version ${PROJECT_VERSION}

@@ -68,7 +68,7 @@ void read_cutoff_function(const JsonField &f, RadialBasis &basis) {
   if (kind == "polynomial") {
     f.only_keys({"kind", "p"});
     basis.cutoff_kind = RadialBasis::Cutoff::polynomial;
-    basis.p = read_cutoff_power(f["p"]);
+    basis.p = f["p"].number(MIN_CUTOFF_POWER, MAX_CUTOFF_POWER);
   } else if (kind == "xplor") {
     f.only_keys({"kind", "r_on"});
     basis.cutoff_kind = RadialBasis::Cutoff::xplor;
@@ -117,11 +117,50 @@ Activation read_activation(const JsonField &field) {
   return field.checked([&] { return parse_activation(field.text()); });
 }
 
-double read_cutoff_power(const JsonField &field) {
-  const double p = field.number();
-  // Below 2 the second derivative is infinite at r = 0, far above it the cutoff function is a step.
-  if (!(p >= 2.0 && p <= 1000.0)) field.fail("a number from 2 to 1000");
-  return p;
+FieldSpecs network_fields() {
+  using namespace field;
+  return {
+      list("weights", "weights", 1, MAX_MATRICES, tensor("", "[inputs, outputs]", ""), "matrices, one after another"),
+      list("scales", "scales", 0, MAX_MATRICES, number("", ""), "factors of the matrices"),
+      optional(list(
+          "biases", "biases", 0, MAX_MATRICES,
+          any_of(
+              "",
+              {null(),
+               object("", {tensor("tensor", "[outputs]", "what is added"), number("scale", "factor of the bias")}, "")},
+              ""),
+          "what is added behind each matrix")),
+      activation("activation", "between matrices"), number("activation_scale", "factor of the activation")};
+}
+
+FieldSpecs radial_fields(bool has_input, bool may_activate_last) {
+  using namespace field;
+  const auto inputs = [&](const char *name, const char *meaning) {
+    if (!has_input) return optional(tensor(name, "[species, n]", meaning));
+    return optional(any_of(name,
+                           {object("", {integer("block", "number of a 0e block of the input of the layer")}, ""),
+                            tensor("", "[species, n]", "")},
+                           meaning));
+  };
+  FieldSpecs fields = joined(
+      network_fields(), {inputs("sender", "inputs of the sender"), inputs("receiver", "inputs of the receiver"),
+                         optional(list("norms", "norms", 0, MAX_MATRICES,
+                                       any_of("",
+                                              {null(), object("",
+                                                              {tensor("weight", "[outputs]", "factors"),
+                                                               tensor("bias", "[outputs]", "what is added"),
+                                                               divisor("epsilon", "is added to the variance")},
+                                                              "")},
+                                              ""),
+                                       "normalize what a matrix gives")),
+                         optional(boolean("times_cutoff", "whether outputs are multiplied by the cutoff function"))});
+  if (may_activate_last) fields.push_back(optional(boolean("activate_last", "whether outputs are activated")));
+  if (has_input)
+    fields.push_back(optional(object("pair_factor",
+                                     {tensor("receiver", "[species, outputs]", "of the receiver"),
+                                      tensor("sender", "[species, outputs]", "of the sender")},
+                                     "rows whose sum multiplies outputs")));
+  return fields;
 }
 
 int read_scalar_block(const JsonField &field, const Irreps &irreps) {
@@ -151,12 +190,7 @@ RadialBasis read_radial_basis(const JsonField &b, double cutoff, TensorReader &t
 }
 
 RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis, int64_t num_outputs,
-                                    TensorReader &tensors, const Irreps *input, bool may_activate_last) {
-  std::vector<const char *> keys = {"weights", "scales",   "biases", "activation",  "activation_scale",
-                                    "sender",  "receiver", "norms",  "times_cutoff"};
-  if (input) keys.push_back("pair_factor");
-  if (input || may_activate_last) keys.push_back("activate_last");
-  n.only_keys(keys);
+                                    TensorReader &tensors, const Irreps *input) {
   RadialFunction f;
   f.basis = basis;
   int num_inputs = basis.size();
@@ -164,7 +198,6 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
     if (!n.has(key)) return;
     if (input && n[key].json().is_object()) {
       const JsonField field = n[key]["block"];
-      n[key].only_keys({"block"});
       block = read_scalar_block(field, *input);
       num_inputs += (*input)[block].mul;
     } else {
@@ -179,7 +212,6 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
   if (n.has("activate_last") && n["activate_last"].boolean()) f.output = RadialFunction::Output::activated;
   if (n.has("pair_factor")) {
     const JsonField factor = n["pair_factor"];
-    factor.only_keys({"receiver", "sender"});
     f.receiver_factor = tensors.matrix(factor["receiver"], tensors.num_species, num_outputs);
     f.sender_factor = tensors.matrix(factor["sender"], tensors.num_species, num_outputs);
     if (f.output != RadialFunction::Output::weights)
@@ -196,7 +228,7 @@ Network read_network(const JsonField &n, int num_inputs, int64_t num_outputs, Te
   Network net;
   net.activation = read_activation(n["activation"]);
   const JsonField weights = n["weights"], scales = n["scales"];
-  const size_t num = weights.size_between(1, MAX_MATRICES, "weights");
+  const size_t num = weights.size();
   scales.size(num, "scales, one per weight");
   if (n.has("biases")) n["biases"].size(num, "biases, one per weight");
   if (n.has("norms")) n["norms"].size(num, "norms, one per weight");
@@ -210,16 +242,14 @@ Network read_network(const JsonField &n, int num_inputs, int64_t num_outputs, Te
     if (net.activation == Activation::identity) tensors.lay_out(weights[k], int64_t(num_inputs) * width);
     if (n.has("biases") && !n["biases"][k].is_null()) {
       const JsonField bias = n["biases"][k];
-      bias.only_keys({"tensor", "scale"});
       net.biases[k] = tensors.values(bias["tensor"], {width}, bias["scale"].number());
     }
     if (n.has("norms") && !n["norms"][k].is_null()) {
       const JsonField norm = n["norms"][k];
       if (is_last) norm.fail("null for the last weight");
-      norm.only_keys({"weight", "bias", "epsilon"});
       net.norms.resize(num);
       net.norms[k] = {tensors.values(norm["weight"], {width}), tensors.values(norm["bias"], {width}),
-                      norm["epsilon"].divisor()};
+                      norm["epsilon"].number()};
     }
   }
   net.activation_scale = n["activation_scale"].number();

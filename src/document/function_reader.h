@@ -4,26 +4,34 @@
 #define EQUI_FUNCTION_READER_H
 
 #include "src/algebra/irreps.h"
+#include "src/document/field_spec.h"
 #include "src/document/tensor_reader.h"
 #include "src/functions/radial_function.h"
 
 namespace equi {
 
 Activation read_activation(const JsonField &field);
-double read_cutoff_power(const JsonField &field);    // of a polynomial cutoff function
 // The number of a 0e block.
 int read_scalar_block(const JsonField &field, const Irreps &irreps);
 
 // cutoff: of the model, in Angstrom.
 RadialBasis read_radial_basis(const JsonField &field, double cutoff, TensorReader &tensors);
 
-// A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of
-// it at either atom. may_activate_last: whether its outputs may be activated, as those of layers with an input may.
-RadialFunction read_radial_function(const JsonField &field, const RadialBasis &basis, int64_t num_outputs,
-                                    TensorReader &tensors, const Irreps *input = nullptr,
-                                    bool may_activate_last = false);
+// The schemas of networks and of radial networks. has_input: of a layer whose input the radial network may read.
+// may_activate_last: whether its outputs may be activated.
+FieldSpecs network_fields();
+FieldSpecs radial_fields(bool has_input, bool may_activate_last);
 
-// The fields that all networks have, and norms; the caller refuses what else the field has.
+// The power of a polynomial cutoff function: below 2 its second derivative is infinite at r = 0, far above it is a
+// step.
+constexpr double MIN_CUTOFF_POWER = 2.0, MAX_CUTOFF_POWER = 1000.0;
+
+// A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of
+// it at either atom.
+RadialFunction read_radial_function(const JsonField &field, const RadialBasis &basis, int64_t num_outputs,
+                                    TensorReader &tensors, const Irreps *input = nullptr);
+
+// What all networks have, and norms.
 Network read_network(const JsonField &field, int num_inputs, int64_t num_outputs, TensorReader &tensors);
 
 }    // namespace equi

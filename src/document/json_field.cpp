@@ -171,6 +171,10 @@ double JsonField::divisor() const {
   return v;
 }
 
+int JsonField::integer() const {
+  return integer(INT32_MIN, INT32_MAX);
+}
+
 int JsonField::integer(int lowest, int highest) const {
   const std::string expected = "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest);
   if (!value_->is_number_integer()) fail(expected);

@@ -58,6 +58,7 @@ class JsonField {
   double number() const;    // of a magnitude that float32 holds
   double number(double lowest, double highest) const;
   double divisor() const;    // a positive one
+  int integer() const;
   int integer(int lowest, int highest) const;
   bool boolean() const;
   // Refuses other types, and keys that are not in the list: a misspelled option would change the model silently.

@@ -8,8 +8,21 @@
 
 namespace equi {
 
+const FieldSpecs &ChannelBalance::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(
+      input_and_output_fields(),
+      {integer("block", "number of the 0e block that is balanced"),
+       integer("first", "its first channel that is balanced"),
+       tensor("target", "[n]", "sums of the balanced channels over all atoms"),
+       optional(object("shares",
+                       {integer("block", "number of the 0e block with the shares"),
+                        integer("first", "its first channel"), divisor("epsilon", "is added to the sum of squares")},
+                       "shares of the atoms; all atoms have the same share if it is absent"))});
+  return fields;
+}
+
 ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "block", "first", "target", "shares"});
   ChannelBalance b;
   b.input = reader.input_of_one(layer);
   b.output = reader.output_of_one(layer);
@@ -25,14 +38,13 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
                          std::to_string(num) + " numbers");
   if (!layer.has("shares")) return b;
   const JsonField shares = layer["shares"];
-  shares.only_keys({"block", "first", "epsilon"});
   b.share_block = read_scalar_block(shares["block"], irreps);
   b.share_first = shares["first"].integer(0, irreps[b.share_block].mul - 1);
   if (num > irreps[b.share_block].mul - b.share_first)
     shares["first"].fail("a channel with " + std::to_string(num - 1) + " more after it in its block");
   if (b.share_block == b.block && std::abs(b.share_first - b.first) < num)
     shares.fail("channels that are not balanced themselves");
-  b.epsilon = shares["epsilon"].divisor();
+  b.epsilon = shares["epsilon"].number();
   return b;
 }
 

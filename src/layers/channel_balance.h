@@ -25,6 +25,7 @@ struct ChannelBalance {
 
   bool has_shares() const { return share_block >= 0; }
 
+  static const FieldSpecs &fields();
   static ChannelBalance read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
   LayerTraits traits() const {

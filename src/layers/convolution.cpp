@@ -2,7 +2,6 @@
 #include "src/layers/convolution.h"
 
 #include "src/base/model_limits.h"
-#include "src/base/printable.h"
 #include "src/layers/layer_reader.h"
 
 #include <algorithm>
@@ -15,20 +14,13 @@ namespace {
 
 constexpr int MAX_POWER = 16;
 
-Connection read_connection(const JsonField &field) {
-  const std::string &name = field.text();
-  if (name != "uvu" && name != "uvw") field.fail("uvu or uvw", "'" + printable(name, SHOWN_NAME) + "'");
-  return name == "uvw" ? Connection::uvw : Connection::uvu;
-}
-
 TensorProductPath read_path(const JsonField &p, const TensorProduct &product, bool edge_parity) {
-  p.only_keys({"in", "l", "out", "scale", "r_power", "connection"});
   TensorProductPath path;
   path.in = p["in"].integer(0, product.irreps_in.size() - 1);
   path.l2 = p["l"].integer(0, product.lmax_edge);
   path.out = p["out"].integer(0, product.irreps_out.size() - 1);
   path.scale = p["scale"].number();
-  if (p.has("connection")) path.connection = read_connection(p["connection"]);
+  if (p.has("connection") && p["connection"].text() == "uvw") path.connection = Connection::uvw;
   const int parity = product.irreps_in[path.in].irrep.p * (edge_parity && path.l2 % 2 ? -1 : 1);
   if (parity != product.irreps_out[path.out].irrep.p)
     p.fail(std::string("parity ") + (parity > 0 ? "e" : "o") + " of its output block",
@@ -38,8 +30,24 @@ TensorProductPath read_path(const JsonField &p, const TensorProduct &product, bo
 
 }    // namespace
 
+const FieldSpecs &Convolution::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(
+      input_and_output_fields(),
+      {list("paths", "paths", 1, MAX_PATHS,
+            object("",
+                   {integer("in", "number of the input block"), integer("l", "degree of the harmonics"),
+                    integer("out", "number of the output block"), number("scale", "factor, with all normalization"),
+                    optional(integer("r_power", "power of the distance; 0 if it is absent", 0, MAX_POWER)),
+                    optional(word("connection", {"uvu", "uvw"}, "of channels; uvu if it is absent"))},
+                   ""),
+            "paths of the tensor product"),
+       object("radial", radial_fields(/*has_input=*/true, /*may_activate_last=*/true),
+              "radial network with the weights of the paths")});
+  return fields;
+}
+
 Convolution Convolution::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "paths", "radial"});
   Convolution c;
   c.input = reader.input(layer);
   c.output = reader.output(layer);
@@ -49,12 +57,11 @@ Convolution Convolution::read(const JsonField &layer, LayerReader &reader) {
   tp.lmax_edge = reader.lmax_edge;
 
   const JsonField paths = layer["paths"];
-  paths.size_between(1, MAX_PATHS, "paths");
   std::vector<int> powers;
   for (size_t q = 0; q < paths.size(); ++q) {
     const JsonField p = paths[q];
     tp.paths.push_back(read_path(p, tp, reader.edge_parity));
-    powers.push_back(p.has("r_power") ? p["r_power"].integer(0, MAX_POWER) : 0);
+    powers.push_back(p.has("r_power") ? p["r_power"].integer() : 0);
   }
   paths.checked([&] { tp.validate(); });
   reader.count_weights(paths, tp.num_weights());

@@ -17,6 +17,7 @@ struct Convolution {
   TensorProduct product;
   RadialFunction radial;    // columns in path order
 
+  static const FieldSpecs &fields();
   static Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
   LayerTraits traits() const {

@@ -14,8 +14,20 @@ constexpr double MAX_PERMITTIVITY = 1e6;
 
 }    // namespace
 
+const FieldSpecs &Coulomb::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(
+      input_fields(),
+      {tensor("weights", "[channels]", "weights of the products of charges"),
+       number("prefactor", "energy of two unit charges, eV Angstrom"),
+       number("cutoff", "cutoff of this layer, Angstrom", MIN_CUTOFF, MAX_CUTOFF),
+       optional(number("damping", "distance below which the interaction is damped, Angstrom", MIN_LENGTH, MAX_LENGTH)),
+       optional(number("permittivity", "of the medium beyond the cutoff; all pairs interact if it is absent", 1.0,
+                       MAX_PERMITTIVITY))});
+  return fields;
+}
+
 Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "weights", "prefactor", "cutoff", "damping", "permittivity"});
   Coulomb c;
   c.input = reader.input(layer);
   int channels = 0;
@@ -24,14 +36,14 @@ Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
     channels += block.mul;
   }
   c.weights = reader.tensors.values(layer["weights"], {channels});
-  c.cutoff = layer["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
+  c.cutoff = layer["cutoff"].number();
   c.function = {layer["prefactor"].number(), 0.0, 0.0, 0.0};
-  if (layer.has("damping")) c.function.damping = layer["damping"].number(MIN_LENGTH, MAX_LENGTH);
+  if (layer.has("damping")) c.function.damping = layer["damping"].number();
   c.is_over_all_pairs = !layer.has("permittivity");
   reader.notes.push_back("Coulomb energy of the model's charges within " + text_of(c.cutoff) + " Angstrom, " +
                          (c.is_over_all_pairs ? "of all pairs of atoms in a cluster" : "a reaction field beyond it"));
   if (c.is_over_all_pairs) return c;
-  const double p = layer["permittivity"].number(1.0, MAX_PERMITTIVITY);
+  const double p = layer["permittivity"].number();
   c.function.square = (p - 1.0) / ((2.0 * p + 1.0) * c.cutoff * c.cutoff * c.cutoff);
   c.function.shift = 3.0 * p / ((2.0 * p + 1.0) * c.cutoff);
   return c;

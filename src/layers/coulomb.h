@@ -25,6 +25,7 @@ struct Coulomb {
   bool is_over_all_pairs = false;
   CoulombFunction function;
 
+  static const FieldSpecs &fields();
   static Coulomb read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
   LayerTraits traits() const {

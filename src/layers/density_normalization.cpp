@@ -8,8 +8,17 @@
 
 namespace equi {
 
+const FieldSpecs &DensityNormalization::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(
+      input_and_output_fields(), {object("radial", radial_fields(/*has_input=*/false, /*may_activate_last=*/false),
+                                         "radial network with one output"),
+                                  number("offset", "divisor of an atom without neighbors"),
+                                  number("factor", "factor of the density in the divisor")});
+  return fields;
+}
+
 DensityNormalization DensityNormalization::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "radial", "offset", "factor"});
   DensityNormalization d;
   d.input = reader.input(layer);
   d.output = reader.output(layer);

@@ -16,6 +16,7 @@ struct DensityNormalization {
   RadialFunction density;    // one output, of kind tanh_square
   double offset, factor;
 
+  static const FieldSpecs &fields();
   static DensityNormalization read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

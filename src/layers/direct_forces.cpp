@@ -5,8 +5,14 @@
 
 namespace equi {
 
+const FieldSpecs &DirectForces::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(input_fields(), {integer("block", "number of the block with one vector"),
+                                                           number("scale", "factor of the force, eV/Angstrom")});
+  return fields;
+}
+
 DirectForces DirectForces::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "block", "scale"});
   DirectForces d;
   d.input = reader.input(layer);
   const Irreps &in = reader.features()[d.input];

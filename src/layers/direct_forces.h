@@ -15,6 +15,7 @@ struct DirectForces {
   int input, block;
   double scale;
 
+  static const FieldSpecs &fields();
   static DirectForces read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
   LayerTraits traits() const {

@@ -16,14 +16,13 @@ bool has_parity(Activation a) {
 
 // First of `num` channels inside a block.
 int read_channels(const JsonField &field, const IrrepBlock &block, int num) {
-  const int offset = field.integer(0, INT32_MAX);
+  const int offset = field.integer();
   if (offset > block.mul - num)
     field.fail(std::to_string(num) + " channels from the offset on within " + Irreps({block}).to_string());
   return offset;
 }
 
 GateTerm read_term(const JsonField &t, const Irreps &in, const Irreps &out, std::vector<bool> &is_written) {
-  t.only_keys({"out", "in", "offset", "gate_in", "gate_offset", "activation", "scale"});
   GateTerm term;
   term.out = t["out"].integer(0, out.size() - 1);
   if (is_written[term.out]) t["out"].fail("one term per output block", "a second one");
@@ -55,8 +54,24 @@ GateTerm read_term(const JsonField &t, const Irreps &in, const Irreps &out, std:
 
 }    // namespace
 
+const FieldSpecs &Gate::fields() {
+  using namespace field;
+  static const FieldSpecs fields =
+      joined(input_and_output_fields(),
+             {list("terms", "terms", 1, MAX_BLOCKS,
+                   object("",
+                          {integer("out", "number of the output block"), integer("in", "number of the input block"),
+                           integer("offset", "its first channel"),
+                           optional(integer("gate_in", "number of the block with the gates; none if it is absent")),
+                           optional(integer("gate_offset", "first channel of the gates")),
+                           activation("activation", "of the scalars or of the gates"),
+                           number("scale", "factor of the activation")},
+                          ""),
+                   "one term per output block")});
+  return fields;
+}
+
 Gate Gate::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "terms"});
   Gate gate;
   gate.input = reader.input(layer);
   gate.output = reader.output(layer);

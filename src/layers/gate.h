@@ -23,6 +23,7 @@ struct Gate {
   int input, output;
   std::vector<GateTerm> terms;
 
+  static const FieldSpecs &fields();
   static Gate read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

@@ -21,20 +21,29 @@ int64_t padded_width(int64_t width) {
 
 }    // namespace
 
+const FieldSpecs &GridNetwork::fields() {
+  using namespace field;
+  static const FieldSpecs fields =
+      joined(input_and_output_fields(),
+             {integer("points", "number of points of the sphere", 1, MAX_POINTS),
+              tensor("to", "[points, components of the input]", "matrix from components to points"),
+              tensor("from", "[points, components of the output]", "matrix from points to components"),
+              object("network", network_fields(), "network of the channels at a point")});
+  return fields;
+}
+
 GridNetwork GridNetwork::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "points", "to", "from", "network"});
   GridNetwork g;
   g.input = reader.input(layer);
   g.output = reader.output(layer);
   reader.check_equal_channels(layer["irreps_in"], g.input);
   reader.check_equal_channels(layer["irreps_out"], g.output);
   const Irreps &in = reader.features()[g.input], &out = reader.features()[g.output];
-  const int points = layer["points"].integer(1, MAX_POINTS);
+  const int points = layer["points"].integer();
   g.to_points = reader.tensors.matrix(layer["to"], points, num_components(in));
   g.from_points = reader.tensors.matrix(layer["from"], points, num_components(out));
 
   const JsonField network = layer["network"];
-  network.only_keys({"weights", "scales", "biases", "activation", "activation_scale"});
   g.network = read_network(network, in[0].mul, out[0].mul, reader.tensors);
   if (g.network.weights.size() < 2)
     network["weights"].fail("two matrices or more, with an activation between them that is not the identity");

@@ -21,6 +21,7 @@ struct GridNetwork {
 
   int num_points() const { return to_points.rows; }
 
+  static const FieldSpecs &fields();
   static GridNetwork read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Each layer of this room has, besides its numbers:
 //   static constexpr const char *TYPE;    the name of its type in a model file
-//   static L read(const JsonField &layer, LayerReader &reader);    reads its entry in the document and checks all of it
-//   Ports ports() const;                  the features that it reads and writes
-//   LayerTraits traits() const;           what an evaluation must know of it
-//   void restrict_to(const KeptSpecies &kept);    drops what it holds for other species
+//   static const FieldSpecs &fields();    the schema of its entry in the document (src/document/field_spec.h)
+//   static L read(const JsonField &layer, LayerReader &reader);    reads an entry that has these fields; checks the
+//   rest Ports ports() const;                  the features that it reads and writes LayerTraits traits() const; what
+//   an evaluation must know of it void restrict_to(const KeptSpecies &kept);    drops what it holds for other species
 // A layer that the kernels of contractions evaluate also has polynomials(), which returns its ContractionProduct.
 // A new layer is a header and a source here and a line in the list of layers (src/model/layer_list.h).
 //
@@ -24,6 +24,8 @@ namespace equi {
 
 class JsonField;
 class LayerReader;
+struct FieldSpec;
+using FieldSpecs = std::vector<FieldSpec>;
 
 // The features that a layer reads; -1: none.
 constexpr int MAX_INPUTS = 2;

@@ -5,8 +5,16 @@
 
 namespace equi {
 
+const FieldSpecs &LayerNorm::fields() {
+  using namespace field;
+  static const FieldSpecs fields =
+      joined(input_and_output_fields(),
+             {tensor("weight", "[channels]", "factors of the channels"), tensor("bias", "[channels]", "what is added"),
+              divisor("epsilon", "is added to the variance")});
+  return fields;
+}
+
 LayerNorm LayerNorm::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "weight", "bias", "epsilon"});
   LayerNorm n;
   n.input = reader.input(layer);
   n.output = reader.output(layer);
@@ -18,7 +26,7 @@ LayerNorm LayerNorm::read(const JsonField &layer, LayerReader &reader) {
   }
   n.weight = reader.tensors.values(layer["weight"], {channels});
   n.bias = reader.tensors.values(layer["bias"], {channels});
-  n.epsilon = layer["epsilon"].divisor();    // by which equal channels are divided
+  n.epsilon = layer["epsilon"].number();
   return n;
 }
 

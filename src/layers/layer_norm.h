@@ -17,6 +17,7 @@ struct LayerNorm {
   std::vector<double> weight, bias;    // [n]
   double epsilon;
 
+  static const FieldSpecs &fields();
   static LayerNorm read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

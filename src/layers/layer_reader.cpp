@@ -21,6 +21,15 @@ int64_t padded_channels(const IrrepBlock &block) {
   return (int64_t(block.mul) + PADDED_CHANNELS - 1) / PADDED_CHANNELS * PADDED_CHANNELS;
 }
 
+FieldSpecs input_fields() {
+  return {field::text("input", "feature that is read"), field::irreps("irreps_in", "its irreps")};
+}
+
+FieldSpecs input_and_output_fields() {
+  return field::joined(input_fields(),
+                       {field::text("output", "feature that is written"), field::irreps("irreps_out", "its irreps")});
+}
+
 int LayerReader::find(const std::string &name) const {
   const auto found = number_of_.find(name);
   return found == number_of_.end() ? -1 : found->second;

@@ -3,6 +3,7 @@
 #ifndef EQUI_LAYER_READER_H
 #define EQUI_LAYER_READER_H
 
+#include "src/document/field_spec.h"
 #include "src/document/function_reader.h"
 
 #include <map>
@@ -17,6 +18,10 @@ constexpr int LMAX_SUPPORTED = 8;
 
 // The channels that a block takes in the layout of the kernels.
 int64_t padded_channels(const IrrepBlock &block);
+
+// The fields by which layers name the feature that they read, and the one that they write.
+FieldSpecs input_fields();
+FieldSpecs input_and_output_fields();
 
 class LayerReader {
  public:

@@ -29,7 +29,6 @@ void read_blocks(const JsonField &blocks, const Irreps &in, const Irreps &out, L
   const BlockRuns runs_in(in), runs_out(out);
   for (size_t k = 0; k < blocks.size(); ++k) {
     const JsonField b = blocks[k];
-    b.only_keys({"in", "out", "weight", "scale"});
     LinearBlock block;
     block.in = b["in"].integer(0, in.size() - 1);
     block.out = b["out"].integer(0, out.size() - 1);
@@ -50,9 +49,29 @@ void read_blocks(const JsonField &blocks, const Irreps &in, const Irreps &out, L
 
 }    // namespace
 
+const FieldSpecs &Linear::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(
+      input_and_output_fields(),
+      {list("blocks", "blocks", 0, ANY_NUMBER,
+            object("",
+                   {integer("in", "number of the input block"), integer("out", "number of the output block"),
+                    tensor("weight", "[mul_in, mul_out]", "matrix of the channels, or a matrix for each species"),
+                    number("scale", "factor of the matrix")},
+                   ""),
+            "pairs of blocks that are connected"),
+       optional(list("biases", "biases", 0, ANY_NUMBER,
+                     object("",
+                            {integer("out", "number of the 0e output block"),
+                             tensor("tensor", "[mul_out]", "what is added"), number("scale", "factor of the bias")},
+                            ""),
+                     "biases of output blocks")),
+       optional(boolean("per_species", "whether weights have a first dimension, the species of the atom")),
+       optional(boolean("accumulate", "whether the result is added to a feature that an earlier layer wrote"))});
+  return fields;
+}
+
 Linear Linear::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys(
-      {"type", "input", "irreps_in", "output", "irreps_out", "blocks", "biases", "per_species", "accumulate"});
   Linear linear;
   linear.per_species = layer.has("per_species") && layer["per_species"].boolean();
   linear.accumulate = layer.has("accumulate") && layer["accumulate"].boolean();
@@ -66,7 +85,6 @@ Linear Linear::read(const JsonField &layer, LayerReader &reader) {
   const JsonField biases = layer["biases"];
   for (size_t k = 0; k < biases.size(); ++k) {
     const JsonField b = biases[k];
-    b.only_keys({"out", "tensor", "scale"});
     const int j = read_scalar_block(b["out"], out);
     if (!linear.bias[j].empty()) b["out"].fail("one bias per block", "a second one");
     linear.bias[j] = reader.tensors.values(b["tensor"], {out[j].mul}, b["scale"].number());

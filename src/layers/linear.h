@@ -24,6 +24,7 @@ struct Linear {
   std::vector<LinearBlock> blocks;
   std::vector<std::vector<double>> bias;    // per output block: empty or [mul], scale folded in
 
+  static const FieldSpecs &fields();
   static Linear read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
   LayerTraits traits() const {

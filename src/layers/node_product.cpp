@@ -13,12 +13,10 @@ namespace equi {
 namespace {
 
 ChannelwisePath read_path(const JsonField &field, const ChannelwiseProduct &product) {
-  field.only_keys({"in", "out", "scale"});
   const JsonField in = field["in"];
-  const size_t degree = in.size_between(1, 2, "blocks");
   ChannelwisePath path;
   path.first = in[size_t(0)].integer(0, product.irreps_in.size() - 1);
-  if (degree == 2) path.second = in[size_t(1)].integer(0, product.irreps_in.size() - 1);
+  if (in.size() == 2) path.second = in[size_t(1)].integer(0, product.irreps_in.size() - 1);
   path.out = field["out"].integer(0, product.irreps_out.size() - 1);
   path.scale = field["scale"].number();
   return path;
@@ -27,7 +25,6 @@ ChannelwisePath read_path(const JsonField &field, const ChannelwiseProduct &prod
 // The blocks of a function on the sphere.
 std::vector<int> read_function(const JsonField &field, const ChannelwiseProduct &product) {
   std::vector<int> blocks;
-  field.size_between(1, LMAX_SUPPORTED + 1, "blocks");
   for (size_t n = 0; n < field.size(); ++n) blocks.push_back(field[n].integer(0, product.irreps_in.size() - 1));
   return blocks;
 }
@@ -36,7 +33,6 @@ void read_paths(const JsonField &layer, ChannelwiseProduct &product) {
   if (layer.has("gaunt")) {
     if (layer.has("paths")) layer["paths"].fail("paths or gaunt, not both");
     const JsonField functions = layer["gaunt"];
-    functions.size(2, "functions");
     product = functions.checked([&] {
       return gaunt_product(product.irreps_in,
                            {read_function(functions[size_t(0)], product), read_function(functions[size_t(1)], product)},
@@ -45,7 +41,6 @@ void read_paths(const JsonField &layer, ChannelwiseProduct &product) {
     functions.checked([&] { product.validate(); });
   } else {
     const JsonField paths = layer["paths"];
-    paths.size_between(1, MAX_PATHS, "paths");
     for (size_t q = 0; q < paths.size(); ++q) product.paths.push_back(read_path(paths[q], product));
     paths.checked([&] { product.validate(); });
   }
@@ -53,10 +48,28 @@ void read_paths(const JsonField &layer, ChannelwiseProduct &product) {
 
 }    // namespace
 
+const FieldSpecs &NodeProduct::fields() {
+  using namespace field;
+  static const FieldSpecs fields = {
+      list("inputs", "features", 1, MAX_INPUTS, text("", ""), "one or two features"),
+      list("irreps_in", "irreps", 1, MAX_INPUTS, irreps("", ""), "irreps of each input"),
+      text("output", "feature that is written"),
+      irreps("irreps_out", "irreps of the output"),
+      required_unless("gaunt",
+                      list("paths", "paths", 1, MAX_PATHS,
+                           object("",
+                                  {list("in", "blocks", 1, 2, integer("", ""), "numbers of one or two input blocks"),
+                                   integer("out", "number of the output block"), number("scale", "factor")},
+                                  ""),
+                           "products of blocks")),
+      optional(list("gaunt", "functions", 2, 2, list("", "blocks", 1, LMAX_SUPPORTED + 1, integer("", ""), ""),
+                    "blocks of two functions on the sphere, in place of paths"))};
+  return fields;
+}
+
 NodeProduct NodeProduct::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "inputs", "irreps_in", "output", "irreps_out", "paths", "gaunt"});
   const JsonField inputs = layer["inputs"], irreps = layer["irreps_in"];
-  const size_t num_inputs = inputs.size_between(1, MAX_INPUTS, "features");
+  const size_t num_inputs = inputs.size();
   irreps.size(num_inputs, "irreps, one per input");
   NodeProduct n;
   n.input = reader.input(inputs[size_t(0)], irreps[size_t(0)]);

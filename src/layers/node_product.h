@@ -14,6 +14,7 @@ struct NodeProduct {
   int input, second_input, output;    // second_input -1: none
   ChannelwiseProduct product;         // its input blocks are those of the first and then of the second feature
 
+  static const FieldSpecs &fields();
   static NodeProduct read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true, second_input}; }
   LayerTraits traits() const {

@@ -5,17 +5,23 @@
 
 namespace equi {
 
+const FieldSpecs &NormScale::fields() {
+  using namespace field;
+  // A channel of zeros is divided by the offset, and a negative factor has a pole.
+  static const FieldSpecs fields =
+      joined(input_and_output_fields(),
+             {divisor("offset", "divisor of a channel of zeros"), number("factor", "factor of the squared norm", 0.0)});
+  return fields;
+}
+
 NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "offset", "factor"});
   NormScale n;
   n.input = reader.input(layer);
   n.output = reader.output(layer);
   reader.check_irreps(layer["irreps_out"], n.input);
   reader.check_equal_channels(layer["irreps_in"], n.input);
-  n.offset = layer["offset"].divisor();    // by which a channel of zeros is divided
+  n.offset = layer["offset"].number();
   n.factor = layer["factor"].number();
-  // A negative factor has a pole.
-  if (!(n.factor >= 0.0)) layer["factor"].fail("no negative number");
   return n;
 }
 

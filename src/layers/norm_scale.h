@@ -15,6 +15,7 @@ struct NormScale {
   int input, output;
   double offset, factor;
 
+  static const FieldSpecs &fields();
   static NormScale read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

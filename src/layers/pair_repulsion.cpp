@@ -12,25 +12,34 @@ namespace {
 constexpr int MAX_EXPONENTIALS = 64;
 
 std::vector<double> read_numbers(const JsonField &field) {
-  const size_t num = field.size_between(1, MAX_EXPONENTIALS, "numbers");
   std::vector<double> values;
-  for (size_t k = 0; k < num; ++k) values.push_back(field[k].number());
+  for (size_t k = 0; k < field.size(); ++k) values.push_back(field[k].number());
   return values;
 }
 
 }    // namespace
 
+const FieldSpecs &PairRepulsion::fields() {
+  using namespace field;
+  static const FieldSpecs fields = {
+      tensor("prefactor", "[species, species]", "product of the charges, eV Angstrom"),
+      tensor("length", "[species, species]", "screening length, Angstrom"),
+      tensor("cutoff", "[species, species]", "cutoff of the pair, Angstrom"),
+      number("p", "power of the polynomial cutoff function", MIN_CUTOFF_POWER, MAX_CUTOFF_POWER),
+      list("coefficients", "numbers", 1, MAX_EXPONENTIALS, number("", ""), "coefficients of the exponentials"),
+      list("exponents", "numbers", 1, MAX_EXPONENTIALS, number("", "", 0.0, MAX_STEEPNESS), "one per coefficient")};
+  return fields;
+}
+
 PairRepulsion PairRepulsion::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "prefactor", "length", "cutoff", "p", "coefficients", "exponents"});
   PairRepulsion r;
   r.prefactor = reader.tensors.pairs(layer["prefactor"]);
   r.length = reader.tensors.pairs_between(layer["length"], MIN_LENGTH, MAX_LENGTH);
   r.cutoff = reader.tensors.pairs_between(layer["cutoff"], MIN_LENGTH, MAX_CUTOFF);
-  r.p = read_cutoff_power(layer["p"]);
+  r.p = layer["p"].number();
   r.coefficients = read_numbers(layer["coefficients"]);
   r.exponents = read_numbers(layer["exponents"]);
   layer["exponents"].size(r.coefficients.size(), "exponents, one per coefficient");
-  for (size_t k = 0; k < r.exponents.size(); ++k) layer["exponents"][k].number(0.0, MAX_STEEPNESS);
   return r;
 }
 

@@ -26,6 +26,7 @@ struct PairRepulsion {
   // cutoff.
   double energy(int receiver, int sender, double r, double *derivative, double *second = nullptr) const;
 
+  static const FieldSpecs &fields();
   static PairRepulsion read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {}; }
   LayerTraits traits() const {

@@ -5,14 +5,20 @@
 
 namespace equi {
 
+const FieldSpecs &Readout::fields() {
+  using namespace field;
+  static const FieldSpecs fields =
+      joined(input_fields(), {integer("block", "number of the 0e block that is read"),
+                              object("network", network_fields(), "network from the scalars to one number")});
+  return fields;
+}
+
 Readout Readout::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "block", "network"});
   Readout r;
   r.input = reader.input(layer);
   const Irreps &in = reader.features()[r.input];
   r.block = read_scalar_block(layer["block"], in);
   const JsonField network = layer["network"];
-  network.only_keys({"weights", "scales", "biases", "activation", "activation_scale"});
   r.network = read_network(network, in[r.block].mul, 1, reader.tensors);
   return r;
 }

@@ -14,6 +14,7 @@ struct Readout {
   int input, block;
   Network network;
 
+  static const FieldSpecs &fields();
   static Readout read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
   LayerTraits traits() const {

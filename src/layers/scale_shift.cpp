@@ -5,8 +5,14 @@
 
 namespace equi {
 
+const FieldSpecs &ScaleShift::fields() {
+  using namespace field;
+  static const FieldSpecs fields = {tensor("scale", "[species]", "factors of the energies"),
+                                    tensor("shift", "[species]", "what is added to them, eV")};
+  return fields;
+}
+
 ScaleShift ScaleShift::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "scale", "shift"});
   ScaleShift s;
   s.scale = reader.tensors.values(layer["scale"], {reader.tensors.num_species});
   s.shift = reader.tensors.values(layer["shift"], {reader.tensors.num_species});

@@ -14,6 +14,7 @@ struct ScaleShift {
 
   std::vector<double> scale, shift;    // [species], eV
 
+  static const FieldSpecs &fields();
   static ScaleShift read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {}; }
   LayerTraits traits() const {

@@ -75,9 +75,8 @@ double change_by_a_turn(const std::vector<double> &product, const std::vector<Co
 }
 
 So2Product read_product(const JsonField &field, const So2Convolution &layer, TensorReader &tensors) {
-  field.only_keys({"points", "to", "from", "scalars", "gates"});
   const std::vector<Component> of = components(layer.lmax, layer.mmax);
-  const int size = static_cast<int>(of.size()), points = field["points"].integer(1, MAX_POINTS);
+  const int size = static_cast<int>(of.size()), points = field["points"].integer();
   So2Product product{tensors.matrix(field["to"], points, size),
                      tensors.matrix(field["from"], points, size),
                      {},
@@ -100,9 +99,7 @@ So2Product read_product(const JsonField &field, const So2Convolution &layer, Ten
 }
 
 So2PointActivation read_point_activation(const JsonField &field, const So2Convolution &layer, TensorReader &tensors) {
-  field.only_keys({"points", "to", "from", "activation", "scalars"});
-  const int size = static_cast<int>(components(layer.lmax, layer.mmax).size()),
-            points = field["points"].integer(1, MAX_POINTS);
+  const int size = static_cast<int>(components(layer.lmax, layer.mmax).size()), points = field["points"].integer();
   So2PointActivation made{tensors.matrix(field["to"], points, size), tensors.matrix(field["from"], points, size),
                           read_activation(field["activation"]), field.has("scalars"), Activation::identity};
   if (made.has_scalars) made.scalars = read_activation(field["scalars"]);
@@ -110,21 +107,18 @@ So2PointActivation read_point_activation(const JsonField &field, const So2Convol
 }
 
 So2Attention read_attention(const JsonField &field, TensorReader &tensors) {
-  field.only_keys({"heads", "channels", "weight", "bias", "vector", "epsilon"});
   So2Attention attention;
-  attention.heads = field["heads"].integer(1, MAX_WIDTH);
-  attention.channels = field["channels"].integer(1, MAX_WIDTH);
+  attention.heads = field["heads"].integer();
+  attention.channels = field["channels"].integer();
   attention.weight = tensors.values(field["weight"], {attention.channels});
   attention.bias = tensors.values(field["bias"], {attention.channels});
   attention.vector = tensors.values(field["vector"], {attention.heads, attention.channels});
   attention.epsilon = field["epsilon"].number();
-  if (!(attention.epsilon > 0.0)) field["epsilon"].fail("a positive number");
   return attention;
 }
 
 So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int channels_in, TensorReader &tensors) {
-  field.only_keys({"channels", "weights", "bias", "gate", "product", "at_points"});
-  So2Linear linear{channels_in, field["channels"].integer(1, MAX_WIDTH), {}, {}, false, {}, {}, {}, {}, 0};
+  So2Linear linear{channels_in, field["channels"].integer(), {}, {}, false, {}, {}, {}, {}, 0};
   if (field.has("gate") + field.has("product") + field.has("at_points") > 1)
     field.refuse("a linear has one of gate, product and at_points, not several");
   if (field.has("product")) {
@@ -140,7 +134,6 @@ So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int c
   }
   if (field.has("gate")) {
     const JsonField gate = field["gate"];
-    gate.only_keys({"scalars", "gates"});
     linear.has_gate = true;
     linear.scalar_activation = read_activation(gate["scalars"]);
     linear.gate_activation = read_activation(gate["gates"]);
@@ -167,9 +160,48 @@ So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int c
 
 }    // namespace
 
+const FieldSpecs &So2Convolution::fields() {
+  using namespace field;
+  const auto points = [](const char *what) {
+    return FieldSpecs{integer("points", what, 1, MAX_POINTS),
+                      tensor("to", "[points, components]", "matrix from components to points"),
+                      tensor("from", "[points, components]", "matrix from points to components")};
+  };
+  const FieldSpecs activations = {activation("scalars", "of the scalars"), activation("gates", "of the gates")};
+  static const FieldSpecs fields =
+      joined(input_and_output_fields(),
+             {integer("mmax", "largest order m that is kept"),
+              object("radial", radial_fields(/*has_input=*/false, /*may_activate_last=*/true),
+                     "radial network with the factors of the rows of a linear"),
+              optional(integer("radial_linear", "number of that linear; 0 if it is absent")),
+              list("linears", "linears", 1, MAX_MATRICES,
+                   object("",
+                          {integer("channels", "channels of its results", 1, MAX_WIDTH),
+                           list("weights", "weights", 1, LMAX_SUPPORTED + 1, tensor("", "[rows, columns]", ""),
+                                "matrices for each m from 0 to mmax, two of them for m > 0"),
+                           optional(tensor("bias", "[columns]", "what is added for m = 0")),
+                           optional(object("gate", activations, "gates orders l > 0")),
+                           optional(object("product", joined(points("number of points of the product"), activations),
+                                           "multiplies two functions on the sphere")),
+                           optional(object("at_points",
+                                           joined(points("number of points of the activation"),
+                                                  {activation("activation", "of the values at points"),
+                                                   optional(activation("scalars", "of scalars that replace l = 0"))}),
+                                           "activates a function on the sphere"))},
+                          ""),
+                   "maps of messages, one after another"),
+              optional(object("attention",
+                              {integer("heads", "number of heads", 1, MAX_WIDTH),
+                               integer("channels", "scores of a head", 1, MAX_WIDTH),
+                               tensor("weight", "[channels]", "factors of the normalized scores"),
+                               tensor("bias", "[channels]", "what is added to them"),
+                               tensor("vector", "[heads, channels]", "weights of activated scores"),
+                               divisor("epsilon", "is added to the variance of scores")},
+                              "weights of messages"))});
+  return fields;
+}
+
 So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "mmax", "radial", "radial_linear", "linears",
-                   "attention"});
   So2Convolution c;
   c.input = reader.input(layer);
   c.output = layer.has("attention") ? reader.output_of_one(layer) : reader.output(layer);
@@ -184,7 +216,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
   if (layer.has("attention")) c.attention = read_attention(layer["attention"], reader.tensors);
 
   const JsonField linears = layer["linears"];
-  const size_t num = linears.size_between(1, MAX_MATRICES, "linears");
+  const size_t num = linears.size();
   if (layer.has("radial_linear")) c.radial_linear = layer["radial_linear"].integer(0, static_cast<int>(num) - 1);
   int channels = 2 * in[0].mul;    // of sender and receiver
   int64_t num_factors = 0;
@@ -207,8 +239,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
   if (c.attention.heads > 0 && channels % c.attention.heads != 0)
     layer["attention"]["heads"].fail("a divisor of the " + std::to_string(channels) + " channels of the output");
   reader.count_weights(layer["radial"], num_factors);
-  c.radial = read_radial_function(layer["radial"], reader.basis, num_factors, reader.tensors, nullptr,
-                                  /*may_activate_last=*/true);
+  c.radial = read_radial_function(layer["radial"], reader.basis, num_factors, reader.tensors);
   return c;
 }
 

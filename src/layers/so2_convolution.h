@@ -90,6 +90,7 @@ struct So2Convolution {
   std::vector<So2Linear> linears;
   So2Attention attention;    // of what the last linear makes; the first one has its scores
 
+  static const FieldSpecs &fields();
   static So2Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, false, -1, attention.heads > 0}; }
   LayerTraits traits() const {

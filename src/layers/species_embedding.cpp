@@ -5,8 +5,15 @@
 
 namespace equi {
 
+const FieldSpecs &SpeciesEmbedding::fields() {
+  using namespace field;
+  static const FieldSpecs fields = {
+      text("output", "feature that is written"), irreps("irreps", "one block of scalars, 0e"),
+      tensor("weight", "[species, mul]", "scalars of each species"), number("scale", "factor of the scalars")};
+  return fields;
+}
+
 SpeciesEmbedding SpeciesEmbedding::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "output", "irreps", "weight", "scale"});
   SpeciesEmbedding e;
   e.output = reader.output(layer, "irreps");
   const Irreps &out = reader.features()[e.output];

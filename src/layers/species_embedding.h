@@ -14,6 +14,7 @@ struct SpeciesEmbedding {
   int output;
   Matrix weight;    // [species, mul], scale folded in
 
+  static const FieldSpecs &fields();
   static SpeciesEmbedding read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {-1, output}; }
   LayerTraits traits() const { return {}; }

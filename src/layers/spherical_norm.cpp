@@ -16,10 +16,9 @@ bool is_scalar(const IrrepBlock &block) {
 
 // is_taken: of each block, whether a group has it.
 NormGroup read_group(const JsonField &g, const Irreps &irreps, std::vector<bool> &is_taken) {
-  g.only_keys({"blocks", "weights", "center"});
   NormGroup group;
   const JsonField blocks = g["blocks"], weights = g["weights"];
-  const size_t num = blocks.size_between(1, irreps.size(), "blocks");
+  const size_t num = blocks.size();
   weights.size(num, "weights, one per block");
   bool has_scalars = false;
   for (size_t k = 0; k < num; ++k) {
@@ -29,8 +28,6 @@ NormGroup read_group(const JsonField &g, const Irreps &irreps, std::vector<bool>
     has_scalars = has_scalars || is_scalar(irreps[b]);
     group.blocks.push_back(b);
     group.weights.push_back(weights[k].number());
-    // The sum of squares has to stay positive.
-    if (!(group.weights.back() >= 0.0)) weights[k].fail("no negative number");
   }
   group.center = g["center"].boolean();
   if (group.center && !has_scalars) g["center"].fail("false where the group has no 0e block");
@@ -39,8 +36,24 @@ NormGroup read_group(const JsonField &g, const Irreps &irreps, std::vector<bool>
 
 }    // namespace
 
+const FieldSpecs &SphericalNorm::fields() {
+  using namespace field;
+  static const FieldSpecs fields =
+      joined(input_and_output_fields(),
+             {list("groups", "groups", 1, MAX_BLOCKS,
+                   object("",
+                          {list("blocks", "blocks", 1, MAX_BLOCKS, integer("", ""), "numbers of the blocks"),
+                           list("weights", "weights", 1, MAX_BLOCKS, number("", "", 0.0), "weights of their squares"),
+                           boolean("center", "whether the mean of the channels is first taken from its 0e blocks")},
+                          ""),
+                   "blocks that are divided by one norm"),
+              divisor("epsilon", "is added to the sum of squares"),
+              tensor("scale", "[blocks, mul]", "factors of the channels"),
+              optional(tensor("bias", "[mul]", "what is added to the one 0e block"))});
+  return fields;
+}
+
 SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "groups", "epsilon", "scale", "bias"});
   SphericalNorm n;
   n.input = reader.input(layer);
   n.output = reader.output(layer);
@@ -49,12 +62,11 @@ SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
   const Irreps &irreps = reader.features()[n.input];
   std::vector<bool> is_taken(irreps.size(), false);
   const JsonField groups = layer["groups"];
-  const size_t num = groups.size_between(1, irreps.size(), "groups");
-  for (size_t k = 0; k < num; ++k) n.groups.push_back(read_group(groups[k], irreps, is_taken));
+  for (size_t k = 0; k < groups.size(); ++k) n.groups.push_back(read_group(groups[k], irreps, is_taken));
   const auto missing = std::find(is_taken.begin(), is_taken.end(), false);
   if (missing != is_taken.end())
     groups.fail("each block in one group", "none with block " + std::to_string(missing - is_taken.begin()));
-  n.epsilon = layer["epsilon"].divisor();    // by which a feature of zeros is divided
+  n.epsilon = layer["epsilon"].number();
   n.scale = reader.tensors.matrix(layer["scale"], irreps.size(), irreps[0].mul);
   if (!layer.has("bias")) return n;
   if (std::count_if(irreps.begin(), irreps.end(), is_scalar) != 1)

@@ -27,6 +27,7 @@ struct SphericalNorm {
   Matrix scale;                // [blocks, channels]
   std::vector<double> bias;    // [channels], added to the one 0e block; or empty
 
+  static const FieldSpecs &fields();
   static SphericalNorm read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

@@ -58,10 +58,9 @@ void read_entries(const JsonField &coupling, const ContractionProduct &product, 
 }
 
 ContractionTerm read_term(const JsonField &field, const ContractionProduct &product, int out, TensorReader &tensors) {
-  field.only_keys({"degree", "weight", "coupling"});
   ContractionTerm term;
   term.out = out;
-  term.degree = field["degree"].integer(1, MAX_CONTRACTION_DEGREE);
+  term.degree = field["degree"].integer();
   const JsonField weight = field["weight"], coupling = field["coupling"];
   term.weight = tensors.matrices(weight, product.per_species, ANY, product.mul());
   term.num_paths = term.weight.front().rows;
@@ -71,8 +70,27 @@ ContractionTerm read_term(const JsonField &field, const ContractionProduct &prod
 
 }    // namespace
 
+const FieldSpecs &SymmetricContraction::fields() {
+  using namespace field;
+  static const FieldSpecs fields = joined(
+      input_and_output_fields(),
+      {boolean("per_species", "whether weights have a first dimension, the species of the atom"),
+       list("blocks", "blocks", 0, MAX_BLOCKS,
+            object("",
+                   {integer("out", "number of the output block"),
+                    list("terms", "terms", 0, MAX_CONTRACTION_DEGREE,
+                         object("",
+                                {integer("degree", "number of factors", 1, MAX_CONTRACTION_DEGREE),
+                                 tensor("weight", "[paths, mul]", "weights of the paths, or weights for each species"),
+                                 tensor("coupling", "[rows, degree + 3]", "component, path, factors and coefficient")},
+                                ""),
+                         "polynomials of one degree")},
+                   ""),
+            "output blocks")});
+  return fields;
+}
+
 SymmetricContraction SymmetricContraction::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "per_species", "blocks"});
   SymmetricContraction c;
   c.input = reader.input(layer);
   c.output = reader.output(layer);
@@ -86,12 +104,10 @@ SymmetricContraction SymmetricContraction::read(const JsonField &layer, LayerRea
   const JsonField blocks = layer["blocks"];
   std::vector<bool> is_written(product.irreps_out.size(), false);
   for (size_t k = 0; k < blocks.size(); ++k) {
-    blocks[k].only_keys({"out", "terms"});
     const int out = blocks[k]["out"].integer(0, product.irreps_out.size() - 1);
     if (is_written[out]) blocks[k]["out"].fail("one entry per output block", "a second one");
     is_written[out] = true;
     const JsonField terms = blocks[k]["terms"];
-    terms.size_between(0, MAX_CONTRACTION_DEGREE, "terms");
     for (size_t t = 0; t < terms.size(); ++t)
       product.terms.push_back(read_term(terms[t], product, out, reader.tensors));
   }

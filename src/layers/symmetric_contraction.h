@@ -14,6 +14,7 @@ struct SymmetricContraction {
   int input, output;
   ContractionProduct product;
 
+  static const FieldSpecs &fields();
   static SymmetricContraction read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
   LayerTraits traits() const {

@@ -122,10 +122,12 @@ template <class... L>
 Layer read_layer(LayerList<L...>, const JsonField &layer, LayerReader &reader) {
   const JsonField type = layer["type"];
   std::optional<Layer> found;
-  const auto read_if_named = [&](auto read, const char *name) {
-    if (!found && type.text() == name) found = read(layer, reader);
+  const auto read_if_named = [&](auto read, const FieldSpecs &fields, const char *name) {
+    if (found || type.text() != name) return;
+    check_fields(layer, fields, "type");
+    found = read(layer, reader);
   };
-  (read_if_named(L::read, L::TYPE), ...);
+  (read_if_named(L::read, L::fields(), L::TYPE), ...);
   if (found) return std::move(*found);
   const std::vector<std::string> known = {L::TYPE...};
   std::string names = known.front();
@@ -150,10 +152,13 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
     layers.push_back(std::move(layer));
   }
   if (!any_layer(layers, &LayerTraits::is_readout)) fields.fail("a readout layer", "none");
-  if (!has_direct_forces(layers)) return layers;
+  const auto gives_forces = [](const Layer &layer) { return traits(layer).gives_forces; };
+  const auto direct = std::find_if(layers.begin(), layers.end(), gives_forces);
   for (const Layer &layer : layers)
-    if (traits(layer).adds_pair_energy)
-      fields.fail(std::string("no ") + layer_type(layer) + " beside direct forces, which would lack its part", "both");
+    if (direct != layers.end() && traits(layer).adds_pair_energy)
+      fields.fail(std::string("no ") + layer_type(layer) + " beside " + layer_type(*direct) +
+                      ", whose forces would lack its part",
+                  "both");
   return layers;
 }
 

@@ -86,6 +86,10 @@ struct TorchContraction : Chunked {
   void evaluate(auto &run) const { run.contraction_forward(*this); }
 };
 
+inline TorchContraction make_layer(const SymmetricContraction &l, const LayerOptions &o) {
+  return {l, o.model, o.type, o.chunk_bytes};
+}
+
 struct TorchLinear {
   int input, output;
   bool per_species, accumulate;
@@ -152,6 +156,10 @@ struct TorchLinear {
   }
 };
 
+inline TorchLinear make_layer(const Linear &l, const LayerOptions &o) {
+  return {l, o.model, o.type};
+}
+
 struct TorchGate {
   int input, output;
   Irreps irreps_in, irreps_out;
@@ -186,12 +194,20 @@ struct TorchGate {
   void evaluate(auto &run) const { run.write(output, (*this)(run.read(input)), run.geometric.at(input)); }
 };
 
+inline TorchGate make_layer(const Gate &l, const LayerOptions &o) {
+  return {l, o.model};
+}
+
 struct TorchEmbedding {
   int output;
   Tensor weight;
 
   void evaluate(auto &run) const { run.write(output, weight.index_select(0, run.model.species), false); }
 };
+
+inline TorchEmbedding make_layer(const SpeciesEmbedding &l, const LayerOptions &o) {
+  return {l.output, to_tensor(l.weight, o.type)};
+}
 
 struct TorchReadout {
   int input, block;
@@ -204,6 +220,10 @@ struct TorchReadout {
   }
 };
 
+inline TorchReadout make_layer(const Readout &l, const LayerOptions &o) {
+  return {l.input, l.block, o.model.features[l.input], TorchNetwork(l.network, o.type)};
+}
+
 struct TorchDirectForces {
   int input, block;
   Irreps irreps;
@@ -215,6 +235,10 @@ struct TorchDirectForces {
   }
 };
 
+inline TorchDirectForces make_layer(const DirectForces &l, const LayerOptions &o) {
+  return {l.input, l.block, o.model.features[l.input], l.scale};
+}
+
 struct TorchScaleShift {
   Tensor scale, shift;
 
@@ -223,6 +247,10 @@ struct TorchScaleShift {
     run.energy() = run.energy() * scale.index_select(0, s) + shift.index_select(0, s);
   }
 };
+
+inline TorchScaleShift make_layer(const ScaleShift &l, const LayerOptions &) {
+  return {to_tensor(l.scale, at::kDouble), to_tensor(l.shift, at::kDouble)};
+}
 
 struct TorchLayerNorm {
   int input, output;
@@ -234,6 +262,10 @@ struct TorchLayerNorm {
     run.write(output, at::layer_norm(x, {x.size(1)}, weight, bias, epsilon), run.geometric.at(input));
   }
 };
+
+inline TorchLayerNorm make_layer(const LayerNorm &l, const LayerOptions &o) {
+  return {l.input, l.output, to_tensor(l.weight, o.type), to_tensor(l.bias, o.type), l.epsilon};
+}
 
 struct TorchChannelBalance {
   int input, output;
@@ -259,6 +291,12 @@ struct TorchChannelBalance {
 
   void evaluate(auto &run) const { run.balance_forward(*this); }
 };
+
+inline TorchChannelBalance make_layer(const ChannelBalance &l, const LayerOptions &o) {
+  const Irreps &irreps = o.model.features[l.input];
+  const int64_t share = l.has_shares() ? irreps.offset(l.share_block) + l.share_first : -1;
+  return {l.input, l.output, irreps.offset(l.block) + l.first, share, to_tensor(l.target, at::kDouble), l.epsilon};
+}
 
 struct TorchNodeProduct {
   int input, second_input, output;
@@ -308,6 +346,10 @@ struct TorchNodeProduct {
   }
 };
 
+inline TorchNodeProduct make_layer(const NodeProduct &l, const LayerOptions &o) {
+  return {l, o.type};
+}
+
 struct TorchNormScale {
   int input, output;
   Irreps irreps;
@@ -322,6 +364,10 @@ struct TorchNormScale {
     run.write(output, at::cat(blocks, 1), run.geometric.at(input));
   }
 };
+
+inline TorchNormScale make_layer(const NormScale &l, const LayerOptions &o) {
+  return {l.input, l.output, o.model.features[l.input], l.offset, l.factor};
+}
 
 struct TorchSphericalNorm {
   int input, output;
@@ -352,6 +398,12 @@ struct TorchSphericalNorm {
   bool is_scalar(int block) const { return irreps[block].irrep == Irrep{0, 1}; }
 };
 
+inline TorchSphericalNorm make_layer(const SphericalNorm &l, const LayerOptions &o) {
+  const Tensor scale = to_tensor(l.scale, o.type).unsqueeze(2);
+  const Tensor bias = l.bias.empty() ? Tensor() : to_tensor(l.bias, o.type).unsqueeze(1);
+  return {l.input, l.output, o.model.features[l.input], l.groups, l.epsilon, scale, bias};
+}
+
 struct TorchGridNetwork {
   int input, output;
   Irreps in, out;
@@ -374,6 +426,16 @@ struct TorchGridNetwork {
     run.write(output, at::cat(blocks, 1), run.geometric.at(input));
   }
 };
+
+inline TorchGridNetwork make_layer(const GridNetwork &l, const LayerOptions &o) {
+  return {l.input,
+          l.output,
+          o.model.features[l.input],
+          o.model.features[l.output],
+          to_tensor(l.to_points, o.type),
+          to_tensor(l.from_points, o.type),
+          TorchNetwork(l.network, o.type)};
+}
 
 }    // namespace torch_layers
 }    // namespace equi

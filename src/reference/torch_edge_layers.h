@@ -18,6 +18,13 @@
 namespace equi {
 namespace torch_layers {
 
+// What layers are made from. Each layer's struct has its maker beside it, make_layer(layer, options).
+struct LayerOptions {
+  const Model &model;
+  at::ScalarType type;
+  double chunk_bytes;    // of work arrays
+};
+
 // Work on many rows, done in chunks of them whose intermediates take about chunk_bytes.
 struct Chunked {
   bool is_over_edges;    // else over atoms
@@ -105,6 +112,10 @@ struct TorchConvolution : EdgeSum {
   void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
 };
 
+inline TorchConvolution make_layer(const Convolution &l, const LayerOptions &o) {
+  return {l, o.type, o.chunk_bytes};
+}
+
 // The sum of a DensityNormalization.
 struct TorchDensity : EdgeSum {
   int input, output;
@@ -132,6 +143,10 @@ struct TorchDensity : EdgeSum {
     run.write(output, run.owned(run.read(input)) / (offset + factor * sum), true);
   }
 };
+
+inline TorchDensity make_layer(const DensityNormalization &l, const LayerOptions &o) {
+  return {l, o.model, o.type, o.chunk_bytes};
+}
 
 // Energies of edges, in float64.
 struct TorchRepulsion : EdgeSum {
@@ -162,6 +177,10 @@ struct TorchRepulsion : EdgeSum {
     run.energy() = run.energy() + sum.select(1, 0);
   }
 };
+
+inline TorchRepulsion make_layer(const PairRepulsion &l, const LayerOptions &o) {
+  return {l, o.chunk_bytes};
+}
 
 // Energies of pairs of charges, in float64.
 struct TorchCoulomb : EdgeSum {
@@ -197,6 +216,10 @@ struct TorchCoulomb : EdgeSum {
     run.energy() = run.energy() + sum.select(1, 0);
   }
 };
+
+inline TorchCoulomb make_layer(const Coulomb &l, const LayerOptions &o) {
+  return {l, o.chunk_bytes};
+}
 
 }    // namespace torch_layers
 }    // namespace equi

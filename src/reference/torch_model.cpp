@@ -456,8 +456,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.needs_all_pairs = needs_all_pairs(model.layers);
   m.has_direct_forces = has_direct_forces(model.layers);
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
-  const LayerBuilder build{model, m.type, chunk_bytes};
-  for (const Layer &layer : model.layers) m.layers.push_back(std::visit(build, layer));
+  for (const Layer &layer : model.layers) m.layers.push_back(make_torch_layer(layer, {model, m.type, chunk_bytes}));
 }
 
 TorchModel::~TorchModel() = default;

@@ -292,6 +292,10 @@ struct TorchSo2Convolution : EdgeSum {
   }
 };
 
+inline TorchSo2Convolution make_layer(const So2Convolution &l, const LayerOptions &o) {
+  return {l, o.model, o.type, o.chunk_bytes};
+}
+
 }    // namespace torch_layers
 }    // namespace equi
 

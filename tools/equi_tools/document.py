@@ -7,6 +7,7 @@ A rule is a function of a value, the place where it stands and the tensors of th
 
 import json
 import re
+from pathlib import Path
 
 from ase.data import chemical_symbols
 
@@ -20,7 +21,6 @@ MAX_ELEMENTS = 118
 MAX_PROVENANCE = 64
 MAX_LAYERS = 1024
 MAX_BLOCKS = 2048
-MAX_PATHS = 4096
 MAX_STRUCTURES = 64
 MAX_STRUCTURE_ATOMS = 1024
 
@@ -45,7 +45,7 @@ def _fail(where, expected, value):
 
 def is_number(value):
     """Whether it is a finite number that arithmetic with floats can hold; JSON knows integers of any size."""
-    return type(value) in (int, float) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
 
 
 def number(value, where, tensors=None):
@@ -53,9 +53,12 @@ def number(value, where, tensors=None):
         _fail(where, "a number", value)
 
 
-def cutoff(value, where, tensors=None):
-    if not is_number(value) or not CUTOFFS[0] <= value <= CUTOFFS[1]:
-        _fail(where, f"a number from {CUTOFFS[0]:g} to {CUTOFFS[1]:g}", value)
+def number_between(low, high):
+    def rule(value, where, tensors=None):
+        if not is_number(value) or not low <= value <= high:
+            _fail(where, f"a number from {low:g} to {high:g}", value)
+
+    return rule
 
 
 def whole(low=0, high=2**31 - 1):
@@ -209,68 +212,63 @@ RADIAL_BASIS = kinds(
         "exp_normal": record(BASIS | {"means": tensor, "factors": tensor, "decay": number}, BASIS_OPTIONS),
     },
 )
-NETWORK = record({"weights": list_of(tensor, 1), "activation": text})
-FEATURES = {"input": text, "irreps_in": irreps, "output": text, "irreps_out": irreps}
-SO2_PRODUCT = record({"points": whole(1), "to": tensor, "from": tensor, "scalars": text, "gates": text})
-SO2_POINTS = record({"points": whole(1), "to": tensor, "from": tensor, "activation": text}, {"scalars": text})
-SO2_ATTENTION = record({"heads": whole(1), "channels": whole(1), "weight": tensor, "bias": tensor, "vector": tensor, "epsilon": number})
-PATH = record({"in": whole(), "l": whole(), "out": whole()}, {"connection": one_of("uvu", "uvw")})
-TERM = record({"degree": whole(1), "weight": tensor, "coupling": tensor})
-NODE_PRODUCTS = {
-    "paths": list_of(record({"in": list_of(whole(), 1, 2), "out": whole(), "scale": number}), 1, MAX_PATHS),
-    "gaunt": list_of(list_of(whole(), 1), 2, 2),
-}
+
+def nothing(value, where, tensors=None):
+    if value is not None:
+        _fail(where, "null", value)
 
 
-def node_product(value, where, tensors):
-    """Its products are paths or a Gaunt product."""
-    kind = "gaunt" if "gaunt" in value else "paths"
-    inputs = {"inputs": list_of(text, 1, 2), "irreps_in": list_of(irreps, 1, 2), "output": text, "irreps_out": irreps}
-    record(inputs | {kind: NODE_PRODUCTS[kind]})(value, where, tensors)
+def first_that_fits(alternatives):
+    """The rule of the first alternative whose kind a value is of; the last one speaks for all."""
+    types = {"object": dict, "list": list, "null": type(None)}
+    rules = [(types.get(spec["kind"], str), rule_of(spec)) for spec in alternatives]
+
+    def check(value, where, tensors):
+        next((rule for kind, rule in rules if isinstance(value, kind)), rules[-1][1])(value, where, tensors)
+
+    return check
 
 
-LAYERS = {
-    "species_embedding": record({"output": text, "irreps": irreps}),
-    "linear": record(FEATURES, {"biases": list_of(record({})), "per_species": flag, "accumulate": flag}),
-    "convolution": record(FEATURES | {"paths": list_of(PATH, 1, MAX_PATHS), "radial": record({})}),
-    "so2_convolution": record(
-        FEATURES
-        | {
-            "mmax": whole(),
-            "radial": record({}),
-            "linears": list_of(record({"channels": whole(1), "weights": list_of(tensor, 1)}, {"bias": tensor, "product": SO2_PRODUCT, "at_points": SO2_POINTS}), 1),
-        },
-        {"attention": SO2_ATTENTION, "radial_linear": whole()},
-    ),
-    "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
-    "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
-    "channel_balance": record(
-        FEATURES | {"block": whole(), "first": whole(), "target": tensor},
-        {"shares": record({"block": whole(), "first": whole(), "epsilon": number})},
-    ),
-    "norm_scale": record(FEATURES | {"offset": number, "factor": number}),
-    "spherical_norm": record(
-        FEATURES
-        | {
-            "groups": list_of(record({"blocks": list_of(whole(), 1), "weights": list_of(number, 1), "center": flag}), 1),
-            "epsilon": number,
-            "scale": tensor,
-        },
-        {"bias": tensor},
-    ),
-    "grid_network": record(FEATURES | {"points": whole(1), "to": tensor, "from": tensor, "network": NETWORK}),
-    "node_product": node_product,
-    "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
-    "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
-    "readout": record({"input": text, "network": NETWORK}),
-    "direct_forces": record({"input": text, "irreps_in": irreps, "block": whole(), "scale": number}),
-    "pair_repulsion": record({"coefficients": list_of(number)}),
-    "coulomb": record(
-        {"input": text, "irreps_in": irreps, "weights": tensor, "prefactor": number, "cutoff": number},
-        {"damping": number, "permittivity": number},
-    ),
-    "scale_shift": record({}),
-}
+def rule_of(spec):
+    """The rule of a field by its entry in layer_fields.json (src/document/field_spec.h)."""
+    kind = spec["kind"]
+    if kind == "integer":
+        return whole(spec["lowest"], spec.get("highest", 2**31 - 1))
+    if kind == "number" and ("lowest" in spec or "highest" in spec):
+        return number_between(spec.get("lowest", -MAX_MAGNITUDE), spec.get("highest", MAX_MAGNITUDE))
+    if kind == "word":
+        return one_of(*spec["words"])
+    if kind == "list":
+        return list_of(rule_of(spec["item"]), spec.get("least", 0), spec.get("most"))
+    if kind == "object":
+        return fields_of(spec["fields"])
+    if kind == "any_of":
+        return first_that_fits(spec["alternatives"])
+    return {"text": text, "activation": text, "irreps": irreps, "tensor": tensor, "boolean": flag, "number": number, "null": nothing}[kind]
+
+
+def fields_of(specs, also=()):
+    """An object with these fields and the keys `also`, and no others."""
+    rules = {spec["name"]: rule_of(spec) for spec in specs}
+    keys = only_keys((*also, *rules))
+
+    def check(value, where, tensors):
+        if not isinstance(value, dict):
+            _fail(where, "an object", value)
+        keys(value, where)
+        for spec in specs:
+            name = spec["name"]
+            if name in value:
+                rules[name](value[name], f"{where}.{name}", tensors)
+            elif spec.get("required", True) and spec.get("unless") not in value:
+                raise EquiError(f"{where}.{name} is missing")
+
+    return check
+
+
+# The fields of each type of layer, as the reader of the pair style states them.
+LAYER_FIELDS = json.loads(Path(__file__).with_name("layer_fields.json").read_text(encoding="utf-8"))
+LAYERS = {kind: fields_of(specs, also=("type",)) for kind, specs in LAYER_FIELDS.items()}
 ROWS_OF_NUMBERS = record({"rows": tensor, "first": whole(-(10**6))})
 TASKS = {
     "tasks": list_of(record({"name": text, "spin": whole()}), 1),
@@ -306,7 +304,7 @@ DOCUMENT = record(
         "framework": record({"name": text, "version": text}),
         "architecture": text,
         "elements": list_of(symbol, 1, MAX_ELEMENTS),
-        "cutoff": cutoff,
+        "cutoff": number_between(*CUTOFFS),
         "lmax_edge": whole(),
         "edge_parity": flag,
         "radial_basis": RADIAL_BASIS,

@@ -16,63 +16,95 @@ OPERATIONS = ("atom", "atom_with_forces", "edge", "edge_with_forces")
 MAX_LINE = 20_000
 
 
+def _map(layer):
+    return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
+
+
+def _embedding(layer):
+    return f"species -> {layer['output']} ({layer['irreps']})"
+
+
+def _linear(layer):
+    kinds = {"per_species": "per species", "accumulate": "added", "biases": "bias"}
+    return ", ".join([_map(layer), *(words for key, words in kinds.items() if layer.get(key))])
+
+
+def _convolution(layer):
+    # Then no table holds its weights.
+    reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
+    extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
+    return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
+
+
+def _so2_convolution(layer):
+    channels = ", ".join(str(linear["channels"]) for linear in layer["linears"])
+    points = [f", activation at {linear['at_points']['points']} points" for linear in layer["linears"] if "at_points" in linear]
+    return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, m to {layer['mmax']}, linears of {channels} channels{''.join(points)}"
+
+
+def _density_normalization(layer):
+    return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
+
+
+def _balance(layer):
+    return f"{_map(layer)}, sums over all atoms"
+
+
+def _coulomb(layer):
+    field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
+    return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom, {field}"
+
+
+def _grid_network(layer):
+    return f"{_map(layer)}, {len(layer['network']['weights'])} matrices at {layer['points']} points of the sphere"
+
+
+def _norm_scale(layer):
+    return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
+
+
+def _node_product(layer):
+    products = "Gaunt product" if "gaunt" in layer else f"{len(layer['paths'])} paths"
+    return f"{', '.join(layer['inputs'])} -> {layer['output']} ({layer['irreps_out']}), {products}"
+
+
+def _contraction(layer):
+    degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
+    return f"{_map(layer)}, products up to degree {degree}{', per species' if layer['per_species'] else ''}"
+
+
+def _gate(layer):
+    return f"{_map(layer)}, {', '.join(sorted({term['activation'] for term in layer['terms']}))}"
+
+
+def _readout(layer):
+    return f"{layer['input']}, {len(layer['network']['weights'])} matrices, {layer['network']['activation']}"
+
+
+# What is said of layers besides their type; of others, what they read and write.
+LINES = {
+    "species_embedding": _embedding,
+    "linear": _linear,
+    "convolution": _convolution,
+    "so2_convolution": _so2_convolution,
+    "density_normalization": _density_normalization,
+    "channel_balance": _balance,
+    "coulomb": _coulomb,
+    "grid_network": _grid_network,
+    "norm_scale": _norm_scale,
+    "node_product": _node_product,
+    "symmetric_contraction": _contraction,
+    "direct_forces": lambda layer: f"{layer['input']}, with the keyword forces direct of pair_style",
+    "pair_repulsion": lambda layer: f"{len(layer['coefficients'])} exponentials",
+    "gate": _gate,
+    "readout": _readout,
+}
+
+
 def _layer_line(layer):
-    kind = layer["type"]
-    if kind == "species_embedding":
-        return f"species -> {layer['output']} ({layer['irreps']})"
-    if kind == "linear":
-        extra = [
-            w
-            for w, on in (
-                ("per species", layer.get("per_species")),
-                ("added", layer.get("accumulate")),
-                ("bias", layer.get("biases")),
-            )
-            if on
-        ]
-        return (
-            f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}){', ' + ', '.join(extra) if extra else ''}"
-        )
-    if kind == "convolution":
-        # Then no table holds its weights.
-        reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
-        extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
-        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
-    if kind == "so2_convolution":
-        channels = ", ".join(str(linear["channels"]) for linear in layer["linears"])
-        points = [f", activation at {linear['at_points']['points']} points" for linear in layer["linears"] if "at_points" in linear]
-        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, m to {layer['mmax']}, linears of {channels} channels{''.join(points)}"
-    if kind == "density_normalization":
-        return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
-    if kind in ("layer_norm", "spherical_norm"):
-        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
-    if kind == "channel_balance":
-        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), sums over all atoms"
-    if kind == "coulomb":
-        field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
-        return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom, {field}"
-    if kind == "grid_network":
-        matrices = len(layer["network"]["weights"])
-        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), {matrices} matrices at {layer['points']} points of the sphere"
-    if kind == "norm_scale":
-        return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
-    if kind == "node_product":
-        products = "Gaunt product" if "gaunt" in layer else f"{len(layer['paths'])} paths"
-        return f"{', '.join(layer['inputs'])} -> {layer['output']} ({layer['irreps_out']}), {products}"
-    if kind == "symmetric_contraction":
-        degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
-        extra = ", per species" if layer["per_species"] else ""
-        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), products up to degree {degree}{extra}"
-    if kind == "direct_forces":
-        return f"{layer['input']}, with the keyword forces direct of pair_style"
-    if kind == "pair_repulsion":
-        return f"{len(layer['coefficients'])} exponentials"
-    if kind == "gate":
-        acts = sorted({t["activation"] for t in layer["terms"]})
-        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), {', '.join(acts)}"
-    if kind == "readout":
-        return f"{layer['input']}, {len(layer['network']['weights'])} matrices, {layer['network']['activation']}"
-    return ""
+    if layer["type"] in LINES:
+        return LINES[layer["type"]](layer)
+    return _map(layer) if "irreps_out" in layer else layer.get("input", "")
 
 
 def path_labels(layer):

@@ -171,7 +171,7 @@ TEST(ModelFile, refuses_bad_node_products_and_scales_by_norms) {
   refused("/accumulate", true, {"\"accumulate\""});
   refused_in("norm_scale", "/irreps_out", "5x0e", {"irreps_out"});
   for (const double offset : {0.0, 1e-31}) refused_in("norm_scale", "/offset", offset, {"offset", "at least 1e-30"});
-  refused_in("norm_scale", "/factor", -0.1, {"factor", "no negative number"});
+  refused_in("norm_scale", "/factor", -0.1, {"factor", "a number from 0"});
   refused_in("norm_scale", "/power", 2, {"\"power\""});
   TinyModelOptions uneven = o;
   uneven.hidden = {"5x0e+4x1o", "5x0e"};
@@ -275,7 +275,7 @@ TEST(ModelFile, refuses_bad_spherical_norms) {
   refused("/groups/1/blocks/1", 2, {"groups[1].blocks[1]", "each block in one group", "2 again"});
   refused("/groups/1", {{"blocks", {1}}, {"weights", {0.2}}, {"center", false}},
           {"groups", "each block in one group", "none with block 2"});
-  refused("/groups/1/weights/0", -0.1, {"groups[1].weights[0]", "no negative number"});
+  refused("/groups/1/weights/0", -0.1, {"groups[1].weights[0]", "a number from 0"});
   refused("/groups/1/center", true, {"groups[1].center", "no 0e block"});
   refused("/groups/1/scale", 1.0, {"\"scale\""});
   for (const double epsilon : {0.0, 1e-31}) refused("/epsilon", epsilon, {"epsilon", "at least 1e-30"});

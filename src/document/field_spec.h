@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// The schema of an object in the document of a model file: its fields, each with the kind of its value, its range and
+// one line of meaning. The reader, the model tool (tools/equi_tools/layer_fields.json) and the manual go by it.
+#ifndef EQUI_FIELD_SPEC_H
+#define EQUI_FIELD_SPEC_H
+
+#include "src/base/model_limits.h"
+#include "src/document/json_field.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+struct FieldSpec;
+using FieldSpecs = std::vector<FieldSpec>;
+
+struct FieldSpec {
+  enum class Kind { text, irreps, activation, word, tensor, boolean, integer, number, null, list, object, any_of };
+
+  std::string name;    // empty for an item of a list and for an alternative
+  Kind kind = Kind::text;
+  std::string meaning;
+  bool is_required = true;
+  std::string unless;                                         // the field is required unless this other one is there
+  double lowest = -MAX_MAGNITUDE, highest = MAX_MAGNITUDE;    // of a number or an integer
+  std::string shape;                                          // of a tensor, for the manual: "[species, n]"
+  std::vector<std::string> words;                             // of which a word is one
+  std::size_t least = 0, most = std::numeric_limits<std::size_t>::max();    // items of a list
+  std::string items;                                                        // what they are, for messages: "paths"
+  FieldSpecs parts;    // fields of an object, the one kind of items of a list, or alternatives
+};
+
+// Makers of fields. A field is required if optional() or required_unless() does not say otherwise.
+namespace field {
+
+FieldSpec text(const char *name, const char *meaning);
+FieldSpec irreps(const char *name, const char *meaning);
+FieldSpec activation(const char *name, const char *meaning);
+FieldSpec word(const char *name, std::vector<std::string> words, const char *meaning);
+FieldSpec tensor(const char *name, const char *shape, const char *meaning);
+FieldSpec boolean(const char *name, const char *meaning);
+FieldSpec integer(const char *name, const char *meaning, int lowest = 0, int highest = INT32_MAX);
+FieldSpec number(const char *name, const char *meaning, double lowest = -MAX_MAGNITUDE, double highest = MAX_MAGNITUDE);
+FieldSpec divisor(const char *name, const char *meaning);    // a positive number
+FieldSpec object(const char *name, FieldSpecs fields, const char *meaning);
+FieldSpec list(const char *name, const char *items, std::size_t least, std::size_t most, FieldSpec item,
+               const char *meaning);
+FieldSpec any_of(const char *name, FieldSpecs alternatives, const char *meaning);
+FieldSpec null();
+
+FieldSpec optional(FieldSpec spec);
+FieldSpec required_unless(const char *other, FieldSpec spec);
+
+constexpr std::size_t ANY_NUMBER = std::numeric_limits<std::size_t>::max();
+
+// `first` and then the others.
+FieldSpecs joined(FieldSpecs first, FieldSpecs others);
+
+}    // namespace field
+
+// Refuses fields of other names (but `also`, if it is not null), of other kinds and out of range, and an object that
+// lacks a required one. Which tensors there are, and whether names, irreps and activations are known, is left to the
+// reader of the object.
+void check_fields(const JsonField &object, const FieldSpecs &fields, const char *also = nullptr);
+
+// The fields as tools/equi_tools/document.py reads them.
+nlohmann::ordered_json schema_of(const FieldSpecs &fields);
+
+}    // namespace equi
+
+#endif
