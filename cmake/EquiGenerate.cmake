@@ -110,7 +110,7 @@ function(equi_make_texts name files)
     add_dependencies(${library} ${name})
   endforeach()
 endfunction()
-# Of generated text only addresses are checked, and by calls: a path group with all checks in line compiles five times as long.
+# Generated text is only checked for addresses, and by calls: a path group with all checks in line compiles five times as long.
 set(generated_options ${equi_text_options})
 if(EQUI_SANITIZE)
   set(generated_options -fno-sanitize=undefined)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rooms of src/ and kokkos/: the map in the README names all, includes go one way, and each header compiles alone."""
+"""The rooms of src/ and kokkos/: the map in the manual names all, includes go one way, and each header compiles alone."""
 
 import json
 import os
@@ -18,7 +18,7 @@ NOT_FOR_THIS_COMPILER = re.compile(r"_(cuda|hip)\.h$|^kokkos/lammps/(?!row_packi
 
 
 def map_of_rooms():
-    return re.findall(r"^\| `((?:src|kokkos)/[a-z0-9_/]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    return re.findall(r"^   \* - ``((?:src|kokkos)/[a-z0-9_/]+)``$", (ROOT / "doc" / "sources.rst").read_text(), re.MULTILINE)
 
 
 def sources():
