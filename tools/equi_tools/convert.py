@@ -118,10 +118,10 @@ def convert(
             units.convert(body, tensors)
         if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
-        remarks += [*framework.remarks(checkpoint), *notes(body, framework)]
+        remarks += [*checkpoint.remarks, *notes(body, framework)]
         if "unit" in framework.settings:
             settings |= {"unit": units.energy, "length_unit": units.length}
-        choice = framework.chosen(checkpoint, choice)
+        choice = checkpoint.chosen(choice)
         version, values = reference_values.NO_VERSION, []
         if units.are_ours:
             version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])

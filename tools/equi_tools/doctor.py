@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from . import frameworks, kernels, lammps_runner
 from .errors import EquiError

@@ -128,7 +128,7 @@ def load(framework, source, ignore_keys=(), settings=None):
     if "coulomb_cutoff" in settings:
         settings["coulomb_cutoff"] /= units.factors[1]
     checkpoint = framework.load(source, ignore_keys, **settings)
-    energy = energy or framework.stated_unit(checkpoint)
+    energy = energy or checkpoint.stated_unit
     if energy is None:
         raise EquiError(
             f"{source}: {framework.title} does not store the unit of energies, name it: --unit {' | '.join(ENERGIES)}"

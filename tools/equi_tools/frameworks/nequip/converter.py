@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""NequIP models -> document and tensors of an .equi file (doc/model_file.rst).
+
+Irreps, paths and constants are those of nequip_model for the options found in the file, the numbers those of the file.
+Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors is multiplied into them,
+the products are stored in float64.
+"""
+
+from math import pi, sqrt
+
+import numpy as np
+
+from ...errors import EquiError
+from ...irreps import SCALAR
+from ..common.e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, split_rows
+from ..common.elements import chosen_elements
+from .model import MLP_ACTIVATIONS, gate_parts
+from .modules import activation_of, class_name, irreps_of, mlp_layers, tensor_product
+
+# The couplings of src/algebra/coupling.h are exact up to here.
+LMAX_SUPPORTED = 8
+
+
+class Converter:
+    def __init__(self, checkpoint, elements):
+        self.checkpoint = checkpoint
+        self.stages = checkpoint.stages
+        self.state = {name.removeprefix("model.func."): array for name, array in checkpoint.state.items()}
+        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
+        self.species = [checkpoint.elements.index(e) for e in self.elements]
+        self.table = TensorTable()
+        self.layers = []
+
+    def conv(self, t):
+        return self.stages[f"layer{t}_convnet"].conv
+
+    def linear_layer(self, source, irreps_in, target, irreps_out, blocks, per_species=False, accumulate=False):
+        self.layers.append(
+            {
+                "type": "linear",
+                "input": source,
+                "irreps_in": irreps_text(irreps_of(irreps_in)),
+                "output": target,
+                "irreps_out": irreps_text(irreps_of(irreps_out)),
+                "blocks": blocks,
+                "biases": [],
+                "per_species": per_species,
+                "accumulate": accumulate,
+            }
+        )
+
+    def matrices(self, name, module, width=None):
+        """{(i, j): (matrix, scale)} of a Linear, or with the width of the second operand of a species product."""
+        flat, offset, found = self.state[f"{name}.weight"], 0, {}
+        irreps_in = irreps_of(module.irreps_in if width is None else module.irreps_in1)
+        for i, (mul_in, ir_in) in enumerate(irreps_in):
+            for j, (mul_out, ir_out) in enumerate(irreps_of(module.irreps_out)):
+                if ir_in != ir_out:
+                    continue
+                shape = (mul_in, mul_out) if width is None else (mul_in, width, mul_out)
+                size = int(np.prod(shape))
+                fan_in = (width or 1) * sum(mul for mul, ir in irreps_in if ir == ir_out)
+                found[i, j] = flat[offset : offset + size].reshape(shape), 1.0 / sqrt(fan_in)
+                offset += size
+        if offset != flat.size:
+            raise EquiError(f"tensor {name}.weight has {flat.size} numbers, its irreps ask for {offset}")
+        return found
+
+    def self_connection(self, t, source, target):
+        """Product with the embedding of the type: a matrix per species."""
+        name, module = f"layer{t}_convnet.conv.sc", self.conv(t).sc
+        blocks = []
+        for (i, j), (cube, scale) in self.matrices(name, module, irreps_of(module.irreps_in2).dim).items():
+            weight = self.per_species(cube)
+            blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", weight), "scale": scale})
+        self.linear_layer(source, module.irreps_in1, target, module.irreps_out, blocks, per_species=True)
+
+    def per_species(self, cube):
+        """Matrices [species, in, out] of a weight [in, embedding, out]."""
+        embedding = self.state["type_embed.embed_module.weight"][self.species]
+        return np.einsum("uvw,sv->suw", cube.astype(np.float64), embedding.astype(np.float64))
+
+    def linear_1(self, t, source, target):
+        """The first matrix and the factor 1/sqrt(neighbors), one number or one per type of the sender."""
+        name, module = f"layer{t}_convnet.conv.linear_1", self.conv(t).linear_1
+        norms = self.neighbor_norms(t)
+        per_species = norms.size > 1
+        blocks = []
+        for (i, j), (matrix, scale) in self.matrices(name, module).items():
+            if per_species:
+                matrix = norms[self.species, None, None] * matrix.astype(np.float64)
+            else:
+                scale *= norms[0]
+            blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", matrix), "scale": scale})
+        self.linear_layer(source, module.irreps_in, target, module.irreps_out, blocks, per_species)
+
+    def neighbor_norms(self, t):
+        return self.state[f"layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"].reshape(-1).astype(np.float64)
+
+    def linear_2(self, t, source, irreps_mid, target, accumulate):
+        name, module = f"layer{t}_convnet.conv.linear_2", self.conv(t).linear_2
+        pieces = split_rows(name, irreps_of(module.irreps_in), irreps_mid)
+        blocks = []
+        for (i, j), (matrix, scale) in self.matrices(name, module).items():
+            for k, begin, end in pieces[i]:
+                weight = self.table.add(f"{name}.{k}.{j}", matrix[begin:end])
+                blocks.append({"in": k, "out": j, "weight": weight, "scale": scale})
+        self.linear_layer(source, irreps_mid, target, module.irreps_out, blocks, accumulate=accumulate)
+        return irreps_of(module.irreps_out)
+
+    def network(self, name, mlp, columns=None):
+        """nequip's scalar MLP; columns: order of the outputs."""
+        if class_name(mlp.mlp) == "DeepLinearMLP":
+            names = [f"{name}.mlp.weights.{n}" for n in range(len(mlp.mlp.weights))]
+            activation, gain = "identity", 1.0
+        else:
+            linears, between = mlp_layers(mlp)
+            names = [f"{name}.mlp.{n}.weight" for n, m in mlp.mlp.named_children() if m in linears]
+            activation, gain = (MLP_ACTIVATIONS[between[0]], sqrt(2)) if between else ("identity", 1.0)
+        weights = [self.state[n] for n in names]
+        scales = [(gain if n else 1.0) / sqrt(w.shape[0]) for n, w in enumerate(weights)]
+        if columns is not None:
+            weights[-1] = weights[-1][:, columns]
+        return {
+            "weights": [self.table.add(n, w) for n, w in zip(names, weights)],
+            "scales": scales,
+            "activation": activation,
+            "activation_scale": 1.0,
+        }
+
+    def convolution(self, t, source, target):
+        """Paths in the order of their outputs; nequip's weights come in the order of their creation."""
+        where = f"layer{t}_convnet"
+        product = tensor_product(self.conv(t))
+        ins, edge, mid = (irreps_of(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out))
+        begin, paths = 0, {}
+        for (i, j, k, *_), sign in zip(product.instructions, self.checkpoint.path_signs[t]):
+            mul, ir = mid[k]
+            if k in paths or mul != ins[i].mul or edge[j].mul != 1:
+                raise EquiError(f"internal: {where}: path {i},{j} does not have block {k} for itself")
+            entry = {"in": i, "l": edge[j].ir.l, "out": k, "scale": sign * sqrt(ir.dim), "r_power": 0}
+            paths[k] = entry, range(begin, begin + mul)
+            begin += mul
+        ordered = [paths[k] for k in range(len(mid))]
+        columns = [c for _, own in ordered for c in own]
+        self.layers.append(
+            {
+                "type": "convolution",
+                "input": source,
+                "irreps_in": irreps_text(ins),
+                "output": target,
+                "irreps_out": irreps_text(mid),
+                "paths": [entry for entry, _ in ordered],
+                "radial": self.radial_network(t, columns),
+            }
+        )
+        return mid
+
+    def radial_network(self, t, columns):
+        return self.network(f"layer{t}_convnet.conv.edge_mlp", self.conv(t).edge_mlp, columns)
+
+    def gate(self, t, irreps_z, irreps_x, source, target):
+        """irreps_x: as declared behind the activations, which may change the parity of scalars."""
+        where, layer = f"layer{t}_convnet", self.stages[f"layer{t}_convnet"]
+        module, hidden = layer.equivariant_nonlin, irreps_of(layer.feature_irreps_hidden)
+        parts = gate_parts(hidden, irreps_of(self.conv(t).linear_1.irreps_in), self.harmonics())
+        for name, part in zip(("irreps_scalars", "irreps_gates", "irreps_gated"), parts):
+            found = irreps_of(getattr(module, name))
+            if found != part.simplify():
+                raise EquiError(f"{where}.equivariant_nonlin: {name} is {found}, expected {part.simplify()}")
+        scalars, gates, gated = parts
+        # e3nn merges the gated blocks behind the gate, but not the scalars.
+        blocks = scalars + gated.simplify()
+        if [(m, ir.l) for m, ir in irreps_x] != [(m, ir.l) for m, ir in blocks]:
+            raise EquiError(f"internal: {where}: {irreps_x} is not the output of its gate")
+        acts = []
+        for part in (module.act_scalars, module.act_gates):
+            acts.append([activation_of(f) for _, f in part.acts.named_children()])
+        if len(set(acts[1])) > 1:
+            raise EquiError(f"{where}: gates have different activations")
+        acts[1] = acts[1][:1] * len(gated.simplify())
+        gate_ir = gates[0].ir if len(gates) else SCALAR
+        terms = gate_terms(f"{where}.equivariant_nonlin", irreps_z, blocks, gate_ir, *acts)
+        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
+
+    def scale_shift(self):
+        layer = {"type": "scale_shift"}
+        for key, default in (("scale", 1.0), ("shift", 0.0)):
+            values = self.state.get(f"per_type_energy_scale_shift.{key}s", np.array([default])).reshape(-1)
+            values = np.repeat(values, len(self.species)) if values.size == 1 else values[self.species]
+            layer[key] = self.table.add(f"per_type_energy_scale_shift.{key}s", values.astype(np.float64))
+        self.layers.append(layer)
+
+    def cutoffs(self):
+        """[receiver, sender] in Angstrom, or None."""
+        config = self.checkpoint.config
+        if config["per_edge_type_cutoff"] is None:
+            return None
+        names = [self.checkpoint.type_names[s] for s in self.species]
+        return np.array([[config["per_edge_type_cutoff"][i][j] for j in names] for i in names])
+
+    def radial_basis(self):
+        cutoff = self.checkpoint.cutoff
+        numbers = self.state["bessel_encode.bessel_weights"].reshape(-1).astype(np.float64) * pi / cutoff
+        basis = {
+            "kind": "bessel",
+            "wave_numbers": self.table.add("bessel_encode.wave_numbers", numbers),
+            # nequip's factor belongs to sin(pi b u) / (pi u) with u = r / cutoff.
+            "prefactor": float(self.stages["factor"].factor) * cutoff / pi,
+            "cutoff_function": {"kind": "polynomial", "p": self.number(self.stages["bessel_encode"].cutoff.p)},
+        }
+        cutoffs = self.cutoffs()
+        if cutoffs is not None:
+            basis["cutoffs"] = self.table.add("edge_norm.cutoffs", cutoffs)
+        return basis
+
+    @staticmethod
+    def number(p):
+        return int(p) if float(p).is_integer() else float(p)
+
+    def pair_cutoff_power(self):
+        return self.number(self.stages["pair_potential"].cutoff.p)
+
+    def pair_repulsion(self):
+        """The potential of Ziegler, Biersack and Littmark with the numbers of LAMMPS, half of it on each atom."""
+        z = self.state["pair_potential.atomic_numbers"].astype(np.float64)[self.species]
+        cutoffs = self.cutoffs()
+        if cutoffs is None:
+            cutoffs = np.full((len(z), len(z)), self.checkpoint.cutoff)
+        length = 0.46850 / (z[:, None] ** 0.23 + z[None, :] ** 0.23)
+        self.layers.append(
+            {
+                "type": "pair_repulsion",
+                "prefactor": self.table.add("pair_potential.prefactor", self.checkpoint.half_qqr * z[:, None] * z[None, :]),
+                "length": self.table.add("pair_potential.length", length),
+                "cutoff": self.table.add("pair_potential.cutoff", cutoffs),
+                "p": self.pair_cutoff_power(),
+                "coefficients": [0.02817, 0.28022, 0.50986, 0.18175],
+                "exponents": [0.20162, 0.40290, 0.94229, 3.19980],
+            }
+        )
+
+    def species_embedding(self, target):
+        weight = self.state["type_embed.embed_module.weight"][self.species]
+        self.layers.append(
+            {
+                "type": "species_embedding",
+                "output": target,
+                "irreps": f"{weight.shape[1]}x0e",
+                "weight": self.table.add("type_embed.embed_module.weight", weight),
+                "scale": 1.0,
+            }
+        )
+
+    def readout(self, source, irreps_x):
+        network = self.network("per_atom_energy_readout.mlp_module", self.stages["per_atom_energy_readout"].mlp_module)
+        self.layers.append(
+            {"type": "readout", "input": source, "irreps_in": irreps_text(irreps_x), "block": 0, "network": network}
+        )
+
+    def output_irreps(self, t):
+        """What the next layer takes its input for."""
+        if t + 1 < self.checkpoint.num_layers:
+            return irreps_of(self.conv(t + 1).linear_1.irreps_in)
+        return irreps_of(self.stages[f"layer{t}_convnet"].equivariant_nonlin.irreps_out)
+
+    def harmonics(self):
+        return irreps_of(self.stages["spharm"].sh.irreps_out)
+
+    def document(self):
+        harmonics = self.harmonics()
+        if harmonics.lmax > LMAX_SUPPORTED:
+            raise EquiError(f"l_max: {harmonics.lmax} is not supported, at most {LMAX_SUPPORTED}")
+        radial_basis, x = self.radial_basis(), "x0"
+        self.species_embedding(x)
+        for t in range(self.checkpoint.num_layers):
+            z, y, m, x_next = f"z{t}", f"y{t}", f"m{t}", f"x{t + 1}"
+            connected = bool(self.conv(t).use_sc)
+            if connected:
+                self.self_connection(t, x, z)
+            self.linear_1(t, x, y)
+            irreps_mid = self.convolution(t, y, m)
+            irreps_z = self.linear_2(t, m, irreps_mid, z, accumulate=connected)
+            irreps_x = self.output_irreps(t)
+            self.gate(t, irreps_z, irreps_x, z, x_next)
+            x = x_next
+        self.readout(x, irreps_x)
+        self.scale_shift()
+        if "pair_potential" in self.stages:
+            self.pair_repulsion()
+        return {
+            "architecture": "NequIP",
+            "elements": self.elements,
+            "cutoff": self.checkpoint.cutoff,
+            "lmax_edge": harmonics.lmax,
+            "edge_parity": all(ir.p == (-1) ** ir.l for _, ir in harmonics),
+            "radial_basis": radial_basis,
+            "layers": self.layers,
+        }
+
+    def converted(self):
+        return self.document(), self.table.tensors

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Layers of models of nequip 0.6 and older: what differs from later ones."""
+
+from math import sqrt
+
+import numpy as np
+
+from ...errors import EquiError
+from .converter import Converter
+from .modules import activation_of, irreps_of, norm_constants
+
+
+class LegacyConverter(Converter):
+    def per_species(self, cube):
+        return cube.transpose(1, 0, 2)[self.species]
+
+    def neighbor_norms(self, t):
+        return norm_constants(self.conv(t)).reshape(-1)
+
+    def species_embedding(self, target):
+        name = "chemical_embedding.linear"
+        ((_, (weight, scale)),) = self.matrices(name, self.stages["chemical_embedding"].linear).items()
+        self.layers.append(
+            {
+                "type": "species_embedding",
+                "output": target,
+                "irreps": f"{weight.shape[1]}x0e",
+                "weight": self.table.add(f"{name}.weight", weight[self.species]),
+                "scale": scale,
+            }
+        )
+
+    def radial_network(self, t, columns):
+        """e3nn's FullyConnectedNet."""
+        name, module = f"layer{t}_convnet.conv.fc", self.conv(t).fc
+        layers = [layer for _, layer in module.named_children()]
+        weights = [self.state[f"{name}.layer{n}.weight"] for n in range(len(layers))]
+        weights[-1] = weights[-1][:, columns]
+        activation, constant = "identity", 1.0
+        if len(layers) > 1:
+            activation, constant = activation_of(layers[0].act)
+        return {
+            "weights": [self.table.add(f"{name}.layer{n}.weight", w) for n, w in enumerate(weights)],
+            "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
+            "activation": activation,
+            "activation_scale": constant,
+        }
+
+    def output_irreps(self, t):
+        if t + 1 < self.checkpoint.num_layers:
+            return super().output_irreps(t)
+        return irreps_of(self.stages["conv_to_output_hidden"].linear.irreps_in)
+
+    def readout(self, source, irreps_x):
+        """Two matrices: the first collects the scalars, the second makes a number of them."""
+        name = "conv_to_output_hidden.linear"
+        hidden = self.stages["conv_to_output_hidden"].linear
+        if len(hidden.irreps_out) != 1 or irreps_of(hidden.irreps_out).lmax != 0:
+            raise EquiError(f"{name}: {irreps_of(hidden.irreps_out)} is not one block of scalars")
+        blocks = []
+        for (i, j), (matrix, scale) in self.matrices(name, hidden).items():
+            blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", matrix), "scale": scale})
+        self.linear_layer(source, irreps_x, "readout", hidden.irreps_out, blocks)
+        name = "output_hidden_to_scalar.linear"
+        ((_, (matrix, scale)),) = self.matrices(name, self.stages["output_hidden_to_scalar"].linear).items()
+        network = {
+            "weights": [self.table.add(f"{name}.weight", matrix)],
+            "scales": [scale],
+            "activation": "identity",
+            "activation_scale": 1.0,
+        }
+        self.layers.append(
+            {
+                "type": "readout",
+                "input": "readout",
+                "irreps_in": f"{matrix.shape[0]}x0e",
+                "block": 0,
+                "network": network,
+            }
+        )
+
+    def scale_shift(self):
+        """Scales and shifts per species, and the factor of the whole model on both."""
+        layer = {"type": "scale_shift"}
+        for key, default in (("scale", 1.0), ("shift", 0.0)):
+            values = self.state.get(f"per_species_rescale.{key}s", np.zeros(0))
+            values = values if values.size else np.full(len(self.checkpoint.type_names), default)
+            values = self.checkpoint.scale_by * values.astype(np.float64)[self.species]
+            layer[key] = self.table.add(f"per_species_rescale.{key}s", values)
+        self.layers.append(layer)
+
+    def harmonics(self):
+        return irreps_of(self.stages["spharm_edges"].sh.irreps_out)
+
+    def radial_basis(self):
+        basis = self.stages["radial_basis"].basis
+        numbers = self.state["radial_basis.basis.bessel_weights"].reshape(-1).astype(np.float64) / basis.r_max
+        return {
+            "kind": "bessel",
+            "wave_numbers": self.table.add("radial_basis.wave_numbers", numbers),
+            "prefactor": float(basis.prefactor),
+            "cutoff_function": {"kind": "polynomial", "p": self.number(self.stages["radial_basis"].cutoff.p)},
+        }
+
+    def pair_cutoff_power(self):
+        return self.number(self.stages["radial_basis"].cutoff.p)
