@@ -1,35 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What the converters of all frameworks built on e3nn share: irreps as text, pieces of e3nn's modules as layers.
+"""What the converters of all frameworks built on e3nn share: pieces of e3nn's modules as layers.
 
 Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's are.
 """
+
+from math import sqrt
 
 import numpy as np
 
 from ... import torch_archive
 from ...coupling import coupling
 from ...errors import EquiError
-
-
-def irreps_text(irreps):
-    return "+".join(f"{mul}x{ir}" for mul, ir in irreps)
-
-
-class TensorTable:
-    """The tensors of a file by name."""
-
-    def __init__(self):
-        self.tensors = {}
-
-    def add(self, name, array):
-        array = np.ascontiguousarray(array)
-        if array.dtype not in (np.float32, np.float64):
-            raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only float32 and float64")
-        if name in self.tensors:
-            raise EquiError(f"internal: tensor {name} written twice")
-        self.tensors[name] = array
-        return name
-
+from .layers import activated, gated
 
 # e3nn divides an activation by the root mean square that it has for normally distributed arguments, which it estimates from
 # a million random numbers of one seed: these are its factors, as its versions 0.4 to 0.6 compute them on CPUs.
@@ -74,17 +56,38 @@ def split_rows(name, merged, fine):
     return pieces
 
 
+def matrices_of(name, flat, irreps_in, irreps_out, width=None):
+    """{(i, j): (matrix, scale)} of the flat weights of e3nn's Linear, or with the width of the second operand of a species product."""
+    offset, found = 0, {}
+    for i, (mul_in, ir_in) in enumerate(irreps_in):
+        for j, (mul_out, ir_out) in enumerate(irreps_out):
+            if ir_in != ir_out:
+                continue
+            shape = (mul_in, mul_out) if width is None else (mul_in, width, mul_out)
+            size = int(np.prod(shape))
+            fan_in = (width or 1) * sum(mul for mul, ir in irreps_in if ir == ir_out)
+            found[i, j] = flat[offset : offset + size].reshape(shape), 1.0 / sqrt(fan_in)
+            offset += size
+    expect_used(name, flat, offset)
+    return found
+
+
+def expect_used(name, flat, used):
+    if flat.size != used:
+        raise EquiError(f"tensor {name} has {flat.size} numbers, its irreps ask for {used}")
+
+
 def gate_terms(name, irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts):
     """Terms of e3nn's Gate: its input is the stable sort of (scalars, gates, gated), its output scalars, then gated.
 
     gate_ir: irrep of the gates; scalar_acts, gate_acts: (activation, scale) per scalar block and per gated block.
     """
     scalars = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l == 0]
-    gated = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l > 0]
+    others = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l > 0]
     # (irrep, channels, role) in the order that decides the places in z.
     entries = [(b.ir, b.mul, ("scalar", k)) for k, b in scalars]
-    entries += [(gate_ir, b.mul, ("gate", k)) for k, b in gated]
-    entries += [(b.ir, b.mul, ("gated", k)) for k, b in gated]
+    entries += [(gate_ir, b.mul, ("gate", k)) for k, b in others]
+    entries += [(b.ir, b.mul, ("gated", k)) for k, b in others]
     place, used = {}, [0] * len(irreps_z)
     block_of = {ir: n for n, (_, ir) in enumerate(irreps_z)}
     for ir, mul, role in entries:
@@ -95,26 +98,9 @@ def gate_terms(name, irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts):
     terms = []
     for (k, _), (activation, scale) in zip(scalars, scalar_acts):
         block, offset = place["scalar", k]
-        terms.append({"out": k, "in": block, "offset": offset, "activation": activation, "scale": scale})
-    for (k, _), (activation, scale) in zip(gated, gate_acts):
+        terms.append(activated(k, activation, scale, block, offset))
+    for (k, _), (activation, scale) in zip(others, gate_acts):
         block, offset = place["gated", k]
         gate_in, gate_offset = place["gate", k]
-        terms.append(
-            {
-                "out": k, "in": block, "offset": offset, "gate_in": gate_in, "gate_offset": gate_offset,
-                "activation": activation, "scale": scale,
-            }
-        )  # fmt: skip
+        terms.append(gated(k, block, offset, gate_in, gate_offset, activation, scale))
     return terms
-
-
-def gate_layer(source, target, irreps_z, irreps_x, terms):
-    """The layer with these terms, from gate_terms(), between two features."""
-    return {
-        "type": "gate",
-        "input": source,
-        "irreps_in": irreps_text(irreps_z),
-        "output": target,
-        "irreps_out": irreps_text(irreps_x),
-        "terms": terms,
-    }

@@ -12,8 +12,8 @@ from math import pi, sqrt
 import numpy as np
 
 from ...errors import EquiError
-from .e3nn_layers import TensorTable
 from .elements import chosen_elements
+from .layers import Layers, added, gated, network, path
 from .state import State
 
 # Scales of the paths (l1, l2, l3) of Y M + M Y with normalized couplings; for 2 Y M those of odd sums come in addition.
@@ -101,15 +101,13 @@ def bessel_basis(count, cutoff, fold):
     return Basis({"kind": "bessel", "wave_numbers": wave_numbers, "prefactor": 1.0} | cosine_cutoff(False), fold=fold)
 
 
-class Builder:
+class Builder(Layers):
     """The layers of a Model, in the order of their evaluation."""
 
     def __init__(self, model, elements, where):
         self.model = model
+        super().__init__(chosen_elements(elements, model.elements, where))
         self.state = State(model.state, "a TensorNet")
-        self.table = TensorTable()
-        self.layers = []
-        self.elements = chosen_elements(elements, model.elements, where)
         self.species = [model.rows[model.elements.index(e)] for e in self.elements]
         self.parity = model.group == "O(3)"
         self.F = model.channels
@@ -137,30 +135,16 @@ class Builder:
     # Layers.
 
     def node_product(self, inputs, irreps_in, output, irreps_out, paths):
-        self.layers.append(
-            {"type": "node_product", "inputs": inputs, "irreps_in": irreps_in, "output": output, "irreps_out": irreps_out,
-             "paths": [{"in": list(blocks), "out": out, "scale": scale} for blocks, out, scale in paths]}
-        )  # fmt: skip
+        """paths: (blocks of the inputs, block of the output, scale)."""
+        paths = [{"in": list(blocks), "out": out, "scale": scale} for blocks, out, scale in paths]
+        self.add_node_product(inputs, irreps_in, output, irreps_out, paths=paths)
 
     def linear(self, source, irreps_in, target, irreps_out, blocks, biases=(), per_species=False, accumulate=False):
         """blocks: (in, out, name, matrix or matrices per species, None for a tensor of that name that is there); biases: (out, name,
         array)."""
-        add = lambda name, array: name if array is None else self.table.add(name, array)  # noqa: E731
-        self.layers.append(
-            {"type": "linear", "input": source, "irreps_in": irreps_in, "output": target, "irreps_out": irreps_out,
-             "blocks": [{"in": i, "out": o, "weight": add(name, w), "scale": 1.0} for i, o, name, w in blocks],
-             "biases": [{"out": o, "tensor": self.table.add(name, b), "scale": 1.0} for o, name, b in biases],
-             "per_species": per_species, "accumulate": accumulate}
-        )  # fmt: skip
-
-    def gate(self, source, irreps_in, target, irreps_out, terms):
-        self.layers.append(
-            {"type": "gate", "input": source, "irreps_in": irreps_in, "output": target, "irreps_out": irreps_out, "terms": terms}
-        )
-
-    def activation(self, source, target, irreps, activation):
-        term = {"out": 0, "in": 0, "offset": 0, "activation": activation, "scale": 1.0}
-        self.gate(source, irreps, target, irreps, [term])
+        blocks = [(i, o, name if w is None else self.table.add(name, w), 1.0) for i, o, name, w in blocks]
+        biases = [(o, self.table.add(name, b), 1.0) for o, name, b in biases]
+        self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, per_species, accumulate)
 
     def perceptron(self, name, source, target, into, out, activation=None):
         """A Linear of torch from scalars to scalars, and perhaps an activation. Returns the irreps of its output."""
@@ -169,33 +153,19 @@ class Builder:
         between = target if activation is None else f"{target}_linear"
         self.linear(source, irreps_in, between, irreps_out, [(0, 0, f"{name}.weight", weight)], [(0, f"{name}.bias", bias)])
         if activation is not None:
-            self.activation(between, target, irreps_out, activation)
+            self.add_activation(between, target, irreps_out, activation)
         return irreps_out
 
     def layer_norm(self, name, source, target, irreps, size):
-        self.layers.append(
-            {"type": "layer_norm", "input": source, "irreps_in": irreps, "output": target, "irreps_out": irreps,
-             "weight": self.table.add(f"{name}.weight", self.state.take(f"{name}.weight", size)),
-             "bias": self.table.add(f"{name}.bias", self.state.take(f"{name}.bias", size)), "epsilon": 1e-5}
-        )  # fmt: skip
+        numbers = {key: self.table.add(f"{name}.{key}", self.state.take(f"{name}.{key}", size)) for key in ("weight", "bias")}
+        self.add("layer_norm", source, irreps, target, irreps, **numbers, epsilon=1e-5)
 
     def norm_scale(self, source, target):
-        self.layers.append(
-            {"type": "norm_scale", "input": source, "irreps_in": self.tensors, "output": target, "irreps_out": self.tensors,
-             "offset": 1.0, "factor": 1.0}
-        )  # fmt: skip
+        self.add("norm_scale", source, self.tensors, target, self.tensors, offset=1.0, factor=1.0)
 
     def convolution(self, source, irreps_in, target, paths, radial):
-        self.layers.append(
-            {"type": "convolution", "input": source, "irreps_in": irreps_in, "output": target, "irreps_out": self.tensors,
-             "paths": [{"in": i, "l": l, "out": o, "scale": scale, "r_power": 0} for i, l, o, scale in paths], "radial": radial}
-        )  # fmt: skip
-
-    def species_embedding(self, target, name, weight):
-        self.layers.append(
-            {"type": "species_embedding", "output": target, "irreps": f"{weight.shape[1]}x0e", "weight": self.table.add(name, weight),
-             "scale": 1.0}
-        )  # fmt: skip
+        paths = [path(*entry, r_power=0) for entry in paths]
+        self.add_convolution(source, irreps_in, target, self.tensors, paths, radial)
 
     def mixing(self, prefix, first, source, target, irreps_out=None, factors=None):
         """linears_tensor: one matrix for each of scalars, vectors and symmetric matrices; with factors [3, channels] these times
@@ -229,15 +199,10 @@ class Builder:
             return array
         return array[..., [3 * u + k for k in range(3) for u in range(self.F)]]
 
-    def network(self, names, matrices, biases, activation, **more):
-        return {
-            "weights": [self.table.add(f"{name}.weight", w) for name, w in zip(names, matrices)],
-            "scales": [1.0] * len(names),
-            "biases": [{"tensor": self.table.add(f"{name}.bias", b), "scale": 1.0} for name, b in zip(names, biases)],
-            "activation": activation,
-            "activation_scale": 1.0,
-            "times_cutoff": True,
-        } | more
+    def radial_network(self, names, matrices, biases, activation, **more):
+        weights = [self.table.add(f"{name}.weight", w) for name, w in zip(names, matrices)]
+        biases = [self.table.add(f"{name}.bias", b) for name, b in zip(names, biases)]
+        return network(weights, activation, biases=biases, times_cutoff=True, **more)
 
     # The model.
 
@@ -257,10 +222,10 @@ class Builder:
             "receiver": self.table.add(f"{name}.receiver", np.tile(receiver, 3)),
             "sender": self.table.add(f"{name}.sender", np.tile(sender, 3)),
         }
-        radial = self.network(
+        radial = self.radial_network(
             [f"{name}.distance_proj"], [self.folded(weight)], [bias], "identity", pair_factor=factor
         )
-        self.species_embedding("ones", "ones", np.ones((len(self.elements), F), np.float32))
+        self.add_species_embedding("ones", "ones", np.ones((len(self.elements), F), np.float32))
         paths = [(0, 0, 0, sqrt(3)), (0, 1, 1, sqrt(2)), (0, 2, 2, sqrt(2 / 3))]
         self.convolution("ones", self.irreps(0), "embedding", paths, radial)
         if self.model.self_edges:
@@ -271,20 +236,17 @@ class Builder:
                           [((l, l), 0, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
         self.layer_norm(f"{name}.init_norm", "embedding_squares", "embedding_norms", self.irreps(0), F)
         self.perceptron(f"{name}.linears_scalar.0", "embedding_norms", "embedding_hidden", F, 2 * F, self.model.activation)
-        gated = f"{self.tensors}+{3 * F}x0e"
-        self.mixing(name, 0, "embedding", "embedding_gated", gated)
+        gated_irreps = f"{self.tensors}+{3 * F}x0e"
+        self.mixing(name, 0, "embedding", "embedding_gated", gated_irreps)
         weight, bias = map(self.block_first, self.matrix(f"{name}.linears_scalar.1", 3 * F, 2 * F))
-        self.linear("embedding_hidden", f"{2 * F}x0e", "embedding_gated", gated, [(0, 3, f"{name}.linears_scalar.1.weight", weight)],
+        self.linear("embedding_hidden", f"{2 * F}x0e", "embedding_gated", gated_irreps, [(0, 3, f"{name}.linears_scalar.1.weight", weight)],
                     [(3, f"{name}.linears_scalar.1.bias", bias)], accumulate=True)  # fmt: skip
-        terms = [
-            {"out": l, "in": l, "offset": 0, "gate_in": 3, "gate_offset": l * F, "activation": self.model.activation, "scale": 1.0}
-            for l in range(3)
-        ]
-        self.gate("embedding_gated", gated, "x0", self.tensors, terms)
+        terms = [gated(l, l, 0, 3, l * F, self.model.activation) for l in range(3)]
+        self.add_gate("embedding_gated", gated_irreps, "x0", self.tensors, terms)
 
     def add_scalars(self, target, name, values):
         """Adds numbers [species, channels] of an atom's own species to its scalars."""
-        self.species_embedding("one", "one", np.ones((len(self.elements), 1), np.float32))
+        self.add_species_embedding("one", "one", np.ones((len(self.elements), 1), np.float32))
         self.linear("one", "1x0e", target, self.tensors, [(0, 0, name, values[:, None])], per_species=True, accumulate=True)
 
     def interaction(self, t):
@@ -313,7 +275,7 @@ class Builder:
             # The framework's inputs are those of the receiver and of the sender, in this order.
             inputs = [np.concatenate([inputs[0], of_sender, of_receiver])]
             reads = {"sender": {"block": 3}, "receiver": {"block": 3}}
-        radial = self.network(names, [*inputs, *matrices[1:]], biases, model.activation, activate_last=True, **reads)
+        radial = self.radial_network(names, [*inputs, *matrices[1:]], biases, model.activation, activate_last=True, **reads)
         self.convolution(sent, irreps_sent, own("message"), [(l, 0, l, sqrt(2 * l + 1)) for l in range(3)], radial)
         if model.self_edges and q:
             bias = model.basis.at_zero @ first.astype(np.float64) + biases[0].astype(np.float64)
@@ -358,10 +320,7 @@ class Builder:
             else:
                 out, blocks, shifts = f"{size}x0e", [(0, 0, f"{name}.self", weight)], [(0, f"{name}.self_bias", bias)]
             self.linear(source, irreps, f"{target}_linear", out, blocks, shifts)
-            terms = [
-                {"out": k, "in": k, "offset": 0, "activation": self.model.activation, "scale": 1.0} for k in range(len(blocks))
-            ]
-            self.gate(f"{target}_linear", out, target, out, terms)
+            self.add_activation(f"{target}_linear", target, out, self.model.activation, len(blocks))
             source, irreps = target, out
         self.node_product([f"y{t}", source], [self.tensors, irreps], f"own_message{t}", self.tensors,
                           [((l, 3 + l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
@@ -381,18 +340,15 @@ class Builder:
         weight, bias = self.matrix(f"{layer}.0", F, 3 * F)
         blocks = [(l, 0, f"{layer}.0.weight.{l}", weight[l * F : (l + 1) * F]) for l in range(3)]
         self.linear(own("norms"), norms, own("first_linear"), self.irreps(0), blocks, [(0, f"{layer}.0.bias", bias)])
-        self.activation(own("first_linear"), own("first"), self.irreps(0), model.activation)
+        self.add_activation(own("first_linear"), own("first"), self.irreps(0), model.activation)
         self.perceptron(f"{layer}.2", own("first"), own("second"), F, F, model.activation)
         weight, bias = self.matrix(f"{layer}.4", 2 * q, F)
         both = f"{q}x0e+{q}x0e"
         self.linear(own("second"), self.irreps(0), own("numbers"), both,
                     [(0, k, f"{layer}.4.weight.{k}", weight[:, k * q : (k + 1) * q]) for k in range(2)],
                     [(k, f"{layer}.4.bias.{k}", bias[k * q : (k + 1) * q]) for k in range(2)])  # fmt: skip
-        self.layers.append(
-            {"type": "channel_balance", "input": own("numbers"), "irreps_in": both, "output": f"charges{t}", "irreps_out": both,
-             "block": 0, "first": 0, "target": self.total_charge(),
-             "shares": {"block": 1, "first": 0, "epsilon": 1e-6}}
-        )  # fmt: skip
+        self.add("channel_balance", own("numbers"), both, f"charges{t}", both, block=0, first=0, target=self.total_charge(),
+                 shares={"block": 1, "first": 0, "epsilon": 1e-6})  # fmt: skip
 
     def total_charge(self):
         """Of each channel; where a run says it, what is multiplied by it."""
@@ -418,7 +374,7 @@ class Builder:
         target = "features_linear" if model.activated_output else "features"
         self.linear("norms", squares, target, self.irreps(0), blocks, [(0, "linear.bias", bias)])
         if model.activated_output:
-            self.activation(target, "features", self.irreps(0), model.activation)
+            self.add_activation(target, "features", self.irreps(0), model.activation)
         return "features"
 
     def readout(self, source, size, name=None):
@@ -428,20 +384,16 @@ class Builder:
             name = "readout"
         else:
             weight, bias = self.matrix(name, 1, size)
-        network = {"weights": [self.table.add(f"{name}.weight", weight)], "scales": [1.0], "activation": "identity",
-                   "activation_scale": 1.0}  # fmt: skip
+        energies = network([self.table.add(f"{name}.weight", weight)])
         if bias is not None:
-            network["biases"] = [{"tensor": self.table.add(f"{name}.bias", bias), "scale": 1.0}]
-        self.layers.append({"type": "readout", "input": source, "irreps_in": f"{size}x0e", "block": 0, "network": network})
+            energies["biases"] = [added(self.table.add(f"{name}.bias", bias))]
+        self.add_readout(source, f"{size}x0e", 0, energies)
 
     def scale_shift(self, scale, shift):
         """scale: a number; shift: an array [rows], or None."""
         count = len(self.elements)
         shift = np.zeros(count) if shift is None else np.asarray(shift, np.float64)[self.species]
-        self.layers.append(
-            {"type": "scale_shift", "scale": self.table.add("scale", np.full(count, float(scale))),
-             "shift": self.table.add("shift", shift)}
-        )  # fmt: skip
+        self.add_scale_shift(self.table.add("scale", np.full(count, float(scale))), self.table.add("shift", shift))
 
     def document(self):
         """(architecture part of the document, tensors)."""
@@ -450,15 +402,8 @@ class Builder:
             key: self.table.add(f"radial_basis.{key}", value) if isinstance(value, np.ndarray) else value
             for key, value in self.model.basis.document.items()
         }
-        body = {
-            "architecture": "TensorNet2" if self.model.charge_channels else "TensorNet",
-            "elements": self.elements,
-            "cutoff": self.model.cutoff,
-            "lmax_edge": 2,
-            "edge_parity": self.parity,
-            "radial_basis": basis,
-            "layers": self.layers,
-        }
+        name = "TensorNet2" if self.model.charge_channels else "TensorNet"
+        body, tensors = self.finished(name, self.model.cutoff, 2, self.parity, basis)
         if self.model.charge_channels and self.model.total_charge is None:
             body["mixture"] = {"tensors": {self.total_charge(): "charge"}}
-        return body, self.table.tensors
+        return body, tensors

@@ -11,7 +11,7 @@ import numpy as np
 from ase.data import atomic_numbers
 
 from ...errors import EquiError
-from ..common.e3nn_layers import TensorTable
+from ..common.layers import Layers, activated, gated, network, path
 from ..common.sphere_points import equal_angle_points
 from ..common.state import State
 from .system import composition_of, describe, merge
@@ -32,7 +32,7 @@ def grid_of(options):
     return (both, both) if both is not None else (2 * (lmax + 1), 2 * (lmax + 1) + 1)
 
 
-class Converter:
+class Converter(Layers):
     """checkpoint: of fairchem_checkpoint; task: the data set whose energy is meant, None where there is one."""
 
     kind = "eSEN or UMA"
@@ -45,10 +45,8 @@ class Converter:
         self.tasks, self.heads = {name: checkpoint.tasks[name] for name in chosen}, [checkpoint.head(name) for name in chosen]
         self.state = State(self._numbers_of_the_tasks(), self.kind)
         self.composition = composition_of(checkpoint)
-        self.elements = self._elements(elements)
+        super().__init__(self._elements(elements))
         self.numbers = [atomic_numbers[e] for e in self.elements]
-        self.table = TensorTable()
-        self.layers = []
         self.made = {}  # tensors that depend on the system: by name "embedding", "experts", "task", "charge" or "spin"
 
     def _numbers_of_the_tasks(self):
@@ -85,11 +83,6 @@ class Converter:
     def irreps(self, channels):
         return "+".join(f"{channels}x{l}e" for l in range(self.lmax + 1))
 
-    def add(self, kind, source, irreps_in, output, irreps_out, **fields):
-        self.layers.append(
-            {"type": kind, "input": source, "irreps_in": irreps_in, "output": output, "irreps_out": irreps_out, **fields}
-        )
-
     def tensor(self, name, *shape):
         return self.table.add(name, self.state.take(name, *shape))
 
@@ -102,33 +95,36 @@ class Converter:
 
     def linear(self, source, irreps_in, target, irreps_out, weights, bias=None, accumulate=False):
         """weights: {(i, j): name of a tensor}; bias: that of block 0."""
-        blocks = [{"in": i, "out": j, "weight": weight, "scale": 1.0} for (i, j), weight in weights.items()]
-        biases = [] if bias is None else [{"out": 0, "tensor": bias, "scale": 1.0}]
-        self.add("linear", source, irreps_in, target, irreps_out, blocks=blocks, biases=biases, per_species=False,
-                 accumulate=accumulate)  # fmt: skip
+        blocks = [(i, j, weight, 1.0) for (i, j), weight in weights.items()]
+        biases = [] if bias is None else [(0, bias, 1.0)]
+        self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
 
     def copy(self, source, target, accumulate=False):
         """target (+)= source, block by block."""
         irreps, one = self.irreps(self.channels), self.identity(self.channels)
         self.linear(source, irreps, target, irreps, {(l, l): one for l in range(self.lmax + 1)}, accumulate=accumulate)
 
+    def dense(self, name, numbers, widths):
+        """(names of the matrices, names of the biases) of the dense layers name.NUMBER between these widths."""
+        parts = []
+        for n, width, out in zip(numbers, widths, widths[1:]):
+            matrix = self.table.add(f"{name}.{n}.weight", self.state.take(f"{name}.{n}.weight", out, width).T)
+            parts.append((matrix, self.tensor(f"{name}.{n}.bias", out)))
+        return zip(*parts)
+
+    def norms_between(self, net, width):
+        """Those behind the first and the second layer of a radial network."""
+        norms = [{key: self.tensor(f"{net}.{n}.{key}", width) for key in ("weight", "bias")} | {"epsilon": EPSILON} for n in (1, 4)]
+        return [*norms, None]
+
     def radial(self, name, num_out):
         """A radial network on distance and species of both atoms."""
         net, edge = f"{name}.rad_func.net", self.options["edge_channels"]
-        widths = [self.options["num_distance_basis"] + 2 * edge, edge, edge, num_out]
-        weights, biases, norms = [], [], []
-        for k, n in enumerate((0, 3, 6)):
-            matrix = self.state.take(f"{net}.{n}.weight", widths[k + 1], widths[k])
-            weights.append(self.table.add(f"{net}.{n}.weight", matrix.T))
-            biases.append({"tensor": self.tensor(f"{net}.{n}.bias", widths[k + 1]), "scale": 1.0})
-        for n in (1, 4):
-            names = {key: self.tensor(f"{net}.{n}.{key}", edge) for key in ("weight", "bias")}
-            norms.append(names | {"epsilon": EPSILON})
-        return {
-            "weights": weights, "scales": [1.0] * 3, "biases": biases, "activation": "silu", "activation_scale": 1.0,
-            "norms": norms + [None], "sender": "backbone.source_embedding.weight",
-            "receiver": "backbone.target_embedding.weight",
-        }  # fmt: skip
+        weights, biases = self.dense(net, (0, 3, 6), [self.options["num_distance_basis"] + 2 * edge, edge, edge, num_out])
+        return network(
+            weights, "silu", biases=biases, norms=self.norms_between(net, edge), sender="backbone.source_embedding.weight",
+            receiver="backbone.target_embedding.weight",
+        )  # fmt: skip
 
     def norm(self, name, source, target, with_system=False):
         """with_system: the embedding of the system is added to the scalars behind it."""
@@ -180,22 +176,16 @@ class Converter:
 
     # ---- the model
 
-    def species_embedding(self, name, target, weight):
-        self.layers.append(
-            {"type": "species_embedding", "output": target, "irreps": f"{self.channels}x0e",
-             "weight": self.table.add(name, weight), "scale": 1.0}
-        )  # fmt: skip
-
     def initial_features(self, target):
         """The embedding of the species, and a convolution of 1 in all channels with the harmonics of edges."""
         scalars, irreps = f"{self.channels}x0e", self.irreps(self.channels)
         name = "backbone.sphere_embedding.weight"
-        self.species_embedding(name, "embedding", self.rows_of_elements(name, self.channels))
+        self.add_species_embedding("embedding", name, self.rows_of_elements(name, self.channels))
         self.made[name] = "embedding"
-        self.species_embedding("ones", "ones", np.ones((len(self.numbers), self.channels), np.float32))
-        paths = [{"in": 0, "l": l, "out": l, "scale": EDGE_DEGREE_SCALE} for l in range(self.lmax + 1)]
+        self.add_species_embedding("ones", "ones", np.ones((len(self.numbers), self.channels), np.float32))
+        paths = [path(0, l, l, EDGE_DEGREE_SCALE) for l in range(self.lmax + 1)]
         radial = self.radial("backbone.edge_degree_embedding", (self.lmax + 1) * self.channels) | {"times_cutoff": True}
-        self.add("convolution", "ones", scalars, "edge_degrees", irreps, paths=paths, radial=radial)
+        self.add_convolution("ones", scalars, "edge_degrees", irreps, paths, radial)
         self.copy("edge_degrees", target)
         self.linear("embedding", scalars, target, irreps, {(0, 0): self.identity(self.channels)}, accumulate=True)
 
@@ -236,10 +226,9 @@ class Converter:
         for k, n in enumerate((0, 2, 4)):
             matrix = self.state.take(f"{name}.{n}.weight", widths[k + 1], widths[k])
             matrices.append(self.table.add(f"{name}.{n}.weight", matrix.T))
-        network = {"weights": matrices, "scales": [1.0] * 3, "activation": "silu", "activation_scale": 1.0}
         irreps = self.irreps(self.channels)
         self.add("grid_network", source, irreps, target, irreps, points=latitudes * longitudes, to="grid.to",
-                 **{"from": "grid.from"}, network=network)  # fmt: skip
+                 **{"from": "grid.from"}, network=network(matrices, "silu"))  # fmt: skip
 
     def balance(self, source, t):
         """The name of the feature with sums over all atoms that are the charge of the system, and the spin multiplicity less one."""
@@ -271,18 +260,13 @@ class Converter:
         weight = self.table.add(f"{name}.scalar_mlp.0.weight", matrix.T)
         bias = self.tensor(f"{name}.scalar_mlp.0.bias", self.lmax * hidden)
         self.linear(source, irreps, f"s{t}", gates, {(0, 0): weight}, bias)
-        activated = {"out": 0, "in": 0, "offset": 0, "activation": "silu", "scale": 1.0}
-        self.add("gate", f"s{t}", gates, f"a{t}", gates, terms=[activated])
+        self.add_activation(f"s{t}", f"a{t}", gates, "silu")
         # Beside the features, as a gate has them.
         both, last = f"{wide}+{gates}", self.lmax + 1
         self.linear_per_order(f"{name}.so3_linear_1", source, irreps, f"u{t}", both)
         self.linear(f"a{t}", gates, f"u{t}", both, {(0, last): self.identity(self.lmax * hidden)}, accumulate=True)
-        terms = [activated] + [
-            {"out": l, "in": l, "offset": 0, "gate_in": last, "gate_offset": (l - 1) * hidden, "activation": "sigmoid",
-             "scale": 1.0}
-            for l in range(1, last)
-        ]  # fmt: skip
-        self.add("gate", f"u{t}", both, target, wide, terms=terms)
+        terms = [activated(0, "silu")] + [gated(l, l, 0, last, (l - 1) * hidden, "sigmoid") for l in range(1, last)]
+        self.add_gate(f"u{t}", both, target, wide, terms)
 
     def of_tasks(self, name, arrays):
         """The tensor of an array for each task, which is stored once if all of them are the same."""
@@ -305,13 +289,12 @@ class Converter:
             name, shape = f"energy_block.{n}", (widths[k + 1], widths[k])
             weights.append(self.of_tasks(f"head.{n}.weight", [self.head_matrix(head, name, *shape) for head in self.heads]))
             bias = self.of_tasks(f"head.{n}.bias", [self.state.take(f"{head.prefix}{name}.bias", shape[0]) for head in self.heads])
-            biases.append({"tensor": bias, "scale": 1.0})
-        network = {"weights": weights, "scales": [1.0] * 3, "biases": biases, "activation": "silu", "activation_scale": 1.0}
-        self.layers.append({"type": "readout", "input": "last", "irreps_in": irreps, "block": 0, "network": network})
+            biases.append(bias)
+        self.add_readout("last", irreps, 0, network(weights, "silu", biases=biases))
         ones, references = np.ones(len(self.elements)), [task.references for task in self.tasks.values()]
         scales = [task.rmsd * ones for task in self.tasks.values()]
         shifts = [0.0 * ones if found is None else found[self.numbers] for found in references]
-        self.layers.append({"type": "scale_shift", "scale": self.of_tasks("scale", scales), "shift": self.of_tasks("shift", shifts)})
+        self.add_scale_shift(self.of_tasks("scale", scales), self.of_tasks("shift", shifts))
 
     def document(self):
         """The architecture part of the document, and the tensors."""
@@ -325,27 +308,19 @@ class Converter:
             self.block(t, x, f"x{t + 1}")
             x = self.balance(f"x{t + 1}", t + 1)
         self.energies(x)
-        body = {
-            "architecture": "UMA" if self.checkpoint.num_experts else "eSEN",
-            "elements": self.elements,
-            "cutoff": cutoff,
-            "max_neighbors": self.options["max_neighbors"],
-            "lmax_edge": self.lmax,
-            "edge_parity": False,
-            "radial_basis": self.radial_basis(cutoff),
-            "layers": self.layers,
-        }
+        name, neighbors = "UMA" if self.checkpoint.num_experts else "eSEN", self.options["max_neighbors"]
+        body, tensors = self.finished(name, cutoff, self.lmax, False, self.radial_basis(cutoff), max_neighbors=neighbors)
         if not self.checkpoint.has_system:
             self.state.finish()
-            return body, self.table.tensors
+            return body, tensors
         mixture = describe(self.checkpoint, self.state, list(self.tasks), self.numbers, self.table)
         self._leave_other_systems()
         self.state.finish()
         body["mixture"] = mixture | {"tensors": self.made}
         if self.checkpoint.is_for_all_systems:
-            return body, self.table.tensors
+            return body, tensors
         (task,) = self.tasks
-        return merge(body, self.table.tensors, task, self.checkpoint.charge, self.checkpoint.spin_of(task), self.composition)
+        return merge(body, tensors, task, self.checkpoint.charge, self.checkpoint.spin_of(task), self.composition)
 
     def radial_basis(self, cutoff):
         size, envelope = self.options["num_distance_basis"], {"kind": "polynomial", "p": ENVELOPE_POWER}

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...errors import EquiError
 from ...printable import printable
+from ..common.layers import added, network
 from ..common.sphere_points import component_scales, equal_angle_points
 from ..fairchem.checkpoint import expect_fixed, options_with_defaults
 
@@ -50,6 +51,12 @@ def check_positive(options, keys):
             raise EquiError(f"{key}: expected a positive number, found {printable(str(options[key]), 60)}")
 
 
+def with_biases(matrices, biases):
+    """A network with silu between its matrices; biases: as network() takes them, or None."""
+    found = network(matrices, "silu")
+    return found if biases is None else found | {"biases": [added(bias) if isinstance(bias, str) else bias for bias in biases]}
+
+
 class DirectModel:
     """Part of converters: points, the radial basis and the document."""
 
@@ -77,25 +84,20 @@ class DirectModel:
     def network_at_points(self, source, irreps_in, target, irreps_out, matrices, to=None, back=None, points=None, biases=None):
         """Dense layers with silu between them at points, by default those of functions with all m."""
         names = self.points(self.lmax) if to is None else (to, back, points)
-        network = {"weights": matrices, "scales": [1.0] * len(matrices), "activation": "silu", "activation_scale": 1.0}
-        if biases is not None:
-            network["biases"] = biases
-        self.add("grid_network", source, irreps_in, target, irreps_out, points=names[2], to=names[0], **{"from": back or names[1]}, network=network)
+        self.add("grid_network", source, irreps_in, target, irreps_out, points=names[2], to=names[0], **{"from": back or names[1]},
+                 network=with_biases(matrices, biases))  # fmt: skip
 
     def sum_of_energies(self, source, irreps, matrices, biases, scale, extra=0.0):
         """A network of the scalars, times `scale`; extra: of each element, which is scaled as fairchem scales energies."""
         (task,) = self.tasks.values()
-        network = {"weights": matrices, "scales": [1.0] * len(matrices), "activation": "silu", "activation_scale": 1.0}
-        if biases is not None:
-            network["biases"] = biases
-        self.layers.append({"type": "readout", "input": source, "irreps_in": irreps, "block": 0, "network": network})
+        self.add_readout(source, irreps, 0, with_biases(matrices, biases))
         ones = np.ones(len(self.elements))
         shift = task.rmsd * extra * ones + (0.0 if task.references is None else task.references[self.numbers])
-        self.layers.append({"type": "scale_shift", "scale": self.table.add("scale", task.rmsd * scale * ones), "shift": self.table.add("shift", shift)})
+        self.add_scale_shift(self.table.add("scale", task.rmsd * scale * ones), self.table.add("shift", shift))
 
     def direct_forces(self, source):
         """The vectors of a feature are what fairchem normalizes."""
-        self.layers.append({"type": "direct_forces", "input": source, "irreps_in": "1x1e", "block": 0, "scale": self.checkpoint.forces_rmsd})
+        self.add_layer("direct_forces", input=source, irreps_in="1x1e", block=0, scale=self.checkpoint.forces_rmsd)
 
     def gaussians(self):
         centers = np.linspace(0.0, self.checkpoint.cutoff, self.options["num_distance_basis"])
@@ -110,8 +112,4 @@ class DirectModel:
         nearest = {"count": self.options["max_neighbors"]}
         if not self.options["enforce_max_neighbors_strictly"]:
             nearest["tolerance"] = DEGENERACY_TOLERANCE
-        body = {
-            "architecture": self.architecture, "elements": self.elements, "cutoff": self.checkpoint.cutoff, "nearest_neighbors": nearest,
-            "lmax_edge": self.lmax, "edge_parity": False, "radial_basis": self.gaussians(), "layers": self.layers,
-        }  # fmt: skip
-        return body, self.table.tensors
+        return self.finished(self.architecture, self.checkpoint.cutoff, self.lmax, False, self.gaussians(), nearest_neighbors=nearest)

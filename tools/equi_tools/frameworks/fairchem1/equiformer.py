@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from ..common.layers import network, path
 from ..common.sphere_points import rescale
 from ..fairchem.convert import EPSILON, Converter
 
@@ -28,19 +29,14 @@ class EquiformerConverter(Converter):
                 self.table.add(embedding, self.rows_of_elements(embedding, edge))
         net = f"{net or name}.rad_func.net"
         widths = [self.options["num_distance_basis"] + len(rows) * edge, edge, edge, num_out]
-        weights, biases, norms = [], [], []
+        weights, biases = [], []
         for k, n in enumerate((0, 3, 6)):
             matrix, bias = self.state.take(f"{net}.{n}.weight", widths[k + 1], widths[k]).T, self.state.take(f"{net}.{n}.bias", widths[k + 1])
             if n == 6 and columns is not None:
                 matrix, bias = matrix[:, columns], bias[columns]
             weights.append(self.table.add(f"{net}.{n}.weight", matrix))
-            biases.append({"tensor": self.table.add(f"{net}.{n}.bias", bias), "scale": 1.0})
-        for n in (1, 4):
-            norms.append({key: self.tensor(f"{net}.{n}.{key}", edge) for key in ("weight", "bias")} | {"epsilon": EPSILON})
-        return {
-            "weights": weights, "scales": [1.0] * 3, "biases": biases, "activation": "silu", "activation_scale": 1.0,
-            "norms": norms + [None], **rows,
-        }  # fmt: skip
+            biases.append(self.table.add(f"{net}.{n}.bias", bias))
+        return network(weights, "silu", biases=biases, norms=self.norms_between(net, edge), **rows)
 
     def rescale(self, l):
         return rescale(l, self.mmax)
@@ -50,11 +46,11 @@ class EquiformerConverter(Converter):
 
     def initial_features(self, target):
         scalars, irreps = f"{self.channels}x0e", self.irreps(self.channels)
-        self.species_embedding("sphere_embedding.weight", "embedding", self.rows_of_elements("sphere_embedding.weight", self.channels))
-        self.species_embedding("ones", "ones", np.ones((len(self.numbers), self.channels), np.float32))
-        paths = [{"in": 0, "l": l, "out": l, "scale": self.rescale(l) / self.options["avg_degree"]} for l in range(self.lmax + 1)]
+        self.add_species_embedding("embedding", "sphere_embedding.weight", self.rows_of_elements("sphere_embedding.weight", self.channels))
+        self.add_species_embedding("ones", "ones", np.ones((len(self.numbers), self.channels), np.float32))
+        paths = [path(0, l, l, self.rescale(l) / self.options["avg_degree"]) for l in range(self.lmax + 1)]
         radial = self.radial("edge_degree_embedding", (self.lmax + 1) * self.channels) | {"times_cutoff": True}
-        self.add("convolution", "ones", scalars, "edge_degrees", irreps, paths=paths, radial=radial)
+        self.add_convolution("ones", scalars, "edge_degrees", irreps, paths, radial)
         self.copy("edge_degrees", target)
         self.linear("embedding", scalars, target, irreps, {(0, 0): self.identity(self.channels)}, accumulate=True)
 

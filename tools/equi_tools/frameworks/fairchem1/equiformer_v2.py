@@ -128,7 +128,7 @@ class Converter(DirectModel, EquiformerConverter):
             matrix, of_scalars = self.scalars(dense, f"v{t}", hidden)
             self.linear(f"v{t}", irreps, f"s{t}", scalars, {(0, 0): self.table.add(f"{dense}.weight", matrix)},
                         self.table.add(f"{dense}.bias", of_scalars))  # fmt: skip
-            self.add("gate", f"s{t}", scalars, f"o{t}", scalars, terms=[{"out": 0, "in": 0, "offset": 0, "activation": "silu", "scale": 1.0}])
+            self.add_activation(f"s{t}", f"o{t}", scalars, "silu")
             self.linear(f"o{t}", scalars, target, irreps, {(0, 0): names[0]}, accumulate=True)
 
     def forces(self, source):
@@ -149,7 +149,7 @@ class Converter(DirectModel, EquiformerConverter):
         self.forces("last")
         # Of the second matrices that of the scalars alone.
         last = self.state.take(f"{name}.so3_linear_2.weight", self.lmax + 1, 1, hidden)[0].T
-        bias = {"tensor": self.tensor(f"{name}.so3_linear_2.bias", 1), "scale": 1.0}
+        bias = self.tensor(f"{name}.so3_linear_2.bias", 1)
         extra = 0.0
         if self.options["load_energy_lin_ref"]:
             references = self.take64("energy_lin_ref", self.options["max_num_elements"])[self.numbers]
@@ -160,7 +160,7 @@ class Converter(DirectModel, EquiformerConverter):
             dense = self.name_of_scalars(name)
             matrix, of_scalars = self.scalars(dense, "last", hidden)
             matrices = [self.table.add(f"{dense}.weight", matrix), self.table.add(f"{name}.so3_linear_2.weight", last)]
-            biases = [{"tensor": self.table.add(f"{dense}.bias", of_scalars), "scale": 1.0}, bias]
+            biases = [self.table.add(f"{dense}.bias", of_scalars), bias]
             self.sum_of_energies("last", irreps, matrices, biases, scale, extra)
             return
         self.first_of_network(name, "last", "he")

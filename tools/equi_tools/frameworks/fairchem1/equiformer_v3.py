@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import EquiError
 from ...printable import printable
+from ..common.layers import gated, network
 from ..common.sphere_points import component_scales, product_points
 from ..fairchem.checkpoint import check_counts, check_numbers, expect_fixed, options_with_defaults
 from .equiformer import STATED, EquiformerConverter
@@ -136,30 +137,24 @@ class Converter(EquiformerConverter):
             mix = at_points[:, k * hidden : (k + 1) * hidden]
             factors.append((f"{name}.{key}", (first @ mix) / norms[:, None, None], (bias @ mix) / norms[0]))
         # The gates of the first factor lie behind it.
-        gated = f"{wide}+{last * hidden}x0e"
-        self.per_order(*factors[0], f"v{t}", irreps, f"p{t}", gated, accumulate=False)
+        with_gates = f"{wide}+{last * hidden}x0e"
+        self.per_order(*factors[0], f"v{t}", irreps, f"p{t}", with_gates, accumulate=False)
         matrix, of_gates = self.scalars(f"{name}.grid_mlp.gating_linear", f"v{t}", hidden)
         weight = self.table.add(f"{name}.gating_linear", np.tile(matrix, last))
-        self.add("linear", f"v{t}", irreps, f"p{t}", gated, blocks=[{"in": 0, "out": last, "weight": weight, "scale": 1.0}],
-                 biases=[{"out": last, "tensor": self.table.add(f"{name}.gating_linear.bias", np.tile(of_gates, last)), "scale": 1.0}], per_species=False,
-                 accumulate=True)  # fmt: skip
-        terms = [
-            {"out": l, "in": l, "offset": 0, "gate_in": last, "gate_offset": l * hidden, "activation": "sigmoid", "scale": 1.0}
-            for l in range(last)
-        ]
-        self.add("gate", f"p{t}", gated, f"g{t}", wide, terms=terms)
+        bias = self.table.add(f"{name}.gating_linear.bias", np.tile(of_gates, last))
+        self.add_linear(f"v{t}", irreps, f"p{t}", with_gates, [(0, last, weight, 1.0)], [(last, bias, 1.0)], accumulate=True)
+        terms = [gated(l, l, 0, last, l * hidden, "sigmoid") for l in range(last)]
+        self.add_gate(f"p{t}", with_gates, f"g{t}", wide, terms)
         self.per_order(*factors[1], f"v{t}", irreps, f"q{t}", wide, accumulate=False)
-        self.layers.append({"type": "node_product", "inputs": [f"g{t}", f"q{t}"], "irreps_in": [wide, wide], "output": f"r{t}",
-                            "irreps_out": wide, "gaunt": [list(range(last)), list(range(last, 2 * last))]})  # fmt: skip
+        self.add_gaunt_product([f"g{t}", f"q{t}"], [wide, wide], f"r{t}", wide, (last, last))
 
         pair = f"{hidden}x0e+{hidden}x0e"
         dense = f"{name}.scalar_mlp.0.linear"
         parts = [self.scalars(dense, f"v{t}", 2 * hidden, slice(k * hidden, (k + 1) * hidden)) for k in range(2)]
-        blocks = [{"in": 0, "out": k, "weight": self.table.add(f"{dense}.{k}", part[0]), "scale": 1.0} for k, part in enumerate(parts)]
-        biases = [{"out": k, "tensor": self.table.add(f"{dense}.bias.{k}", part[1]), "scale": 1.0} for k, part in enumerate(parts)]
-        self.add("linear", f"v{t}", irreps, f"s{t}", pair, blocks=blocks, biases=biases, per_species=False, accumulate=False)
-        self.add("gate", f"s{t}", pair, f"o{t}", f"{hidden}x0e",
-                 terms=[{"out": 0, "in": 1, "offset": 0, "gate_in": 0, "gate_offset": 0, "activation": "silu", "scale": 1.0}])  # fmt: skip
+        blocks = [(0, k, self.table.add(f"{dense}.{k}", matrix), 1.0) for k, (matrix, _) in enumerate(parts)]
+        biases = [(k, self.table.add(f"{dense}.bias.{k}", bias), 1.0) for k, (_, bias) in enumerate(parts)]
+        self.add_linear(f"v{t}", irreps, f"s{t}", pair, blocks, biases)
+        self.add_gate(f"s{t}", pair, f"o{t}", f"{hidden}x0e", [gated(0, 1, 0, 0, 0, "silu")])
 
         self.copy(source, target)
         second = self.take64(f"{name}.so3_linear_2.weight", last, self.channels, hidden).swapaxes(1, 2)
@@ -171,27 +166,18 @@ class Converter(EquiformerConverter):
     def energies(self, source):
         hidden, (task,) = self.options["ffn_hidden_channels"], self.tasks.values()
         self.norm("norm", source, "last")
-        widths, weights, biases = (self.channels, hidden, 1), [], []
-        for k in range(2):
-            name = f"energy_block.linear_{k + 1}"
-            weights.append(self.table.add(f"{name}.weight", self.state.take(f"{name}.weight", widths[k + 1], widths[k]).T))
-            biases.append({"tensor": self.tensor(f"{name}.bias", widths[k + 1]), "scale": 1.0})
-        network = {"weights": weights, "scales": [1.0] * 2, "biases": biases, "activation": "silu", "activation_scale": 1.0}
-        self.layers.append({"type": "readout", "input": "last", "irreps_in": self.irreps(self.channels), "block": 0, "network": network})
+        weights, biases = self.dense("energy_block", ("linear_1", "linear_2"), (self.channels, hidden, 1))
+        self.add_readout("last", self.irreps(self.channels), 0, network(weights, "silu", biases=biases))
         ones = np.ones(len(self.elements))
         shift = 0.0 * ones if task.references is None else task.references[self.numbers]
-        self.layers.append({"type": "scale_shift", "scale": self.table.add("scale", task.rmsd / self.options["avg_num_nodes"] * ones),
-                            "shift": self.table.add("shift", shift)})  # fmt: skip
+        scale = self.table.add("scale", task.rmsd / self.options["avg_num_nodes"] * ones)
+        self.add_scale_shift(scale, self.table.add("shift", shift))
 
     def document(self):
         self.add_layers()
         self.state.finish()
-        body = {
-            "architecture": "EquiformerV3", "elements": self.elements, "cutoff": self.checkpoint.cutoff,
-            "max_neighbors": self.options["max_neighbors"], "lmax_edge": self.lmax, "edge_parity": False,
-            "radial_basis": self.radial_basis(self.checkpoint.cutoff), "layers": self.layers,
-        }  # fmt: skip
-        return body, self.table.tensors
+        neighbors, cutoff = self.options["max_neighbors"], self.checkpoint.cutoff
+        return self.finished("EquiformerV3", cutoff, self.lmax, False, self.radial_basis(cutoff), max_neighbors=neighbors)
 
 
 class _Scores:

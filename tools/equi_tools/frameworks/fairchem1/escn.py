@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from ..common.layers import network
 from ..fairchem import convert as fairchem_convert
 from ..fairchem.checkpoint import check_counts, check_numbers, check_resolution
 from .direct import FORCE_BLOCK, DirectModel, check_positive, has_forces, is_kept, read_options
@@ -92,11 +93,9 @@ class Converter(DirectModel, fairchem_convert.Converter):
         matrices = [np.concatenate([self.matrix(f"{name}.fc1_dist", edge, self.options["num_distance_basis"]), one, one]),
                     self.matrix(f"{name}.fc1_edge_attr", edge, edge), factors]  # fmt: skip
         biases = [self.state.take(f"{name}.{key}.bias", edge) for key in ("fc1_dist", "fc1_edge_attr")] + [bias]
-        return {
-            "weights": [self.table.add(f"{name}.{k}.weight", matrix) for k, matrix in enumerate(matrices)], "scales": [1.0] * 3,
-            "biases": [{"tensor": self.table.add(f"{name}.{k}.bias", array), "scale": 1.0} for k, array in enumerate(biases)],
-            "activation": "silu", "activation_scale": 1.0, "activate_last": True, **rows,
-        }  # fmt: skip
+        weights = [self.table.add(f"{name}.{k}.weight", matrix) for k, matrix in enumerate(matrices)]
+        biases = [self.table.add(f"{name}.{k}.bias", array) for k, array in enumerate(biases)]
+        return network(weights, "silu", biases=biases, activate_last=True, **rows)
 
     def layer(self, t, source, target):
         """Messages, then a network at points of them and of what they began with, which it replaces in the first layer."""
@@ -136,11 +135,11 @@ class Converter(DirectModel, fairchem_convert.Converter):
         mean = self.table.add(f"{name}.mean", values / count)
         widths = (channels, channels, 1)
         matrices = [self.table.add(f"{name}.fc{k}.weight", self.matrix(f"{name}.fc{k}", out, channels)) for k, out in zip((1, 2, 3), widths)]
-        biases = [{"tensor": self.tensor(f"{name}.fc{k}.bias", channels), "scale": 1.0} for k in (1, 2)] + [None]
+        biases = [self.tensor(f"{name}.fc{k}.bias", channels) for k in (1, 2)] + [None]
         self.network_at_points(source, self.irreps(channels), target, irreps_out, matrices, to, mean, count, biases)
 
     def document(self):
-        self.species_embedding("sphere_embedding.weight", "embedding", self.rows_of_elements("sphere_embedding.weight", self.channels))
+        self.add_species_embedding("embedding", "sphere_embedding.weight", self.rows_of_elements("sphere_embedding.weight", self.channels))
         irreps = self.irreps(self.channels)
         self.linear("embedding", f"{self.channels}x0e", "x0", irreps, {(0, 0): self.identity(self.channels)})
         for t in range(self.options["num_layers"]):

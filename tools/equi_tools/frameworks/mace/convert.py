@@ -13,8 +13,10 @@ import numpy as np
 from ... import symmetric_basis, torch_modules
 from ...errors import EquiError
 from ...irreps import SCALAR
-from ..common.e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, sign_of_coupling, split_rows
+from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_rows
 from ..common.elements import chosen_elements
+from ..common.layers import Layers, added, fan_in, irreps_text, network, path
+from ..common.state import State
 from .checkpoint import child, class_name, irreps_of
 
 # The couplings of src/algebra/coupling.h are exact up to here.
@@ -31,41 +33,26 @@ ACTIVATIONS = ("silu", "tanh", "abs", "sigmoid", "relu", "ssp")
 ATTENTION = "RealAgnosticAttResidualInteractionBlock"
 
 
-class _Converter:
+def is_constant(name):
+    """Whether a tensor only repeats what the modules say."""
+    known = name.endswith((".output_mask", "_zeroed", "._num_elements")) or "._w3j_" in name or ".U_matrix_" in name
+    return known or name in ("num_interactions", "atomic_numbers", "r_max")
+
+
+class _Converter(Layers):
     def __init__(self, checkpoint, head, elements):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
         self.head = checkpoint.head_index(head)
-        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
+        super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
-        self.state = {}
+        numbers = {}
         for name, array in [*self.model.named_parameters(), *self.model.named_buffers()]:
             # Half precision has no place in the format; float32 holds its numbers.
-            self.state[name] = array.astype(np.float32) if array.dtype == np.float16 else np.asarray(array)
-        self.used = set()
-        self.table = TensorTable()
-        self.tensor = self.table.add
-        self.layers = []
-
-    # The trainer's numbers
-
-    def take(self, name):
-        """A parameter or buffer; those that nobody takes are looked at in the end."""
-        if name not in self.state:
-            raise EquiError(f"tensor {name} is missing in the model")
-        self.used.add(name)
-        return self.state[name]
-
-    def number(self, name):
-        return float(self.take(name))
-
-    def expect_all_used(self):
-        for name, array in self.state.items():
-            constant = name.endswith((".output_mask", "_zeroed", "._num_elements")) or "._w3j_" in name
-            constant = constant or ".U_matrix_" in name or name in ("num_interactions", "atomic_numbers", "r_max")
-            if name not in self.used and array.size and not constant:
-                raise EquiError(f"tensor {name} has no known meaning, it may change the energy")
+            numbers[name] = array.astype(np.float32) if array.dtype == np.float16 else np.asarray(array)
+        self.state = State(numbers, "MACE")
+        self.take, self.number, self.tensor = self.state.array, self.state.number, self.table.add
 
     @staticmethod
     def expect_class(module, where, *allowed):
@@ -79,7 +66,7 @@ class _Converter:
         self.expect_class(module, name, "Linear")
         irreps_in, irreps_out = irreps_of(module.irreps_in), irreps_of(module.irreps_out)
         flat = self.take(f"{name}.weight").reshape(-1)
-        bias = self.take(f"{name}.bias").reshape(-1) if f"{name}.bias" in self.state else np.zeros(0)
+        bias = self.take(f"{name}.bias").reshape(-1) if f"{name}.bias" in self.state.source else np.zeros(0)
         matrices, biases, offset, bias_offset = [], {}, 0, 0
         for i, j, shape, scale in self.linear_instructions(module, irreps_in, irreps_out, bias.size):
             size = int(np.prod(shape))
@@ -91,8 +78,8 @@ class _Converter:
             else:
                 matrices.append((i, j, flat[offset : offset + size].reshape(shape), float(scale)))
                 offset += size
-        if offset != flat.size or bias_offset != bias.size:
-            raise EquiError(f"tensor {name}.weight has {flat.size} numbers, its irreps ask for {offset}")
+        expect_used(f"{name}.weight", flat, offset)
+        expect_used(f"{name}.bias", bias, bias_offset)
         return irreps_in, irreps_out, matrices, biases
 
     @staticmethod
@@ -112,22 +99,6 @@ class _Converter:
             found += [(-1, j, (mul,), 1.0) for j, (mul, ir) in enumerate(irreps_out) if ir == SCALAR]
         return found
 
-    def add_linear(self, source, irreps_in, target, irreps_out, blocks, biases=(), per_species=False, accumulate=False):
-        self.layers.append(
-            {
-                "type": "linear",
-                "input": source,
-                "irreps_in": irreps_text(irreps_in),
-                "output": target,
-                "irreps_out": irreps_text(irreps_out),
-                "blocks": list(blocks),
-                "biases": list(biases),
-                "per_species": per_species,
-                "accumulate": accumulate,
-            }
-        )
-        return irreps_out
-
     def linear(self, name, module, source, target, accumulate=False):
         return self.linears([(name, module)], source, target, accumulate)
 
@@ -145,21 +116,14 @@ class _Converter:
             pieces = split_rows(name, merged, irreps_in)
             first = len(irreps_out)
             blocks += [
-                {
-                    "in": k,
-                    "out": first + j,
-                    "weight": self.tensor(f"{name}.weight.{k}.{j}", weight[begin:end]),
-                    "scale": scale,
-                }
+                (k, first + j, self.tensor(f"{name}.weight.{k}.{j}", weight[begin:end]), scale)
                 for i, j, weight, scale in matrices
                 for k, begin, end in pieces[i]
             ]
-            biases += [
-                {"out": first + j, "tensor": self.tensor(f"{name}.bias.{j}", bias), "scale": scale}
-                for j, (bias, scale) in bias_of.items()
-            ]
+            biases += [(first + j, self.tensor(f"{name}.bias.{j}", bias), scale) for j, (bias, scale) in bias_of.items()]
             irreps_out = irreps_out + irreps
-        return self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
+        self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
+        return irreps_out
 
     def species_product(self, name, module, source, target):
         """e3nn's FullyConnectedTensorProduct with the one-hot of the species; returns whether it couples anything."""
@@ -176,10 +140,8 @@ class _Converter:
             offset += size
             # The coupling with the scalar of the one-hot is delta/sqrt(2l+1), which e3nn's constant contains.
             scale = float(scale) / sqrt(irreps_out[k].ir.dim)
-            weight = self.tensor(f"{name}.weight.{i}.{k}", matrix)
-            blocks.append({"in": i, "out": k, "weight": weight, "scale": scale})
-        if offset != flat.size:
-            raise EquiError(f"tensor {name}.weight has {flat.size} numbers, its irreps ask for {offset}")
+            blocks.append((i, k, self.tensor(f"{name}.weight.{i}.{k}", matrix), scale))
+        expect_used(f"{name}.weight", flat, offset)
         if blocks:
             self.add_linear(source, irreps_in, target, irreps_out, blocks, per_species=True)
         return bool(blocks)
@@ -197,11 +159,11 @@ class _Converter:
     def radial_network(self, name, module, tag, extra):
         """e3nn's FullyConnectedNet or mace's RadialMLP; `extra`: further keys, rows of the two species."""
         if class_name(module) == "RadialMLP":
-            network = self.radial_mlp(name, module, tag)
+            found = self.radial_mlp(name, module, tag)
         else:
             self.expect_class(module, name, "FullyConnectedNet")
-            network = self.plain_network(name, module, tag)
-        return network | extra | ({} if self.apply_cutoff else {"times_cutoff": True})
+            found = self.plain_network(name, module, tag)
+        return found | extra | ({} if self.apply_cutoff else {"times_cutoff": True})
 
     def plain_network(self, name, module, tag):
         weights, activations = [], []
@@ -217,22 +179,11 @@ class _Converter:
         if len(found) > 1:
             raise EquiError(f"{name}: several activations")
         ((activation, constant),) = found
-        return {
-            "weights": [self.tensor(f"{tag}.layer{n}", w) for n, w in enumerate(weights)],
-            "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
-            "activation": activation,
-            "activation_scale": constant,
-        }
+        tensors = [self.tensor(f"{tag}.layer{n}", w) for n, w in enumerate(weights)]
+        return network(tensors, activation, constant, fan_in(weights))
 
     def radial_mlp(self, name, module, tag):
-        network = {
-            "weights": [],
-            "scales": [],
-            "biases": [],
-            "activation": "silu",
-            "activation_scale": 1.0,
-            "norms": [],
-        }
+        weights, biases, norms = [], [], []
         stack = list(module.net.children())
         kinds = [class_name(m) for m in stack]
         hidden = (len(stack) - 1) // 3
@@ -240,24 +191,15 @@ class _Converter:
             raise EquiError(f"{name}: layers {', '.join(kinds)} are not those of a RadialMLP")
         for n in range(hidden + 1):
             place = f"{name}.net.{3 * n}"
-            network["weights"].append(self.tensor(f"{tag}.layer{n}", self.take(f"{place}.weight").T))
-            network["scales"].append(1.0)
-            bias = self.tensor(f"{tag}.layer{n}.bias", self.take(f"{place}.bias"))
-            network["biases"].append({"tensor": bias, "scale": 1.0})
+            weights.append(self.tensor(f"{tag}.layer{n}", self.take(f"{place}.weight").T))
+            biases.append(self.tensor(f"{tag}.layer{n}.bias", self.take(f"{place}.bias")))
             if n == hidden:
-                network["norms"].append(None)
+                norms.append(None)
                 break
             place = f"{name}.net.{3 * n + 1}"
-            network["norms"].append(
-                {
-                    "weight": self.tensor(f"{tag}.norm{n}.weight", self.take(f"{place}.weight")),
-                    "bias": self.tensor(f"{tag}.norm{n}.bias", self.take(f"{place}.bias")),
-                    "epsilon": float(stack[3 * n + 1].eps),
-                }
-            )
-        if hidden == 0:
-            network["activation"] = "identity"
-        return network
+            norm = {key: self.tensor(f"{tag}.norm{n}.{key}", self.take(f"{place}.{key}")) for key in ("weight", "bias")}
+            norms.append(norm | {"epsilon": float(stack[3 * n + 1].eps)})
+        return network(weights, "silu" if hidden else "identity", biases=biases, norms=norms)
 
     # Layers
 
@@ -330,15 +272,7 @@ class _Converter:
             )
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
-        self.layers.append(
-            {
-                "type": "species_embedding",
-                "output": output,
-                "irreps": irreps_text(irreps_out),
-                "weight": self.tensor(f"{name}.weight", weight[self.species]),
-                "scale": scale,
-            }
-        )
+        self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
         return irreps_out
 
     def species_rows(self, name, module, inputs):
@@ -392,21 +326,11 @@ class _Converter:
             if stored is None and 0 not in (l1, l2, l3):
                 raise EquiError(f"{name}.conv_tp: coupling of ({l1},{l2},{l3}) is missing in the file")
             scale = sign * (-1) ** l2 * float(weight) / denominator
-            paths.append({"in": i, "l": l2, "out": q, "scale": scale, "r_power": 0})
+            paths.append(path(i, l2, q, scale, r_power=0))
         if not paths:
             raise EquiError(f"{name}: no path leads to {irreps_text(irreps_of(block.target_irreps))}")
         radial = self.radial_network(f"{name}.conv_tp_weights", block.conv_tp_weights, f"{name}.radial", self.pair_rows)
-        self.layers.append(
-            {
-                "type": "convolution",
-                "input": source,
-                "irreps_in": irreps_text(irreps_in),
-                "output": target,
-                "irreps_out": irreps_text(irreps_mid),
-                "paths": paths,
-                "radial": radial,
-            }
-        )
+        self.add_convolution(source, irreps_in, target, irreps_mid, paths, radial)
         return irreps_mid
 
     def check_harmonics(self, name, irreps):
@@ -428,18 +352,7 @@ class _Converter:
     def density(self, t, block, source, target, irreps, offset, factor):
         name = f"interactions.{t}"
         radial = self.radial_network(f"{name}.density_fn", block.density_fn, f"{name}.density", self.pair_rows)
-        self.layers.append(
-            {
-                "type": "density_normalization",
-                "input": source,
-                "irreps_in": irreps_text(irreps),
-                "output": target,
-                "irreps_out": irreps_text(irreps),
-                "radial": radial,
-                "offset": offset,
-                "factor": factor,
-            }
-        )
+        self.add("density_normalization", source, irreps, target, irreps, radial=radial, offset=offset, factor=factor)
 
     def interaction(self, t, block, source):
         """Layers up to the input of the product basis; returns (its name, its irreps, whether x{t+1} is begun)."""
@@ -511,7 +424,7 @@ class _Converter:
         terms = gate_terms(
             name, irreps_z, irreps_x, SCALAR, [scalar_act] * len(scalars), [gate_act] * len(gated)
         )  # fmt: skip
-        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
+        self.add_gate(source, irreps_z, target, irreps_x, terms)
         return irreps_x
 
     def product(self, t, source, irreps_a, connected):
@@ -530,7 +443,7 @@ class _Converter:
         blocks = []
         for b in range(len(irreps_out)):
             prefix = f"{name}.symmetric_contractions.contractions.{b}"
-            highest = 1 + sum(key.startswith(f"{prefix}.weights.") for key in self.state)
+            highest = 1 + sum(key.startswith(f"{prefix}.weights.") for key in self.state.source)
             terms = []
             for degree in range(1, highest + 1):
                 key = "weights_max" if degree == highest else f"weights.{highest - 1 - degree}"
@@ -542,20 +455,9 @@ class _Converter:
                     raise EquiError(f"tensor {prefix}.{key} has shape {weights.shape}")
                 weights = weights[self.species] if per_species else weights[0]
                 terms.append(self.contraction_term(f"{prefix}.degree{degree}", coupling, weights))
-            if terms:
-                blocks.append({"out": b, "terms": terms})
+            blocks.append(terms)
         b = f"b{t}"
-        self.layers.append(
-            {
-                "type": "symmetric_contraction",
-                "input": source,
-                "irreps_in": irreps_text(irreps_in),
-                "output": b,
-                "irreps_out": irreps_text(irreps_out),
-                "per_species": per_species,
-                "blocks": blocks,
-            }
-        )
+        self.add_contraction(source, irreps_in, b, irreps_out, blocks, per_species)
         connected = connected and bool(block.use_sc)
         return self.linear(f"{name}.linear", block.linear, b, f"x{t + 1}", accumulate=connected)
 
@@ -580,20 +482,19 @@ class _Converter:
                 f"{name}: {irreps_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one"
             )
         heads = len(self.checkpoint.heads)
-        network = {"weights": [], "scales": [], "biases": [], "activation": "identity", "activation_scale": 1.0}
+        weights, scales, biases, activation = [], [], [], ("identity", 1.0)
 
         def stage(part, rows=slice(None), columns=slice(None)):
-            irreps_in, irreps_out, matrices, biases = self.linear_parts(f"{name}.{part}", getattr(block, part))
+            irreps_in, irreps_out, matrices, found = self.linear_parts(f"{name}.{part}", getattr(block, part))
             if [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1:
                 raise EquiError(f"{name}.{part}: irreps {irreps_text(irreps_out)} are not one block of scalars 0e")
             ((_, _, weight, scale),) = matrices
-            network["weights"].append(self.tensor(f"{name}.{part}.weight", weight[rows, columns]))
-            network["scales"].append(scale)
-            bias = None
-            if biases:
-                ((values, bias_scale),) = biases.values()
-                bias = {"tensor": self.tensor(f"{name}.{part}.bias", values[columns]), "scale": bias_scale}
-            network["biases"].append(bias)
+            weights.append(self.tensor(f"{name}.{part}.weight", weight[rows, columns]))
+            scales.append(scale)
+            biases.append(None)
+            if found:
+                ((values, bias_scale),) = found.values()
+                biases[-1] = added(self.tensor(f"{name}.{part}.bias", values[columns]), bias_scale)
             return irreps_in
 
         mine = slice(self.head, self.head + 1)
@@ -611,22 +512,13 @@ class _Converter:
                 channels = slice(self.head * width // heads, (self.head + 1) * width // heads)
             irreps_in = stage("linear_1", columns=channels)
             acts = list(block.non_linearity.acts.children())
-            act = acts[0] if acts else None
-            network["activation"], network["activation_scale"] = self.activation(act, name)
+            activation = self.activation(acts[0] if acts else None, name)
             if class_name(block) == "NonLinearBiasReadoutBlock":
                 stage("linear_mid", rows=channels, columns=channels)
             stage("linear_2", rows=channels, columns=mine)
         if irreps_in != irreps_x:
             raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_in)} of a feature {irreps_text(irreps_x)}")
-        self.layers.append(
-            {
-                "type": "readout",
-                "input": source,
-                "irreps_in": irreps_text(irreps_x),
-                "block": scalars[0],
-                "network": network,
-            }
-        )
+        self.add_readout(source, irreps_x, scalars[0], network(weights, *activation, scales, biases))
 
     def pair_repulsion(self):
         module = getattr(self.model, "pair_repulsion_fn", None)
@@ -635,21 +527,14 @@ class _Converter:
         name = "pair_repulsion_fn"
         self.expect_class(module, name, "ZBLBasis")
         # Files of mace up to 0.3.9 have a cutoff of their own, which no version uses.
-        self.used.update(f"{name}.{unused}" for unused in ("r_max", "cutoff.r_max", "cutoff.p"))
+        self.state.taken.update(f"{name}.{unused}" for unused in ("r_max", "cutoff.r_max", "cutoff.p"))
         z = np.array(self.numbers, float)
         powers = z ** self.number(f"{name}.a_exp")
         length = self.number(f"{name}.a_prefactor") * BOHR / (powers[:, None] + powers[None, :])
-        self.layers.append(
-            {
-                "type": "pair_repulsion",
-                "prefactor": self.tensor(f"{name}.prefactor", 0.5 * COULOMB * np.outer(z, z)),
-                "length": self.tensor(f"{name}.length", length),
-                "cutoff": self.tensor(f"{name}.cutoff", self.pair_radii(f"{name}.covalent_radii")),
-                "p": int(self.take(f"{name}.p")),
-                "coefficients": [float(c) for c in self.take(f"{name}.c")],
-                "exponents": ZBL_EXPONENTS,
-            }
-        )
+        self.add_pair_repulsion(
+            name, 0.5 * COULOMB * np.outer(z, z), length, self.pair_radii(f"{name}.covalent_radii"), int(self.take(f"{name}.p")),
+            [float(c) for c in self.take(f"{name}.c")], ZBL_EXPONENTS,
+        )  # fmt: skip
 
     def of_head(self, name):
         """A number per head, or one for all."""
@@ -664,13 +549,8 @@ class _Converter:
         if hasattr(self.model, "scale_shift"):
             scale, shift = self.of_head("scale_shift.scale"), self.of_head("scale_shift.shift")
         shifts = energies[self.head][self.species] + shift
-        self.layers.append(
-            {
-                "type": "scale_shift",
-                "scale": self.tensor("scale_shift.scale", np.full(len(self.species), scale)),
-                "shift": self.tensor("scale_shift.shift", shifts),
-            }
-        )
+        scales = np.full(len(self.species), scale)
+        self.add_scale_shift(self.tensor("scale_shift.scale", scales), self.tensor("scale_shift.shift", shifts))
 
     def document(self):
         radial_basis = self.radial_basis()
@@ -688,22 +568,12 @@ class _Converter:
             self.readout(n, *feature)
         self.pair_repulsion()
         self.scale_shift()
-        self.expect_all_used()
+        self.state.finish(is_constant)
         if self.checkpoint.cutoff <= 0:
             raise EquiError(f"r_max: {self.checkpoint.cutoff}")
-        return {
-            "architecture": "MACE",
-            "elements": list(self.elements),
-            "cutoff": self.checkpoint.cutoff,
-            "lmax_edge": self.lmax_edge,
-            "edge_parity": self.edge_parity,
-            "radial_basis": radial_basis,
-            "layers": self.layers,
-        }
+        return self.finished("MACE", self.checkpoint.cutoff, self.lmax_edge, self.edge_parity, radial_basis)
 
 
-def convert(checkpoint, head=None, elements=None):
+def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
-    converter = _Converter(checkpoint, head, elements)
-    document = converter.document()
-    return document, converter.table.tensors
+    return _Converter(checkpoint, choice, elements).document()

@@ -4,6 +4,7 @@
 import numpy as np
 
 from ...errors import EquiError
+from ..common.layers import gated
 from ..common.tensornet_layers import Builder
 
 DEPTH = 4  # matrices of matgl's gated readout
@@ -37,8 +38,7 @@ def _readout(builder, features):
         weight, bias = builder.matrix(name, 1, F)
         builder.linear(source, f"{F}x0e", "energy_and_gate", both, [(0, block, f"{name}.weight", weight)],
                        [(block, f"{name}.bias", bias)], accumulate=block > 0)  # fmt: skip
-    term = {"out": 0, "in": 0, "offset": 0, "gate_in": 1, "gate_offset": 0, "activation": "sigmoid", "scale": 1.0}
-    builder.gate("energy_and_gate", both, "energy", "1x0e", [term])
+    builder.add_gate("energy_and_gate", both, "energy", "1x0e", [gated(0, 0, 0, 1, 0, "sigmoid")])
     builder.readout("energy", 1)
 
 
@@ -66,20 +66,13 @@ def _repulsion(builder, checkpoint):
     """The potential of Ziegler, Biersack and Littmark, whose constants matgl may have trained."""
     from ase.data import atomic_numbers
 
-    take, table = builder.state.take, builder.table
+    take = builder.state.take
     z = np.array([atomic_numbers[e] for e in builder.elements], float)
     sizes = z ** softplus(take("repuls.a_pow", 1))
     length = 1 / ((sizes[:, None] + sizes[None, :]) * softplus(take("repuls.a_div", 1)))
     coefficients = softplus(take("repuls.coefficients", 4))
     prefactor = 0.5 * builder.state.number("repuls.ke") * np.outer(z, z)
-    builder.layers.append(
-        {
-            "type": "pair_repulsion",
-            "prefactor": table.add("repulsion.prefactor", prefactor),
-            "length": table.add("repulsion.length", length),
-            "cutoff": table.add("repulsion.cutoff", np.full(prefactor.shape, checkpoint.cutoff)),
-            "p": 3.0,
-            "coefficients": (coefficients / coefficients.sum()).tolist(),
-            "exponents": softplus(take("repuls.exponents", 4)).tolist(),
-        }
-    )
+    builder.add_pair_repulsion(
+        "repulsion", prefactor, length, np.full(prefactor.shape, checkpoint.cutoff), 3.0, (coefficients / coefficients.sum()).tolist(),
+        softplus(take("repuls.exponents", 4)).tolist(),
+    )  # fmt: skip

@@ -17,8 +17,8 @@ from ... import symmetric_basis
 from ...coupling import coupling
 from ...errors import EquiError
 from ...irreps import SCALAR, Irrep, Irreps
-from ..common.e3nn_layers import TensorTable, irreps_text
 from ..common.elements import chosen_elements
+from ..common.layers import Layers, fan_in, irreps_text, network, path
 from ..common.state import State
 
 LMAX_SUPPORTED = 8
@@ -126,12 +126,12 @@ def members(matrix):
     return np.flatnonzero(np.abs(matrix).max(axis=1) > 1e-12)
 
 
-class _Converter:
+class _Converter(Layers):
     def __init__(self, checkpoint, head, elements):
         self.checkpoint = checkpoint
         self.options = checkpoint.options
         self.head = checkpoint.head_index(head)
-        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
+        super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.num_species = len(checkpoint.elements)
         self.channels = self.options["num_channels"]
@@ -139,9 +139,7 @@ class _Converter:
         if self.lmax > LMAX_SUPPORTED:
             raise EquiError(f"option l_max {self.lmax} is not supported, at most {LMAX_SUPPORTED}")
         self.state = State(checkpoint.state, "mlip's MACE")
-        self.table = TensorTable()
         self.tensor = self.table.add
-        self.layers = []
 
     def activation(self, key):
         value = str(self.options[key])
@@ -166,25 +164,14 @@ class _Converter:
             inputs = [i for i, block in enumerate(irreps_in) if block.ir == ir]
             if not inputs:
                 continue
-            fan_in = sum(irreps_in[i].mul for i in inputs)
-            shape = (self.num_species, mul_out, fan_in) if per_species else (mul_out, fan_in)
+            rows = sum(irreps_in[i].mul for i in inputs)
+            shape = (self.num_species, mul_out, rows) if per_species else (mul_out, rows)
             matrix = self.weight(name, ir, *shape)
             matrix = matrix[self.species] if per_species else matrix
             for k, i in enumerate(inputs):
                 weight = np.swapaxes(matrix[..., k :: len(inputs)], -1, -2)
-                blocks.append(
-                    {"in": i, "out": j, "weight": self.tensor(f"{name}.{i}.{j}", weight), "scale": 1 / sqrt(fan_in)}
-                )
+                blocks.append((i, j, self.tensor(f"{name}.{i}.{j}", weight), 1 / sqrt(rows)))
         self.add_linear(source, irreps_in, target, irreps_out, blocks, (), per_species, accumulate)
-
-    def add_linear(self, source, irreps_in, target, irreps_out, blocks, biases, per_species=False, accumulate=False):
-        self.layers.append(
-            {
-                "type": "linear", "input": source, "irreps_in": irreps_text(irreps_in), "output": target,
-                "irreps_out": irreps_text(irreps_out), "blocks": blocks, "biases": list(biases), "per_species": per_species,
-                "accumulate": accumulate,
-            }
-        )  # fmt: skip
 
     # Messages
 
@@ -192,28 +179,17 @@ class _Converter:
         sizes = [self.options["num_rbf"], *self.options["radial_mlp_hidden"], outputs]
         return [self.state.take(f"{name}#layers_{n}#kernel", *shape) for n, shape in enumerate(zip(sizes, sizes[1:]))]
 
-    def radial_network(self, name, matrices):
-        activation, scale = self.activation("radial_mlp_activation") if len(matrices) > 1 else ("identity", 1.0)
-        return {
-            "weights": [self.tensor(f"{name}.layer{n}", matrix) for n, matrix in enumerate(matrices)],
-            "scales": [1 / sqrt(matrix.shape[0]) for matrix in matrices],
-            "activation": activation,
-            "activation_scale": scale,
-        }
+    def dense(self, name, matrices, activation):
+        """A network of matrices [in, out]. activation: the option with that between them."""
+        kind = self.activation(activation) if len(matrices) > 1 else ()
+        return network([self.tensor(f"{name}{n}", matrix) for n, matrix in enumerate(matrices)], *kind, scales=fan_in(matrices))
 
-    def add_convolution(self, name, source, irreps_in, target, irreps_out, paths, matrices):
+    def message_convolution(self, name, source, irreps_in, target, irreps_out, paths, matrices):
+        """paths: (block, order of the harmonics, scale) for each block of the output."""
         denominator = float(self.checkpoint.statistics["avg_num_neighbors"])
-        self.layers.append(
-            {
-                "type": "convolution", "input": source, "irreps_in": irreps_text(irreps_in), "output": target,
-                "irreps_out": irreps_text(irreps_out),
-                "paths": [
-                    {"in": i, "l": l2, "out": q, "scale": (-1) ** l2 * scale / denominator, "r_power": 0}
-                    for q, (i, l2, scale) in enumerate(paths)
-                ],
-                "radial": self.radial_network(name, matrices),
-            }
-        )  # fmt: skip
+        paths = [path(i, l2, q, (-1) ** l2 * scale / denominator, r_power=0) for q, (i, l2, scale) in enumerate(paths)]
+        radial = self.dense(f"{name}.layer", matrices, "radial_mlp_activation")
+        self.add_convolution(source, irreps_in, target, irreps_out, paths, radial)
 
     def messages(self, name, source, irreps_in, target, irreps_out):
         """The convolution and the linear map after it."""
@@ -225,7 +201,7 @@ class _Converter:
             return self.gaunt_messages(name, source, irreps_in, target, irreps_out, found, middle)
         matrices = self.radial_matrices(f"{name}#radial_mlp", len(found) * self.channels)
         paths = [(i, l2, sqrt(ir.dim)) for i, l2, ir in found]
-        self.add_convolution(name, source, irreps_in, f"{target}_sum", middle, paths, matrices)
+        self.message_convolution(name, source, irreps_in, f"{target}_sum", middle, paths, matrices)
         self.linear(f"{name}#linear_out", f"{target}_sum", middle, target, irreps_out)
 
     def gaunt_messages(self, name, source, irreps_in, target, irreps_out, found, middle):
@@ -241,25 +217,17 @@ class _Converter:
         for i, l2, ir in found:
             l1 = irreps_in[i].ir.l
             paths.append((i, l2, coupling(l1, l2, ir.l)[l1, l2, ir.l]))  # the 3j symbol of m = 0, which is that of the mean
-        self.add_convolution(name, source, irreps_in, f"{target}_sum", middle, paths, [*matrices[:-1], np.concatenate(columns, 1)])
+        self.message_convolution(name, source, irreps_in, f"{target}_sum", middle, paths, [*matrices[:-1], np.concatenate(columns, 1)])
         blocks = []
         for j, (_, ir) in enumerate(irreps_out):
             inputs = [q for q, block in enumerate(middle) if block.ir == ir]
             if inputs:
                 weight = self.weight(f"{name}#linear_out", ir, self.channels, self.channels).T
                 tensor = self.tensor(f"{name}#linear_out.{j}", weight)
-                blocks += [{"in": q, "out": j, "weight": tensor, "scale": 1 / sqrt(self.channels)} for q in inputs]
-        self.add_linear(f"{target}_sum", middle, target, irreps_out, blocks, ())
+                blocks += [(q, j, tensor, 1 / sqrt(self.channels)) for q in inputs]
+        self.add_linear(f"{target}_sum", middle, target, irreps_out, blocks)
 
     # Products
-
-    def add_contraction(self, source, irreps_in, target, irreps_out, blocks):
-        self.layers.append(
-            {
-                "type": "symmetric_contraction", "input": source, "irreps_in": irreps_text(irreps_in), "output": target,
-                "irreps_out": irreps_text(irreps_out), "per_species": True, "blocks": blocks,
-            }
-        )  # fmt: skip
 
     def products(self, name, source, irreps_in, target, irreps_out):
         if self.options["symmetric_contraction_backend"] == "gaunt_tp":
@@ -288,8 +256,7 @@ class _Converter:
                         "coupling": self.tensor(f"{tag}.coupling", rows),
                     }
                 )
-            if terms:
-                blocks.append({"out": b, "terms": terms})
+            blocks.append(terms)
         self.add_contraction(source, irreps_in, target, irreps_out, blocks)
 
     def gaunt_products(self, name, source, irreps_in, target, irreps_out):
@@ -302,10 +269,10 @@ class _Converter:
                 text = f"{self.channels}x{ir}"
                 weight = self.state.take(f"{name}#linear_in_{c}#w[{b},{b}] {text},{text}", self.channels, self.channels)
                 tensor = self.tensor(f"{name}#linear_in_{c}.{b}", weight)
-                blocks.append({"in": b, "out": b, "weight": tensor, "scale": 1 / sqrt(self.channels * ir.dim)})
+                blocks.append((b, b, tensor, 1 / sqrt(self.channels * ir.dim)))
             bias = self.state.take(f"{name}#gaunt_symmetric_contraction_bias_{c}", self.channels)
             # mlip has a number for the first function too, which it does not use.
-            biases = [{"out": 0, "tensor": self.tensor(f"{name}#bias_{c}", bias), "scale": 1.0}] if c > 0 else []
+            biases = [(0, self.tensor(f"{name}#bias_{c}", bias), 1.0)] if c > 0 else []
             function = f"{target}_f{c}"
             self.add_linear(source, irreps_in, function, irreps_in, blocks, biases)
             functions.append((function, irreps_in))
@@ -317,15 +284,9 @@ class _Converter:
                     f"{LMAX_SUPPORTED} are supported"
                 )
             made = times(self.channels, natural(lmax))
-            count = len(first[1])
-            self.layers.append(
-                {
-                    "type": "node_product", "inputs": [first[0], second[0]],
-                    "irreps_in": [irreps_text(first[1]), irreps_text(second[1])], "output": product,
-                    "irreps_out": irreps_text(made),
-                    "gaunt": [list(range(count)), list(range(count, count + len(second[1])))],
-                }
-            )  # fmt: skip
+            self.add_gaunt_product(
+                [first[0], second[0]], [first[1], second[1]], product, made, (len(first[1]), len(second[1]))
+            )
             return product, made
 
         if correlation == 4:  # two pairs
@@ -345,7 +306,7 @@ class _Converter:
                 "weight": self.tensor(f"{name}#linear_out.{b}.weight", weights[:, None]),
                 "coupling": self.tensor(f"{name}#linear_out.{b}.coupling", np.array(rows, float)),
             }
-            blocks.append({"out": b, "terms": [terms]})
+            blocks.append([terms])
         self.add_contraction(feature, irreps, target, irreps_out, blocks)
 
     # Energy
@@ -368,16 +329,7 @@ class _Converter:
             # Of several data sets with one head, the energies of atoms differ.
             if head == min(self.head, self.options["num_readout_heads"] - 1):
                 matrices = parts
-        activation, scale = self.activation("activation") if last else ("identity", 1.0)
-        network = {
-            "weights": [self.tensor(f"{name}.{n}", matrix) for n, matrix in enumerate(matrices)],
-            "scales": [1 / sqrt(matrix.shape[0]) for matrix in matrices],
-            "activation": activation,
-            "activation_scale": scale,
-        }
-        self.layers.append(
-            {"type": "readout", "input": source, "irreps_in": irreps_text(irreps_x), "block": 0, "network": network}
-        )
+        self.add_readout(source, irreps_x, 0, self.dense(f"{name}.", matrices, "activation"))
 
     def scale_shift(self):
         from ase.data import atomic_numbers
@@ -391,13 +343,7 @@ class _Converter:
                 raise EquiError(f"the data set of head {self.checkpoint.heads[self.head]} has no energy of {element}")
             shifts.append(float(statistics["scaling_mean"]) + energy)
         scale = np.full(len(shifts), float(statistics["scaling_stdev"]))
-        self.layers.append(
-            {
-                "type": "scale_shift",
-                "scale": self.tensor("scale", scale),
-                "shift": self.tensor("shift", np.array(shifts)),
-            }
-        )
+        self.add_scale_shift(self.tensor("scale", scale), self.tensor("shift", np.array(shifts)))
 
     def radial_basis(self):
         cutoff, count = self.checkpoint.cutoff, self.options["num_rbf"]
@@ -413,12 +359,7 @@ class _Converter:
         radial_basis = self.radial_basis()
         embedding = self.state.take("embedding_block#node_embedding_block#embed#embedding", self.num_species, channels)
         x, irreps_x = "x0", Irreps([(channels, SCALAR)])
-        self.layers.append(
-            {
-                "type": "species_embedding", "output": x, "irreps": irreps_text(irreps_x),
-                "weight": self.tensor("embedding", embedding[self.species]), "scale": 1 / sqrt(self.num_species),
-            }
-        )  # fmt: skip
+        self.add_species_embedding(x, "embedding", embedding[self.species], 1 / sqrt(self.num_species))
         message_irreps = natural(self.lmax)
         if options["include_pseudotensors"]:
             message_irreps = Irreps((1, (l, p * (-1) ** l)) for l in range(self.lmax + 1) for p in (1, -1))
@@ -441,15 +382,7 @@ class _Converter:
             self.readout(t, x, irreps_x, last)
         self.scale_shift()
         self.state.finish()
-        return {
-            "architecture": "MACE",
-            "elements": list(self.elements),
-            "cutoff": self.checkpoint.cutoff,
-            "lmax_edge": self.lmax,
-            "edge_parity": True,
-            "radial_basis": radial_basis,
-            "layers": self.layers,
-        }
+        return self.finished("MACE", self.checkpoint.cutoff, self.lmax, True, radial_basis)
 
 
 def prefactor(checkpoint):
@@ -466,8 +399,6 @@ def prefactor(checkpoint):
     return float(np.mean((functions * envelope[:, None]).astype(np.float64) ** 2)) ** -0.5
 
 
-def convert(checkpoint, head=None, elements=None):
+def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors) of a loaded force field."""
-    converter = _Converter(checkpoint, head, elements)
-    document = converter.document()
-    return document, converter.table.tensors
+    return _Converter(checkpoint, choice, elements).document()

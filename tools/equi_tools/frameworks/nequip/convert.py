@@ -8,4 +8,4 @@ from .legacy_converter import LegacyConverter
 
 def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
-    return (LegacyConverter if isinstance(checkpoint, LegacyCheckpoint) else Converter)(checkpoint, elements).converted()
+    return (LegacyConverter if isinstance(checkpoint, LegacyCheckpoint) else Converter)(checkpoint, elements).document()

@@ -12,8 +12,9 @@ import numpy as np
 
 from ...errors import EquiError
 from ...irreps import SCALAR
-from ..common.e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, split_rows
+from ..common.e3nn_layers import gate_terms, matrices_of, split_rows
 from ..common.elements import chosen_elements
+from ..common.layers import Layers, network, path
 from .model import MLP_ACTIVATIONS, gate_parts
 from .modules import activation_of, class_name, irreps_of, mlp_layers, tensor_product
 
@@ -21,59 +22,29 @@ from .modules import activation_of, class_name, irreps_of, mlp_layers, tensor_pr
 LMAX_SUPPORTED = 8
 
 
-class Converter:
+class Converter(Layers):
     def __init__(self, checkpoint, elements):
         self.checkpoint = checkpoint
         self.stages = checkpoint.stages
         self.state = {name.removeprefix("model.func."): array for name, array in checkpoint.state.items()}
-        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
+        super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
-        self.table = TensorTable()
-        self.layers = []
 
     def conv(self, t):
         return self.stages[f"layer{t}_convnet"].conv
 
-    def linear_layer(self, source, irreps_in, target, irreps_out, blocks, per_species=False, accumulate=False):
-        self.layers.append(
-            {
-                "type": "linear",
-                "input": source,
-                "irreps_in": irreps_text(irreps_of(irreps_in)),
-                "output": target,
-                "irreps_out": irreps_text(irreps_of(irreps_out)),
-                "blocks": blocks,
-                "biases": [],
-                "per_species": per_species,
-                "accumulate": accumulate,
-            }
-        )
-
     def matrices(self, name, module, width=None):
         """{(i, j): (matrix, scale)} of a Linear, or with the width of the second operand of a species product."""
-        flat, offset, found = self.state[f"{name}.weight"], 0, {}
         irreps_in = irreps_of(module.irreps_in if width is None else module.irreps_in1)
-        for i, (mul_in, ir_in) in enumerate(irreps_in):
-            for j, (mul_out, ir_out) in enumerate(irreps_of(module.irreps_out)):
-                if ir_in != ir_out:
-                    continue
-                shape = (mul_in, mul_out) if width is None else (mul_in, width, mul_out)
-                size = int(np.prod(shape))
-                fan_in = (width or 1) * sum(mul for mul, ir in irreps_in if ir == ir_out)
-                found[i, j] = flat[offset : offset + size].reshape(shape), 1.0 / sqrt(fan_in)
-                offset += size
-        if offset != flat.size:
-            raise EquiError(f"tensor {name}.weight has {flat.size} numbers, its irreps ask for {offset}")
-        return found
+        return matrices_of(f"{name}.weight", self.state[f"{name}.weight"], irreps_in, irreps_of(module.irreps_out), width)
 
     def self_connection(self, t, source, target):
         """Product with the embedding of the type: a matrix per species."""
         name, module = f"layer{t}_convnet.conv.sc", self.conv(t).sc
         blocks = []
         for (i, j), (cube, scale) in self.matrices(name, module, irreps_of(module.irreps_in2).dim).items():
-            weight = self.per_species(cube)
-            blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", weight), "scale": scale})
-        self.linear_layer(source, module.irreps_in1, target, module.irreps_out, blocks, per_species=True)
+            blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", self.per_species(cube)), scale))
+        self.add_linear(source, irreps_of(module.irreps_in1), target, irreps_of(module.irreps_out), blocks, per_species=True)
 
     def per_species(self, cube):
         """Matrices [species, in, out] of a weight [in, embedding, out]."""
@@ -91,8 +62,8 @@ class Converter:
                 matrix = norms[self.species, None, None] * matrix.astype(np.float64)
             else:
                 scale *= norms[0]
-            blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", matrix), "scale": scale})
-        self.linear_layer(source, module.irreps_in, target, module.irreps_out, blocks, per_species)
+            blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", matrix), scale))
+        self.add_linear(source, irreps_of(module.irreps_in), target, irreps_of(module.irreps_out), blocks, per_species=per_species)
 
     def neighbor_norms(self, t):
         return self.state[f"layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"].reshape(-1).astype(np.float64)
@@ -103,10 +74,10 @@ class Converter:
         blocks = []
         for (i, j), (matrix, scale) in self.matrices(name, module).items():
             for k, begin, end in pieces[i]:
-                weight = self.table.add(f"{name}.{k}.{j}", matrix[begin:end])
-                blocks.append({"in": k, "out": j, "weight": weight, "scale": scale})
-        self.linear_layer(source, irreps_mid, target, module.irreps_out, blocks, accumulate=accumulate)
-        return irreps_of(module.irreps_out)
+                blocks.append((k, j, self.table.add(f"{name}.{k}.{j}", matrix[begin:end]), scale))
+        irreps_out = irreps_of(module.irreps_out)
+        self.add_linear(source, irreps_mid, target, irreps_out, blocks, accumulate=accumulate)
+        return irreps_out
 
     def network(self, name, mlp, columns=None):
         """nequip's scalar MLP; columns: order of the outputs."""
@@ -121,12 +92,7 @@ class Converter:
         scales = [(gain if n else 1.0) / sqrt(w.shape[0]) for n, w in enumerate(weights)]
         if columns is not None:
             weights[-1] = weights[-1][:, columns]
-        return {
-            "weights": [self.table.add(n, w) for n, w in zip(names, weights)],
-            "scales": scales,
-            "activation": activation,
-            "activation_scale": 1.0,
-        }
+        return network([self.table.add(n, w) for n, w in zip(names, weights)], activation, scales=scales)
 
     def convolution(self, t, source, target):
         """Paths in the order of their outputs; nequip's weights come in the order of their creation."""
@@ -138,22 +104,11 @@ class Converter:
             mul, ir = mid[k]
             if k in paths or mul != ins[i].mul or edge[j].mul != 1:
                 raise EquiError(f"internal: {where}: path {i},{j} does not have block {k} for itself")
-            entry = {"in": i, "l": edge[j].ir.l, "out": k, "scale": sign * sqrt(ir.dim), "r_power": 0}
-            paths[k] = entry, range(begin, begin + mul)
+            paths[k] = path(i, edge[j].ir.l, k, sign * sqrt(ir.dim), r_power=0), range(begin, begin + mul)
             begin += mul
         ordered = [paths[k] for k in range(len(mid))]
         columns = [c for _, own in ordered for c in own]
-        self.layers.append(
-            {
-                "type": "convolution",
-                "input": source,
-                "irreps_in": irreps_text(ins),
-                "output": target,
-                "irreps_out": irreps_text(mid),
-                "paths": [entry for entry, _ in ordered],
-                "radial": self.radial_network(t, columns),
-            }
-        )
+        self.add_convolution(source, ins, target, mid, [entry for entry, _ in ordered], self.radial_network(t, columns))
         return mid
 
     def radial_network(self, t, columns):
@@ -181,15 +136,15 @@ class Converter:
         acts[1] = acts[1][:1] * len(gated.simplify())
         gate_ir = gates[0].ir if len(gates) else SCALAR
         terms = gate_terms(f"{where}.equivariant_nonlin", irreps_z, blocks, gate_ir, *acts)
-        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
+        self.add_gate(source, irreps_z, target, irreps_x, terms)
 
     def scale_shift(self):
-        layer = {"type": "scale_shift"}
+        names = []
         for key, default in (("scale", 1.0), ("shift", 0.0)):
             values = self.state.get(f"per_type_energy_scale_shift.{key}s", np.array([default])).reshape(-1)
             values = np.repeat(values, len(self.species)) if values.size == 1 else values[self.species]
-            layer[key] = self.table.add(f"per_type_energy_scale_shift.{key}s", values.astype(np.float64))
-        self.layers.append(layer)
+            names.append(self.table.add(f"per_type_energy_scale_shift.{key}s", values.astype(np.float64)))
+        self.add_scale_shift(*names)
 
     def cutoffs(self):
         """[receiver, sender] in Angstrom, or None."""
@@ -228,35 +183,18 @@ class Converter:
         if cutoffs is None:
             cutoffs = np.full((len(z), len(z)), self.checkpoint.cutoff)
         length = 0.46850 / (z[:, None] ** 0.23 + z[None, :] ** 0.23)
-        self.layers.append(
-            {
-                "type": "pair_repulsion",
-                "prefactor": self.table.add("pair_potential.prefactor", self.checkpoint.half_qqr * z[:, None] * z[None, :]),
-                "length": self.table.add("pair_potential.length", length),
-                "cutoff": self.table.add("pair_potential.cutoff", cutoffs),
-                "p": self.pair_cutoff_power(),
-                "coefficients": [0.02817, 0.28022, 0.50986, 0.18175],
-                "exponents": [0.20162, 0.40290, 0.94229, 3.19980],
-            }
-        )
+        self.add_pair_repulsion(
+            "pair_potential", self.checkpoint.half_qqr * z[:, None] * z[None, :], length, cutoffs, self.pair_cutoff_power(),
+            [0.02817, 0.28022, 0.50986, 0.18175], [0.20162, 0.40290, 0.94229, 3.19980],
+        )  # fmt: skip
 
     def species_embedding(self, target):
-        weight = self.state["type_embed.embed_module.weight"][self.species]
-        self.layers.append(
-            {
-                "type": "species_embedding",
-                "output": target,
-                "irreps": f"{weight.shape[1]}x0e",
-                "weight": self.table.add("type_embed.embed_module.weight", weight),
-                "scale": 1.0,
-            }
-        )
+        name = "type_embed.embed_module.weight"
+        self.add_species_embedding(target, name, self.state[name][self.species])
 
     def readout(self, source, irreps_x):
-        network = self.network("per_atom_energy_readout.mlp_module", self.stages["per_atom_energy_readout"].mlp_module)
-        self.layers.append(
-            {"type": "readout", "input": source, "irreps_in": irreps_text(irreps_x), "block": 0, "network": network}
-        )
+        energies = self.network("per_atom_energy_readout.mlp_module", self.stages["per_atom_energy_readout"].mlp_module)
+        self.add_readout(source, irreps_x, 0, energies)
 
     def output_irreps(self, t):
         """What the next layer takes its input for."""
@@ -288,15 +226,5 @@ class Converter:
         self.scale_shift()
         if "pair_potential" in self.stages:
             self.pair_repulsion()
-        return {
-            "architecture": "NequIP",
-            "elements": self.elements,
-            "cutoff": self.checkpoint.cutoff,
-            "lmax_edge": harmonics.lmax,
-            "edge_parity": all(ir.p == (-1) ** ir.l for _, ir in harmonics),
-            "radial_basis": radial_basis,
-            "layers": self.layers,
-        }
-
-    def converted(self):
-        return self.document(), self.table.tensors
+        natural = all(ir.p == (-1) ** ir.l for _, ir in harmonics)
+        return self.finished("NequIP", self.checkpoint.cutoff, harmonics.lmax, natural, radial_basis)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Layers of models of nequip 0.6 and older: what differs from later ones."""
 
-from math import sqrt
-
 import numpy as np
 
 from ...errors import EquiError
+from ..common.layers import fan_in, network
 from .converter import Converter
 from .modules import activation_of, irreps_of, norm_constants
 
@@ -20,15 +19,7 @@ class LegacyConverter(Converter):
     def species_embedding(self, target):
         name = "chemical_embedding.linear"
         ((_, (weight, scale)),) = self.matrices(name, self.stages["chemical_embedding"].linear).items()
-        self.layers.append(
-            {
-                "type": "species_embedding",
-                "output": target,
-                "irreps": f"{weight.shape[1]}x0e",
-                "weight": self.table.add(f"{name}.weight", weight[self.species]),
-                "scale": scale,
-            }
-        )
+        self.add_species_embedding(target, f"{name}.weight", weight[self.species], scale)
 
     def radial_network(self, t, columns):
         """e3nn's FullyConnectedNet."""
@@ -36,15 +27,9 @@ class LegacyConverter(Converter):
         layers = [layer for _, layer in module.named_children()]
         weights = [self.state[f"{name}.layer{n}.weight"] for n in range(len(layers))]
         weights[-1] = weights[-1][:, columns]
-        activation, constant = "identity", 1.0
-        if len(layers) > 1:
-            activation, constant = activation_of(layers[0].act)
-        return {
-            "weights": [self.table.add(f"{name}.layer{n}.weight", w) for n, w in enumerate(weights)],
-            "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
-            "activation": activation,
-            "activation_scale": constant,
-        }
+        kind = activation_of(layers[0].act) if len(layers) > 1 else ()
+        tensors = [self.table.add(f"{name}.layer{n}.weight", w) for n, w in enumerate(weights)]
+        return network(tensors, *kind, scales=fan_in(weights))
 
     def output_irreps(self, t):
         if t + 1 < self.checkpoint.num_layers:
@@ -57,37 +42,22 @@ class LegacyConverter(Converter):
         hidden = self.stages["conv_to_output_hidden"].linear
         if len(hidden.irreps_out) != 1 or irreps_of(hidden.irreps_out).lmax != 0:
             raise EquiError(f"{name}: {irreps_of(hidden.irreps_out)} is not one block of scalars")
-        blocks = []
-        for (i, j), (matrix, scale) in self.matrices(name, hidden).items():
-            blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", matrix), "scale": scale})
-        self.linear_layer(source, irreps_x, "readout", hidden.irreps_out, blocks)
+        blocks = [(i, j, self.table.add(f"{name}.{i}.{j}", matrix), scale) for (i, j), (matrix, scale) in self.matrices(name, hidden).items()]
+        self.add_linear(source, irreps_x, "readout", irreps_of(hidden.irreps_out), blocks)
         name = "output_hidden_to_scalar.linear"
         ((_, (matrix, scale)),) = self.matrices(name, self.stages["output_hidden_to_scalar"].linear).items()
-        network = {
-            "weights": [self.table.add(f"{name}.weight", matrix)],
-            "scales": [scale],
-            "activation": "identity",
-            "activation_scale": 1.0,
-        }
-        self.layers.append(
-            {
-                "type": "readout",
-                "input": "readout",
-                "irreps_in": f"{matrix.shape[0]}x0e",
-                "block": 0,
-                "network": network,
-            }
-        )
+        energies = network([self.table.add(f"{name}.weight", matrix)], scales=[scale])
+        self.add_readout("readout", f"{matrix.shape[0]}x0e", 0, energies)
 
     def scale_shift(self):
         """Scales and shifts per species, and the factor of the whole model on both."""
-        layer = {"type": "scale_shift"}
+        names = []
         for key, default in (("scale", 1.0), ("shift", 0.0)):
             values = self.state.get(f"per_species_rescale.{key}s", np.zeros(0))
             values = values if values.size else np.full(len(self.checkpoint.type_names), default)
             values = self.checkpoint.scale_by * values.astype(np.float64)[self.species]
-            layer[key] = self.table.add(f"per_species_rescale.{key}s", values)
-        self.layers.append(layer)
+            names.append(self.table.add(f"per_species_rescale.{key}s", values))
+        self.add_scale_shift(*names)
 
     def harmonics(self):
         return irreps_of(self.stages["spharm_edges"].sh.irreps_out)

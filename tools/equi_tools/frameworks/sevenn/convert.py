@@ -11,8 +11,9 @@ from math import sqrt
 import numpy as np
 
 from ...errors import EquiError
-from ..common.e3nn_layers import ACTIVATION_CONSTANTS, TensorTable, gate_layer, gate_terms, irreps_text, split_rows
+from ..common.e3nn_layers import ACTIVATION_CONSTANTS, expect_used, gate_terms, matrices_of, split_rows
 from ..common.elements import chosen_elements
+from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from . import model as sevenn_model
 
 # The couplings of src/algebra/coupling.h are exact up to here.
@@ -23,7 +24,7 @@ def _is_0e(ir):
     return ir.l == 0 and ir.p == 1
 
 
-class _Converter:
+class _Converter(Layers):
     def __init__(self, checkpoint, modality, elements):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
@@ -32,10 +33,9 @@ class _Converter:
         self.modality = checkpoint.modality_index(modality)
         self.config = checkpoint.config
         # Universal models reserve index 0 for "X", which is not an element.
-        self.elements = chosen_elements(elements or [e for e in checkpoint.elements if e != "X"], checkpoint.elements, checkpoint.source)
+        known = [e for e in checkpoint.elements if e != "X"]
+        super().__init__(chosen_elements(elements or known, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
-        self.table = TensorTable()
-        self.layers = []
         self.num_convolutions = self.config["num_convolution_layer"]
 
     @staticmethod
@@ -52,21 +52,11 @@ class _Converter:
         """
         linear = self.linears[name]
         irreps_in, irreps_out = self.irreps(linear.irreps_in, name), self.irreps(linear.irreps_out, name)
-        flat, blocks = self.state[f"{name}.linear.weight"], linear.blocks_in
-        matrices, modal_rows, offset = {}, {}, 0
-        for i, (mul_in, ir_in) in enumerate(blocks):
-            for j, (mul_out, ir_out) in enumerate(irreps_out):
-                if ir_in != ir_out:
-                    continue
-                matrix = flat[offset : offset + mul_in * mul_out].reshape(mul_in, mul_out)
-                offset += mul_in * mul_out
-                if i < len(irreps_in):
-                    matrices[i, j] = matrix
-                else:
-                    modal_rows[j] = matrix[self.modality]
-        self.expect_used(f"{name}.linear.weight", flat, offset)
-        fan_in = [sum(mul for mul, ir in blocks if ir == ir_out) for _, ir_out in irreps_out]
-        scales = {j: 1.0 / sqrt(fan_in[j]) for j in range(len(irreps_out)) if fan_in[j] > 0}
+        flat = self.state[f"{name}.linear.weight"]
+        found = matrices_of(f"{name}.linear.weight", flat, linear.blocks_in, irreps_out)
+        scales = {j: scale for (_, j), (_, scale) in found.items()}
+        matrices = {(i, j): matrix for (i, j), (matrix, _) in found.items() if i < len(irreps_in)}
+        modal_rows = {j: matrix[self.modality] for (i, j), (matrix, _) in found.items() if i >= len(irreps_in)}
         bias = self.state[f"{name}.linear.bias"]
         biases, offset = {j: (row, scales[j]) for j, row in modal_rows.items()}, 0
         if bias.size:
@@ -78,13 +68,8 @@ class _Converter:
                 if j in biases:
                     own = own.astype(np.float64) + scales[j] * biases[j][0].astype(np.float64)
                 biases[j] = (own, 1.0)
-        self.expect_used(f"{name}.linear.bias", bias, offset if bias.size else 0)
+        expect_used(f"{name}.linear.bias", bias, offset if bias.size else 0)
         return irreps_in, irreps_out, matrices, biases, scales
-
-    @staticmethod
-    def expect_used(name, flat, used):
-        if flat.size != used:
-            raise EquiError(f"tensor {name} has {flat.size} numbers, its irreps ask for {used}")
 
     def linear(self, name, source, target, accumulate=False, split=None):
         """Layer of an IrrepsLinear or of a linear self connection; split: irreps of the input feature where these are
@@ -94,23 +79,9 @@ class _Converter:
         blocks = []
         for (i, j), matrix in matrices.items():
             for k, begin, end in pieces[i]:
-                weight = self.table.add(f"{name}.weight.{k}.{j}", matrix[begin:end])
-                blocks.append({"in": k, "out": j, "weight": weight, "scale": scales[j]})
-        self.layers.append(
-            {
-                "type": "linear",
-                "input": source,
-                "irreps_in": irreps_text(split or irreps_in),
-                "output": target,
-                "irreps_out": irreps_text(irreps_out),
-                "blocks": blocks,
-                "biases": [
-                    {"out": j, "tensor": self.table.add(f"{name}.bias.{j}", b), "scale": s} for j, (b, s) in biases.items()
-                ],
-                "per_species": False,
-                "accumulate": accumulate,
-            }
-        )
+                blocks.append((k, j, self.table.add(f"{name}.weight.{k}.{j}", matrix[begin:end]), scales[j]))
+        biases = [(j, self.table.add(f"{name}.bias.{j}", bias), scale) for j, (bias, scale) in biases.items()]
+        self.add_linear(source, split or irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
         return irreps_out
 
     def embedding(self, output):
@@ -134,15 +105,8 @@ class _Converter:
             scale = 1.0
         mul = sum(mul for _, mul in scalars)
         one_block = len(irreps_out) == 1
-        self.layers.append(
-            {
-                "type": "species_embedding",
-                "output": output if one_block else "species",
-                "irreps": f"{mul}x0e",
-                "weight": self.table.add(f"{name}.weight", np.concatenate(rows, axis=1)),
-                "scale": scale,
-            }
-        )
+        rows = np.concatenate(rows, axis=1)
+        self.add_species_embedding(output if one_block else "species", f"{name}.weight", rows, scale)
         if not one_block:
             self.distribute("species", mul, output, irreps_out)
         return irreps_out
@@ -153,9 +117,9 @@ class _Converter:
         for j, (mul_j, ir) in enumerate(irreps):
             if _is_0e(ir):
                 weight = np.eye(mul, mul_j, -begin, dtype=np.float32)
-                blocks.append({"in": 0, "out": j, "weight": self.table.add(f"{target}.copy.{j}", weight), "scale": 1.0})
+                blocks.append((0, j, self.table.add(f"{target}.copy.{j}", weight), 1.0))
                 begin += mul_j
-        self.identity(source, f"{mul}x0e", target, irreps_text(irreps), blocks)
+        self.add_linear(source, f"{mul}x0e", target, irreps, blocks)
 
     def collect(self, source, irreps, target):
         """Joins the 0e blocks of a feature into one; returns its number of channels."""
@@ -164,25 +128,10 @@ class _Converter:
         for i, (mul_i, ir) in enumerate(irreps):
             if _is_0e(ir):
                 weight = np.eye(mul_i, mul, begin, dtype=np.float32)
-                blocks.append({"in": i, "out": 0, "weight": self.table.add(f"{target}.copy.{i}", weight), "scale": 1.0})
+                blocks.append((i, 0, self.table.add(f"{target}.copy.{i}", weight), 1.0))
                 begin += mul_i
-        self.identity(source, irreps_text(irreps), target, f"{mul}x0e", blocks)
+        self.add_linear(source, irreps, target, f"{mul}x0e", blocks)
         return mul
-
-    def identity(self, source, irreps_in, target, irreps_out, blocks):
-        self.layers.append(
-            {
-                "type": "linear",
-                "input": source,
-                "irreps_in": irreps_in,
-                "output": target,
-                "irreps_out": irreps_out,
-                "blocks": blocks,
-                "biases": [],
-                "per_species": False,
-                "accumulate": False,
-            }
-        )
 
     def self_connection(self, t, source, irreps_x, target):
         name = f"{t}_self_connection_intro"
@@ -190,45 +139,20 @@ class _Converter:
         per_species = connection.num_species > 0
         irreps_out = self.irreps(connection.irreps_out, name)
         flat = self.state[f"{name}.{'fc_tensor_product' if per_species else 'linear'}.weight"]
-        width = max(1, connection.num_species)
-        blocks, offset = [], 0
-        for i, (mul_in, ir_in) in enumerate(irreps_x):
-            for j, (mul_out, ir_out) in enumerate(irreps_out):
-                if ir_in != ir_out:
-                    continue
-                size = mul_in * width * mul_out
-                weight = flat[offset : offset + size].reshape(mul_in, width, mul_out)
-                offset += size
-                weight = weight.transpose(1, 0, 2)[self.species] if per_species else weight[:, 0, :]
-                # The fan-in counts all species of the training, also those left out by --elements.
-                fan_in = width * sum(mul for mul, ir in irreps_x if ir == ir_out)
-                weight = self.table.add(f"{name}.weight.{i}.{j}", weight)
-                blocks.append({"in": i, "out": j, "weight": weight, "scale": 1.0 / sqrt(fan_in)})
-        self.expect_used(f"{name}.weight", flat, offset)
-        self.layers.append(
-            {
-                "type": "linear",
-                "input": source,
-                "irreps_in": irreps_text(irreps_x),
-                "output": target,
-                "irreps_out": irreps_text(irreps_out),
-                "blocks": blocks,
-                "biases": [],
-                "per_species": per_species,
-                "accumulate": False,
-            }
-        )
+        blocks = []
+        # The fan-in counts all species of the training, also those left out by --elements.
+        width = connection.num_species if per_species else None
+        for (i, j), (weight, scale) in matrices_of(f"{name}.weight", flat, irreps_x, irreps_out, width).items():
+            weight = weight.transpose(1, 0, 2)[self.species] if per_species else weight
+            blocks.append((i, j, self.table.add(f"{name}.weight.{i}.{j}", weight), scale))
+        self.add_linear(source, irreps_x, target, irreps_out, blocks, per_species=per_species)
 
-    def network(self, prefix, network):
+    def network(self, prefix, described):
         """A bias-free FullyConnectedNet."""
-        weights = [self.state[name] for name in network.shapes(prefix)]
-        hidden = len(weights) > 1
-        return {
-            "weights": [self.table.add(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)],
-            "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
-            "activation": network.activation if hidden else "identity",
-            "activation_scale": ACTIVATION_CONSTANTS[network.activation] if hidden else 1.0,
-        }
+        weights = [self.state[name] for name in described.shapes(prefix)]
+        tensors = [self.table.add(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)]
+        kind = (described.activation, ACTIVATION_CONSTANTS[described.activation]) if len(weights) > 1 else ()
+        return network(tensors, *kind, scales=fan_in(weights))
 
     def convolution(self, t, source, target):
         name = f"{t}_convolution"
@@ -244,20 +168,11 @@ class _Converter:
                 raise EquiError(f"internal: {name}: path {q} is not in sorted order")
             l2 = irreps_edge[j].ir.l
             scale = self.checkpoint.path_signs[t][q] * sqrt(irreps_mid[k].ir.dim) / denominator
-            paths.append({"in": i, "l": l2, "out": q, "scale": scale, "r_power": 0 if normalized else l2})
+            paths.append(path(i, l2, q, scale, r_power=0 if normalized else l2))
         if not paths:
             raise EquiError(f"{name}: no path leads to the irreps of layer {t + 1}")
-        self.layers.append(
-            {
-                "type": "convolution",
-                "input": source,
-                "irreps_in": irreps_text(irreps_in),
-                "output": target,
-                "irreps_out": irreps_text(irreps_mid),
-                "paths": paths,
-                "radial": self.network(f"{name}.weight_nn", convolution.network),
-            }
-        )
+        radial = self.network(f"{name}.weight_nn", convolution.network)
+        self.add_convolution(source, irreps_in, target, irreps_mid, paths, radial)
         return irreps_mid
 
     def gate(self, t, irreps_z, irreps_x, source, target):
@@ -269,7 +184,7 @@ class _Converter:
                 f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads"
             )
         terms = gate_terms(f"{t}_equivariant_gate", irreps_z, irreps_x, gate.gates, gate.scalar_acts, gate.gate_acts)
-        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
+        self.add_gate(source, irreps_z, target, irreps_x, terms)
 
     def readout(self, source, irreps_x):
         block = 0
@@ -283,24 +198,22 @@ class _Converter:
             text = f"{self.collect(source, irreps_x, 'readout_scalars')}x0e"
             source = "readout_scalars"
         if len(self.model.readout) == 1:
-            network = self.network("readout_FCN.fcn", self.model.readout[0])
+            energies = self.network("readout_FCN.fcn", self.model.readout[0])
         else:
-            network = {"weights": [], "scales": [], "biases": [], "activation": "identity", "activation_scale": 1.0}
+            weights, factors, shifts = [], [], []
             for name in ("reduce_input_to_hidden", "reduce_hidden_to_energy"):
                 _, irreps_out, matrices, biases, scales = self.linear_parts(name)
                 if len(irreps_out) != 1 or irreps_out.dim == 0:
                     raise EquiError(f"channel: {irreps_x} is too small for a readout with hidden scalars")
                 weight = np.concatenate([matrices[i, 0] for i, _ in sorted(matrices)])
-                network["weights"].append(self.table.add(f"{name}.weight", weight))
-                network["scales"].append(scales[0])
-                bias = None
-                if 0 in biases:
-                    bias = {"tensor": self.table.add(f"{name}.bias", biases[0][0]), "scale": biases[0][1]}
-                network["biases"].append(bias)
-        self.layers.append({"type": "readout", "input": source, "irreps_in": text, "block": block, "network": network})
+                weights.append(self.table.add(f"{name}.weight", weight))
+                factors.append(scales[0])
+                shifts.append(added(self.table.add(f"{name}.bias", biases[0][0]), biases[0][1]) if 0 in biases else None)
+            energies = network(weights, scales=factors, biases=shifts)
+        self.add_readout(source, text, block, energies)
 
     def scale_shift(self):
-        layer = {"type": "scale_shift"}
+        names = []
         for key in ("scale", "shift"):
             values = self.state[f"rescale_atomic_energy.{key}"]
             if values.ndim == 2:
@@ -309,8 +222,8 @@ class _Converter:
                 values = np.repeat(values.reshape(1), len(self.species))
             else:
                 values = values[self.species]
-            layer[key] = self.table.add(f"rescale_atomic_energy.{key}", values)
-        self.layers.append(layer)
+            names.append(self.table.add(f"rescale_atomic_energy.{key}", values))
+        self.add_scale_shift(*names)
 
     def radial_basis(self):
         # The wave numbers are a parameter where they are trained.
@@ -352,19 +265,9 @@ class _Converter:
             x = x_next
         self.readout(x, irreps_x)
         self.scale_shift()
-        return {
-            "architecture": "SevenNet",
-            "elements": self.elements,
-            "cutoff": float(self.config["cutoff"]),
-            "lmax_edge": lmax_edge,
-            "edge_parity": bool(self.config["is_parity"]),
-            "radial_basis": radial_basis,
-            "layers": self.layers,
-        }
+        return self.finished("SevenNet", float(self.config["cutoff"]), lmax_edge, bool(self.config["is_parity"]), radial_basis)
 
 
-def convert(checkpoint, modality=None, elements=None):
+def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors) of a loaded checkpoint."""
-    converter = _Converter(checkpoint, modality, elements)
-    document = converter.document()
-    return document, converter.table.tensors
+    return _Converter(checkpoint, choice, elements).document()

@@ -46,12 +46,11 @@ def _coulomb(builder, checkpoint):
     weights = builder.state.take("output_model.qweights", num * q).astype(np.float64)
     if weights.sum() == 0.0:
         raise EquiError("q_weights: weights whose sum is 0")
-    layer = {"type": "coulomb", "input": "all_charges", "irreps_in": irreps,
-             "weights": builder.table.add("coulomb.weights", weights / weights.sum()), "prefactor": COULOMB,
-             "cutoff": checkpoint.coulomb_cutoff or ALL_PAIRS, "damping": DAMPING}  # fmt: skip
-    if checkpoint.coulomb_cutoff is not None:
-        layer["permittivity"] = PERMITTIVITY
-    builder.layers.append(layer)
+    permittivity = {} if checkpoint.coulomb_cutoff is None else {"permittivity": PERMITTIVITY}
+    builder.add_layer(
+        "coulomb", input="all_charges", irreps_in=irreps, weights=builder.table.add("coulomb.weights", weights / weights.sum()),
+        prefactor=COULOMB, cutoff=checkpoint.coulomb_cutoff or ALL_PAIRS, damping=DAMPING, **permittivity,
+    )  # fmt: skip
 
 
 def _repulsion(builder):
@@ -65,12 +64,10 @@ def _repulsion(builder):
     species = np.minimum(builder.species, rows - 1)
     pairs = np.ix_(species, species)
     power = power[species]
-    builder.layers.append(
-        {"type": "pair_repulsion", "prefactor": builder.table.add("repulsion.prefactor", 0.5 * 14.399645 * product[pairs]),
-         "length": builder.table.add("repulsion.length", 0.4543 / 1.8897261258369282 / (power[:, None] + power)),
-         "cutoff": builder.table.add("repulsion.cutoff", cutoff[pairs]), "p": 6.0,
-         "coefficients": [0.1818, 0.5099, 0.2802, 0.02817], "exponents": [3.2, 0.9423, 0.4029, 0.2016]}
-    )  # fmt: skip
+    length = 0.4543 / 1.8897261258369282 / (power[:, None] + power)
+    builder.add_pair_repulsion(
+        "repulsion", 0.5 * 14.399645 * product[pairs], length, cutoff[pairs], 6.0, [0.1818, 0.5099, 0.2802, 0.02817], [3.2, 0.9423, 0.4029, 0.2016]
+    )
 
 
 def _scale_shift(builder, checkpoint):
