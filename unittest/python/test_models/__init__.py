@@ -10,6 +10,18 @@ from pathlib import Path
 from equi_tools.errors import EquiError
 
 
+def atomic_numbers_of_many():
+    """Those of 89 elements, as published models of all elements have them."""
+    return [z for z in range(1, 95) if not 84 <= z <= 88]
+
+
+def many_elements():
+    """The symbols of the same elements."""
+    from ase.data import chemical_symbols
+
+    return [chemical_symbols[z] for z in atomic_numbers_of_many()]
+
+
 def convert_with_reference(source, target, **options):
     """`convert`, with the framework's own values for tests to compare with."""
     from equi_tools.convert import convert

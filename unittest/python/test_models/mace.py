@@ -15,7 +15,7 @@ from equi_tools.errors import EquiError
 from equi_tools.frameworks.common.oracle import default_dtype
 from equi_tools.frameworks.mace.oracle import import_mace
 
-from . import command
+from . import atomic_numbers_of_many, command
 
 RESIDUAL = "RealAgnosticResidualInteractionBlock"
 PLAIN = "RealAgnosticInteractionBlock"
@@ -24,8 +24,7 @@ DENSITY_RESIDUAL = "RealAgnosticDensityResidualInteractionBlock"
 NONLINEAR = "RealAgnosticResidualNonLinearInteractionBlock"
 ATTENTION = "RealAgnosticAttResidualInteractionBlock"
 
-# 89 elements, as the published models.
-MANY = [z for z in range(1, 95) if not 84 <= z <= 88]
+MANY = atomic_numbers_of_many()
 
 # Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
 # groups of 4, 8 or 16. Elements are atomic numbers.
@@ -143,7 +142,7 @@ def _class_of_this_version(classes, name):
     return classes[name]
 
 
-def _randomize(model, rng, elements, heads):
+def _randomize(model, rng):
     """Numbers that a fresh model has at 0, 1 or a common value; every term must matter."""
     import torch
 
@@ -169,53 +168,65 @@ def _randomize(model, rng, elements, heads):
             set_to(parameter, rng.normal(0, 0.5, parameter.shape))
 
 
-def make_model(
-    path, seed=1, elements=(11, 17), hidden="5x0e+5x1o", max_ell=2, correlation=2, num_interactions=2, blocks=RESIDUAL,
-    first=None, dtype="float64", r_max=4.2, num_bessel=6, p=5, radial_MLP=(9, 7), mlp=6, gate="silu", scale_shift=True,
-    heads=("Default",), readout="NonLinearReadoutBlock", radial_type="bessel", distance_transform="None", zbl=False,
-    apply_cutoff=True, use_so3=False, agnostic=False, edge_irreps=None, edge_irreps_first=False, reduced=False,
-    neighbors=0.75, last_readout_only=False, keep_last_layer_irreps=False, **more,
-):  # fmt: skip
-    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. Raises
-    MissingOption if the installed version of mace is too old for these options."""
-    import_mace()
-    import torch
+# The options that this maker has names and values of its own for; the others are those of mace's classes.
+DEFAULTS = dict(
+    elements=(11, 17), hidden="5x0e+5x1o", max_ell=2, correlation=2, num_interactions=2, blocks=RESIDUAL, first=None, dtype="float64",
+    r_max=4.2, num_bessel=6, p=5, radial_MLP=(9, 7), mlp=6, gate="silu", scale_shift=True, heads=("Default",),
+    readout="NonLinearReadoutBlock", radial_type="bessel", distance_transform="None", zbl=False, apply_cutoff=True, use_so3=False,
+    agnostic=False, edge_irreps=None, edge_irreps_first=False, reduced=False, neighbors=0.75, last_readout_only=False,
+    keep_last_layer_irreps=False,
+)  # fmt: skip
+# Of these options mace has other names.
+MACE_NAMES = {
+    "p": "num_polynomial_cutoff", "zbl": "pair_repulsion", "reduced": "use_reduced_cg", "agnostic": "use_agnostic_product",
+    "last_readout_only": "use_last_readout_only", "edge_irreps_first": "use_edge_irreps_first",
+}  # fmt: skip
+
+
+def _options_of_mace(given, rng):
+    """(class, options) of the model for DEFAULTS and what replaces them, without `dtype`."""
     from e3nn import o3
     from mace import modules
 
-    rng = np.random.default_rng(seed)
-    torch.manual_seed(seed)
-    elements = list(elements)
+    given = {MACE_NAMES.get(name, name): value for name, value in given.items()}
+    take = given.pop
+    elements, heads, first, blocks = list(take("elements")), list(take("heads")), take("first"), take("blocks")
+    energies = rng.uniform(-5, -1, (len(heads), len(elements)))
+    edge, correlation, readout = take("edge_irreps"), take("correlation"), take("readout")
     options = dict(
-        r_max=r_max, num_bessel=num_bessel, num_polynomial_cutoff=p, max_ell=max_ell,
         interaction_cls=_class_of_this_version(modules.interaction_classes, blocks),
         interaction_cls_first=_class_of_this_version(modules.interaction_classes, first or blocks),
-        num_interactions=num_interactions, num_elements=len(elements), hidden_irreps=o3.Irreps(hidden),
-        MLP_irreps=o3.Irreps(f"{mlp}x0e"), atomic_energies=rng.uniform(-5, -1, (len(heads), len(elements))),
-        avg_num_neighbors=neighbors * float(rng.uniform(0.7, 1.3)), atomic_numbers=elements,
-        correlation=correlation if isinstance(correlation, int) else list(correlation), gate=modules.gate_dict[gate],
-        pair_repulsion=zbl, apply_cutoff=apply_cutoff, use_reduced_cg=reduced, use_so3=use_so3,
-        use_agnostic_product=agnostic, use_last_readout_only=last_readout_only,
-        distance_transform=distance_transform, edge_irreps=None if edge_irreps is None else o3.Irreps(edge_irreps),
-        use_edge_irreps_first=edge_irreps_first, radial_MLP=list(radial_MLP), radial_type=radial_type,
-        heads=list(heads), keep_last_layer_irreps=keep_last_layer_irreps,
-        **more,
+        num_elements=len(elements), atomic_numbers=elements, heads=heads, hidden_irreps=o3.Irreps(take("hidden")),
+        MLP_irreps=o3.Irreps(f"{take('mlp')}x0e"),
+        # Older files have no dimension of heads.
+        atomic_energies=energies if len(heads) > 1 else energies[0],
+        avg_num_neighbors=take("neighbors") * float(rng.uniform(0.7, 1.3)), gate=modules.gate_dict[take("gate")],
+        correlation=correlation if isinstance(correlation, int) else list(correlation), radial_MLP=list(take("radial_MLP")),
+        edge_irreps=None if edge is None else o3.Irreps(edge),
     )  # fmt: skip
-    if readout != "NonLinearReadoutBlock":
+    if readout != DEFAULTS["readout"]:
         options["readout_cls"] = _class_of_this_version(vars(modules), readout)
-    # Older files have no dimension of heads.
-    if len(heads) == 1:
-        options["atomic_energies"] = options["atomic_energies"][0]
-    kind = modules.MACE
-    if scale_shift:
-        kind = modules.ScaleShiftMACE
-        several = len(heads) > 1
-        options["atomic_inter_scale"] = rng.uniform(0.7, 1.3, len(heads)) if several else rng.uniform(0.7, 1.3)
-        options["atomic_inter_shift"] = rng.uniform(-1, 1, len(heads)) if several else rng.uniform(-1, 1)
-    with default_dtype(getattr(torch, dtype)), warnings.catch_warnings():
+    if not take("scale_shift"):
+        return modules.MACE, options | given
+    count = len(heads) if len(heads) > 1 else None
+    options["atomic_inter_scale"], options["atomic_inter_shift"] = rng.uniform(0.7, 1.3, count), rng.uniform(-1, 1, count)
+    return modules.ScaleShiftMACE, options | given
+
+
+def make_model(path, seed=1, **options):
+    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. options: in the place of
+    DEFAULTS, and more of mace's. Raises MissingOption if the installed version of mace is too old for these options."""
+    import_mace()
+    import torch
+
+    rng, given = np.random.default_rng(seed), DEFAULTS | options
+    torch.manual_seed(seed)
+    dtype = getattr(torch, given.pop("dtype"))
+    kind, options = _options_of_mace(given, rng)
+    with default_dtype(dtype), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind(**_options_of_this_version(kind, options))
-        _randomize(model, rng, elements, heads)
+        _randomize(model, rng)
         torch.save(model, path)
     return str(path)
 

@@ -12,14 +12,7 @@ from pathlib import Path
 import numpy as np
 from equi_tools.frameworks.matgl.oracle import import_matgl
 
-from . import command
-
-
-def many_elements():
-    """89 elements, as the published models have."""
-    from ase.data import chemical_symbols
-
-    return [s for z, s in enumerate(chemical_symbols) if 1 <= z <= 94 and not 84 <= z <= 88]
+from . import command, many_elements
 
 
 SMOOTH = dict(rbf_type="SphericalBessel", use_smooth=True)

@@ -12,16 +12,9 @@ from pathlib import Path
 import numpy as np
 from equi_tools.frameworks.nequip import oracle as nequip_oracle
 
-from . import command
+from . import command, many_elements
 
 SUFFIXES = {"package": ".nequip.zip", "checkpoint": ".ckpt", "torchscript": ".nequip.pth"}
-
-
-def many_elements():
-    """89 elements, as the published models of all elements have."""
-    from ase.data import chemical_symbols
-
-    return [s for z, s in enumerate(chemical_symbols) if 1 <= z <= 94 and not 84 <= z <= 88]
 
 
 # Hidden irreps as one may write them: blocks of an irrep apart and side by side, in any order, and without channels.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import command
+from . import command, many_elements
 
 # Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
 # groups of 4, 8 or 16.
@@ -95,10 +95,8 @@ def model_config(elements, modalities=None, **options):
     from sevenn._keys import NUM_SPECIES
     from sevenn.nn.node_embedding import get_type_mapper_from_specie
 
-    if elements is None:  # 89 elements, as the published models
-        from ase.data import chemical_symbols
-
-        elements = [s for z, s in enumerate(chemical_symbols) if 1 <= z <= 94 and not 84 <= z <= 88]
+    if elements is None:
+        elements = many_elements()
     config = {k: v for section in (_const.DEFAULT_E3_EQUIVARIANT_MODEL_CONFIG, _const.DEFAULT_DATA_CONFIG,
                                    _const.DEFAULT_TRAINING_CONFIG) for k, v in section.items()}  # fmt: skip
     config.setdefault("readout_fcn_hidden_neurons", [30, 30])

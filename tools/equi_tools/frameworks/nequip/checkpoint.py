@@ -18,22 +18,14 @@ from ... import torch_archive, torch_modules
 from ...errors import EquiError
 from ...irreps import Irreps
 from ..common.origin import digest
+from ..common.state import State
 from . import legacy
 from . import model as nequip_model
 from .contents import Checkpoint, elements_of
 from .files import MAX_TEXT_BYTES, is_training, kind_of
 from .model import MLP_ACTIVATIONS
 from .modules import (  # fmt: skip
-    CONSTANT,
-    activation_of,
-    class_name,
-    convnets,
-    declared,
-    energy_model,
-    irreps_of,
-    mlp_layers,
-    norm_constants,
-    path_signs_of,
+    CONSTANT, activation_of, class_name, convnets, declared, energy_model, irreps_of, mlp_layers, norm_constants, path_signs_of,
 )
 
 # Modules of the energy model by name; layers are layer0_convnet, layer1_convnet, ...
@@ -233,23 +225,9 @@ def _state(network, raw):
         name = f"model.func.per_type_energy_scale_shift.{name}"
         if name in raw:
             raw[name] = raw[name].reshape(-1, 1)
-    state = {}
-    for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
-        name = f"model.func.{name}"
-        if re.search(CONSTANT, name):
-            continue
-        if name not in raw:
-            # Weights between irreps that have nothing in common are no numbers.
-            if tensor.size:
-                raise EquiError(f"tensor {name} is missing")
-            raw[name] = np.zeros(tensor.shape, np.float32)
-        if raw[name].shape != tensor.shape:
-            raise EquiError(f"tensor {name} has shape {raw[name].shape}, expected {tensor.shape}")
-        state[name] = raw[name]
-    unknown = [name for name in raw if name not in state and not re.search(CONSTANT, name)]
-    if unknown:
-        raise EquiError(f"tensor {unknown[0]} is not a part of the model that its modules describe")
-    return state
+    named = [(f"model.func.{name}", tensor.shape) for name, tensor in [*network.named_parameters(), *network.named_buffers()]]
+    shapes = {name: shape for name, shape in named if not CONSTANT.search(name)}
+    return State(raw, "the model that its modules describe").fitted(shapes, CONSTANT.search)
 
 
 def _check_irreps(layers, stored):

@@ -17,6 +17,7 @@ from ...irreps import SCALAR, Irreps
 from ...printable import printable
 from ...yaml_options import yaml_options
 from ..common.origin import digest
+from ..common.state import State
 from .contents import LegacyCheckpoint, elements_of
 from .files import CONFIGURATION, FIRST, training_files
 from .model import irreps_with_channels, layer_parts, linear, module, normalized, shape, species_product
@@ -281,15 +282,9 @@ def _check_numbers(stages, state):
     for key in ("scales", "shifts"):
         name = f"per_species_rescale.{key}"
         if state.get(name, np.zeros(0)).size:
-            expected[name] = (len(state["chemical_embedding.linear.weight"]) // irreps_of(stages["chemical_embedding"].linear.irreps_out).dim,)
-    for name, size in expected.items():
-        if name not in state:
-            raise EquiError(f"tensor {name} is missing")
-        if state[name].shape != size:
-            raise EquiError(f"tensor {name} has shape {state[name].shape}, expected {size}")
-    for name, tensor in state.items():
-        if name not in expected and tensor.size and not re.search(CONSTANT, name):
-            raise EquiError(f"tensor {name} is not a part of the model that {CONFIGURATION} describes")
+            width = irreps_of(stages["chemical_embedding"].linear.irreps_out).dim
+            expected[name] = (len(state["chemical_embedding.linear.weight"]) // width,)
+    State(state, f"the model that {CONFIGURATION} describes").fitted(expected, CONSTANT.search)
 
 
 def load_training(source, types):

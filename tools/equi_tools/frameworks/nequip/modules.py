@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Reads options, irreps and paths from the modules of a NequIP model, of a file or of model.py."""
 
+import re
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..common.e3nn_layers import sign_of_coupling
 
 ACTIVATIONS = ("silu", "tanh", "abs", "ssp")
 # Buffers that are constants of the architecture; couplings are checked for their sign.
-CONSTANT = r"(^|\.)(output_mask|_empty|alpha|_tensor_constant\d+|_w3j_\d+_\d+_\d+)$"
+CONSTANT = re.compile(r"(^|\.)(output_mask|_empty|alpha|_tensor_constant\d+|_w3j_\d+_\d+_\d+)$")
 
 
 def class_name(module):

@@ -20,6 +20,7 @@ from ...errors import EquiError
 from ...printable import printable
 from ..common.e3nn_layers import sign_of_coupling
 from ..common.origin import Origin, digest
+from ..common.state import State
 from ..common.unknown_keys import refuse_unknown
 from . import model as sevenn_model
 
@@ -237,20 +238,9 @@ def _numbers(model, raw):
     for key in ("scale", "shift"):
         name = f"rescale_atomic_energy.{key}"
         shapes[name] = model.shape_of_scale(key, raw[name].size if name in raw else 1)
-    state = {}
-    for name, shape in shapes.items():
-        if 0 in shape:
-            state[name] = np.zeros(shape, np.float32)
-        elif name not in raw:
-            raise EquiError(f"tensor {name} is missing in the checkpoint")
-        elif raw[name].size != np.prod(shape):
-            raise EquiError(f"tensor {name} has shape {raw[name].shape}, expected {shape}")
-        else:
-            state[name] = raw[name].reshape(shape)
-    for name, tensor in raw.items():
-        if name not in state and tensor.size > 0 and not CONSTANT.search(name):
-            raise EquiError(f"tensor {name} is not part of the model that the configuration describes")
-    return state
+    # Versions differ in the dimensions of a tensor.
+    reshaped = {name: raw[name].reshape(shape) for name, shape in shapes.items() if name in raw and raw[name].size == np.prod(shape)}
+    return State(raw | reshaped, "the model that the configuration describes").fitted(shapes, CONSTANT.search)
 
 
 def _canonical_state(model, raw_state, version):
