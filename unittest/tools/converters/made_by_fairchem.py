@@ -119,13 +119,10 @@ def main(folder):
         with fairchem_oracle.quiet():
             unit = MLIPPredictUnit(path, device="cpu", inference_settings=InferenceSettings(**settings))
             calculator = core.FAIRChemCalculator(unit, task_name="omat")
-            computed = {}
-            for title, atoms in structures(name):
+            named = structures(name)
+            for _, atoms in named:
                 atoms.info = {"charge": 0, "spin": 0}
-                atoms.calc = calculator
-                energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-                computed[title] = atoms, energy, forces, atoms.get_stress() if atoms.pbc.all() else None
-        old_versions.store(Path(folder) / f"{name}.npz", computed)
+            old_versions.store(Path(folder) / f"{name}.npz", calculator, named, old_versions.is_periodic)
     (Path(folder) / "precision.txt").write_text("double" if "base_precision_dtype" in settings else "single")
 
 

@@ -40,16 +40,9 @@ def main(folder):
         source = make_model(Path(folder) / name, dtype=matgl.float_th, **options)
         potential = Potential.load(source)
         calculator = PESCalculator(potential, stress_unit="eV/A3", use_voigt=True)
-        computed = {}
-        for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2):
-            if not atoms.pbc.all() and atoms.pbc.any():
-                continue
-            if len(atoms) == 1 and not atoms.pbc.any():
-                continue
-            atoms.calc = calculator
-            energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-            computed[title] = atoms, energy, forces, calculator.results["stress"] if atoms.pbc.all() else None
-        old_versions.store(Path(folder) / f"{name}.npz", computed)
+        named = [(title, atoms) for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2)
+                 if atoms.pbc.all() or not atoms.pbc.any() and len(atoms) > 1]  # fmt: skip
+        old_versions.store(Path(folder) / f"{name}.npz", calculator, named, old_versions.is_periodic)
 
 
 if __name__ == "__main__":

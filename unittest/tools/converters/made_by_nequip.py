@@ -124,14 +124,10 @@ def make(name, folder):
     # Before 0.8 parts of a model are TorchScript, which does not go into a package with today's Torch.
     if VERSION >= (0, 8):
         write_package(folder / f"{name}.nequip.zip", model)
-    calculator, computed = Modules(model, config["type_names"], config["r_max"]), {}
-    for title, atoms in laws.structures(config["type_names"], config["r_max"]):
-        if len(atoms) == 1 and not atoms.pbc.any():
-            continue  # without edges
-        atoms.calc = calculator
-        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        computed[title] = atoms, energy, forces, atoms.get_stress() if atoms.pbc.all() else None
-    old_versions.store(folder / f"{name}.npz", computed)
+    # One atom alone has no edges.
+    named = [(title, atoms) for title, atoms in laws.structures(config["type_names"], config["r_max"]) if not old_versions.is_single(atoms)]
+    calculator = Modules(model, config["type_names"], config["r_max"])
+    old_versions.store(folder / f"{name}.npz", calculator, named, old_versions.is_periodic)
     records = {"r_max": str(config["r_max"]), "type_names": " ".join(config["type_names"]), "nequip_version": nequip.__version__}
     scripted = script(model)  # which changes the model itself
     torch.jit.save(scripted, str(folder / f"{name}.nequip.pth"), _extra_files={key: text.encode() for key, text in records.items()})

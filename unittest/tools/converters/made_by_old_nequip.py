@@ -94,16 +94,12 @@ def make(name, folder):
     records = dict(nequip_version=nequip.__version__, e3nn_version=e3nn.__version__, r_max=str(CUTOFF), n_species="2", type_names="Na Cl")
     scripted = _compile_for_deploy(model)
     torch.jit.save(scripted, str(folder / f"{name}.pth"), _extra_files={key: value.encode() for key, value in records.items()})
-    calculator, computed = LegacyModules(model, Checkpoint), {}
-    for title, atoms in laws.structures(Checkpoint.elements, CUTOFF):
-        if len(atoms) == 1 and not atoms.pbc.any():
-            continue  # without edges
-        atoms.calc = calculator
-        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        # In 0.5 the volume of a left-handed cell was negative.
-        is_right = atoms.pbc.all() and (nequip.__version__ >= "0.6" or atoms.cell.handedness > 0)
-        computed[title] = atoms, energy, forces, calculator.results.get("stress") if is_right else None
-    old_versions.store(folder / f"{name}.npz", computed)
+    # One atom alone has no edges. In 0.5 the volume of a left-handed cell was negative.
+    named = [(title, atoms) for title, atoms in laws.structures(Checkpoint.elements, CUTOFF) if not old_versions.is_single(atoms)]
+    old_versions.store(
+        folder / f"{name}.npz", LegacyModules(model, Checkpoint), named,
+        lambda atoms: atoms.pbc.all() and (nequip.__version__ >= "0.6" or atoms.cell.handedness > 0),
+    )  # fmt: skip
 
 
 def main(folder):

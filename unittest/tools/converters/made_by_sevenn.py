@@ -106,17 +106,12 @@ def make(name, folder):
     checkpoint = sevenn_checkpoint.load(source)
     modality = sevenn_models.modality_of(name)
     calculator = Modules(model.eval(), checkpoint, modality)
-    computed = {}
-    for title, atoms in laws.structures(checkpoint.elements, calculator.cutoff):
-        # sevenn sees no atoms without neighbors.
-        if len(atoms) == 1 and not atoms.pbc.any() or title == "one_of_three_lonely":
-            continue
-        atoms.calc = calculator
-        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        # Before 0.10 the volume of a left-handed cell was negative.
-        is_right = atoms.pbc.all() and (atoms.cell.handedness > 0 or has_shift_option())
-        computed[title] = atoms, energy, forces, atoms.get_stress() if is_right else None
-    old_versions.store(folder / f"{name}.npz", computed)
+    # sevenn sees no atoms without neighbors. Before 0.10 the volume of a left-handed cell was negative.
+    named = [(title, atoms) for title, atoms in laws.structures(checkpoint.elements, calculator.cutoff)
+             if not old_versions.is_single(atoms) and title != "one_of_three_lonely"]  # fmt: skip
+    old_versions.store(
+        folder / f"{name}.npz", calculator, named, lambda atoms: atoms.pbc.all() and (atoms.cell.handedness > 0 or has_shift_option())
+    )
 
 
 def main(folder):

@@ -53,14 +53,9 @@ def main(folder):
             continue
         path = torchmd_models.make_checkpoint(Path(folder) / f"{name}.ckpt", **options, **stored)
         calculator = torchmd_oracle.TorchMDModules(load(path, charge=options.get("total_charge")), "float64")
-        computed = {}
-        for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2):
-            if of_clusters and (atoms.pbc.any() or title == "one_of_three_lonely"):
-                continue
-            atoms.calc = calculator
-            energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-            computed[title] = atoms, energy, forces, calculator.results.get("stress")
-        old_versions.store(Path(folder) / f"{name}.npz", computed)
+        named = [(title, atoms) for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2)
+                 if not of_clusters or not atoms.pbc.any() and title != "one_of_three_lonely"]  # fmt: skip
+        old_versions.store(Path(folder) / f"{name}.npz", calculator, named)
 
 
 if __name__ == "__main__":

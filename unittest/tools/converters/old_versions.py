@@ -45,14 +45,26 @@ def run(script, requirements, target, environment=(), interpreter=sys.executable
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
-def store(path, computed):
-    """Stores structures with results: name -> (Atoms, energy, forces, stress or None)."""
+def store(path, calculator, named, has_stress=lambda atoms: True):
+    """Stores named structures with what a calculator says of them. has_stress: whether its stress of a structure is right."""
     entries = {}
-    for name, (atoms, energy, forces, stress) in computed.items():
+    for name, atoms in named:
+        atoms.calc = calculator
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        stress = atoms.get_stress() if "stress" in calculator.results and has_stress(atoms) else np.zeros(0)
         arrays = {"numbers": atoms.numbers, "positions": atoms.positions, "cell": atoms.cell.array, "pbc": atoms.pbc, "energy": energy,
-                  "forces": forces, "stress": np.zeros(0) if stress is None else stress}  # fmt: skip
+                  "forces": forces, "stress": stress}  # fmt: skip
         entries |= {f"{name}/{key}": np.asarray(value) for key, value in arrays.items()}
     np.savez(path, **entries)
+
+
+def is_periodic(atoms):
+    return atoms.pbc.all()
+
+
+def is_single(atoms):
+    """Whether a structure is one atom without neighbors."""
+    return len(atoms) == 1 and not atoms.pbc.any()
 
 
 def stored(path):
