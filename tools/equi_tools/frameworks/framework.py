@@ -22,8 +22,8 @@ SETTINGS = {
     "charge": "{title} models take no total charge",
     "spin": "{title} models take no spin",
     "composition": "{title} models do not depend on the composition",
-    "framework_version": "{title} files need no version to be read",
     "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
+    "framework_version": "{title} files need no version to be read",
 }
 
 
