@@ -36,7 +36,7 @@ def system(document, least, source=None, symbols=None):
 
 def _made_up(document):
     """Rock salt of the first two elements with some 40 neighbors within the cutoff, or a crystal of the model's one composition."""
-    elements = document["elements"]
+    elements, cutoff = document["elements"], document["cutoff"]
     if "composition" in document:
         return next((name, atoms) for name, atoms in self_check.of_composition(document["composition"], cutoff) if atoms.pbc.all())
     first, second = elements[0], elements[min(1, len(elements) - 1)]

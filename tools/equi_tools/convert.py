@@ -173,7 +173,8 @@ def _doubts(framework, units, settings, body, tensors):
         return []
     doubt = model_units.doubt(body, tensors)
     known = " | ".join(model_units.ENERGIES)
-    return [f"{doubt}: the energies of the model are taken for eV, which they hardly are; name their unit with --unit {known}"] if doubt else []
+    what = f"the energies of the model are taken for eV, which they hardly are; name their unit with --unit {known}"
+    return [f"{doubt}: {what}"] if doubt else []
 
 
 def _check_for_all_systems(settings, reference):

@@ -181,7 +181,10 @@ def _document(name, symbols, atoms):
     if unknown:
         raise EquiError(f"{name} does not know {', '.join(unknown)}")
     if not structures.fits(document, atoms):
-        raise EquiError(f"{name} holds for the composition {formula(document['composition'])} alone, the structure is {atoms.get_chemical_formula()}")
+        raise EquiError(
+            f"{name} holds for the composition {formula(document['composition'])} alone, the structure is "
+            f"{atoms.get_chemical_formula()}"
+        )
     return document
 
 

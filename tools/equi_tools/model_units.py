@@ -183,7 +183,8 @@ def doubt(body, tensors):
         if shifts.min() < bound:
             symbol = body["elements"][int(shifts.argmin())]
             return (
-                f"an atom of {symbol} is shifted by {shifts.min():g}, and no atom of {heaviest} has less than {of_all_electrons(heaviest):.0f} eV "
+                f"an atom of {symbol} is shifted by {shifts.min():g}, and no atom of {heaviest} has less than "
+                f"{of_all_electrons(heaviest):.0f} eV "
                 "with all its electrons"
             )
         if np.abs(scales).max() > LARGEST_SCALE:

@@ -654,7 +654,8 @@ def test_a_model_trained_by_the_nequip_command(folder):
     (work / "config.yaml").write_text(TRAINING)
     environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", HYDRA_FULL_ERROR="1")
     for script in (
-        "import sys; import os; sys.argv = ['nequip-train', '-cp', os.getcwd(), '-cn', 'config']; from nequip.scripts.train import main; main()",
+        "import sys; import os; sys.argv = ['nequip-train', '-cp', os.getcwd(), '-cn', 'config']; from "
+        "nequip.scripts.train import main; main()",
         "from nequip.scripts.package import main; main(['build', 'last.ckpt', 'model.nequip.zip'])",
     ):
         done = subprocess.run([sys.executable, "-c", script], cwd=work, capture_output=True, text=True, env=environment)

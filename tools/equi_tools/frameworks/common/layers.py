@@ -46,7 +46,9 @@ def activated(block, activation, scale=1.0, source=None, offset=0):
 
 def gated(block, source, offset, gate, gate_offset, activation, scale=1.0):
     """Term of a gate that multiplies a block of the input by activated channels of another one."""
-    return {"out": block, "in": source, "offset": offset, "gate_in": gate, "gate_offset": gate_offset, "activation": activation, "scale": scale}
+    return {
+        "out": block, "in": source, "offset": offset, "gate_in": gate, "gate_offset": gate_offset, "activation": activation, "scale": scale
+    }  # fmt: skip
 
 
 def added(tensor, scale=1.0):

@@ -63,6 +63,11 @@ FIXED = {
     "moe_expert_coefficient_norm": ("softmax", "other norms of the experts' coefficients depend on what else is evaluated at once"),
     "moe_type": ("so2", "fairchem itself merges the experts of no other maps"),
 }  # fmt: skip
+# Least values of whole numbers.
+LEAST = {
+    "max_num_elements": 2, "sphere_channels": 2, "lmax": 1, "mmax": 0, "max_neighbors": 1, "edge_channels": 1, "num_distance_basis": 2,
+    "num_layers": 0, "hidden_channels": 1, "num_experts": 1,
+}  # fmt: skip
 NORMS = ("rms_norm_sh", "layer_norm_sh", "layer_norm")
 ATOM_NETWORKS = ("spectral", "grid")
 MAX_GRID = 64  # latitudes or longitudes
@@ -290,7 +295,10 @@ def _backbone(config, model_id, ignore_keys, elsewhere):
         raise EquiError("model_config: no backbone in it")
     kind = last_part(config.get("model"))
     if kind not in BACKBONES:
-        raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, only eSCNMDBackbone (eSEN) and eSCNMDMoeBackbone (UMA)")
+        raise EquiError(
+            f"backbone {printable(str(config.get('model')), 80)} is not supported, only eSCNMDBackbone (eSEN) and "
+            "eSCNMDMoeBackbone (UMA)"
+        )
     defaults = DEFAULTS | (MIXTURE_DEFAULTS if BACKBONES[kind] else {})
     stated = defaults | config
     if stated.get("num_experts") and model_id is None and stated["model_version"] not in (1.1, "1.1"):
@@ -312,8 +320,7 @@ def _backbone(config, model_id, ignore_keys, elsewhere):
 
 
 def check_numbers(options):
-    for key, least in (("max_num_elements", 2), ("sphere_channels", 2), ("lmax", 1), ("mmax", 0), ("max_neighbors", 1), ("edge_channels", 1),
-                       ("num_distance_basis", 2), ("num_layers", 0), ("hidden_channels", 1), ("num_experts", 1)):  # fmt: skip
+    for key, least in LEAST.items():
         if key in options and (type(options[key]) is not int or not least <= options[key] <= 65536):
             raise EquiError(f"{key}: expected a whole number of at least {least}, found {printable(str(options[key]), 60)}")
     if options["mmax"] > options["lmax"]:
@@ -381,7 +388,8 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
     found = torch_archive.read(path)
-    if not isinstance(found, torch_archive.Unknown) or last_part(found.name) != "MLIPInferenceCheckpoint" or not isinstance(found.state, dict):
+    is_checkpoint = isinstance(found, torch_archive.Unknown) and last_part(found.name) == "MLIPInferenceCheckpoint"
+    if not is_checkpoint or not isinstance(found.state, dict):
         raise EquiError(f"{source} is not an inference checkpoint of fairchem 2: no MLIPInferenceCheckpoint in it")
     from ase.data import chemical_symbols
 
@@ -394,10 +402,14 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
         options = _backbone(model.get("backbone"), model_id, ignore_keys, elsewhere)
         is_uma = bool(options.get("num_experts"))
         if composition is not None and not options.get("use_composition_embedding"):
-            raise EquiError(f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; leave it out")
+            raise EquiError(
+                f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; "
+                "leave it out"
+            )
         if composition is not None and model_id == COUNTING_MODEL:
             raise EquiError(
-                f"--composition {printable(composition, 60)}: the experts of {COUNTING_MODEL} are mixed by the number of atoms, too; leave it out, and "
+                f"--composition {printable(composition, 60)}: the experts of {COUNTING_MODEL} are mixed by the number "
+                "of atoms, too; leave it out, and "
                 "LAMMPS mixes them when a run starts"
             )
         return Checkpoint(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Reads checkpoints of fairchem 1's trainers (eSEN, EquiformerV2 and V3, eSCN): a dict that torch.save has written, with the configuration of the model, its
-numbers, normalizers and element references.
+"""Reads checkpoints of fairchem 1's trainers (eSEN, EquiformerV2 and V3, eSCN): a dict that torch.save has written, with the
+configuration of the model, its numbers, normalizers and element references.
 
 The file is read as data; neither fairchem nor torch is needed.  What the converter does not represent is refused by name.
 """
@@ -163,7 +163,10 @@ def _hydra(model, ignore_keys):
     """(options of the backbone, prefix of the tensors of the energy head)."""
     if model.get("name") != "hydra":
         name = printable(str(model.get("name")), 60)
-        raise EquiError(f"model {name} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD}), {EQUIFORMER}, {', '.join(DIRECT)}")
+        raise EquiError(
+            f"model {name} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD}), {EQUIFORMER}, "
+            f"{', '.join(DIRECT)}"
+        )
     if not isinstance(model.get("backbone"), dict) or not isinstance(model.get("heads"), dict):
         raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
     options = _options(model["backbone"], ignore_keys, _unknown_of_model(model, ignore_keys))
@@ -175,7 +178,10 @@ def _hydra(model, ignore_keys):
             f"heads {found}: expected {ENERGY_HEAD} alone, whose forces are the gradient of its energy; those of other heads are not"
         )
     if not model.get("pass_through_head_outputs", False):
-        raise EquiError(f"pass_through_head_outputs False is not supported: the energy of {ENERGY_HEAD} has no name by which its normalizer is found")
+        raise EquiError(
+            f"pass_through_head_outputs False is not supported: the energy of {ENERGY_HEAD} has no name by which its "
+            "normalizer is found"
+        )
     only_known(model["heads"][heads[0]], {"module"}, f"head {printable(heads[0], 60)}")
     return options, f"output_heads.{heads[0]}."
 
@@ -209,7 +215,9 @@ def _direct_task(normalizers, references, with_forces):
     (mean, rmsd), of_forces = normalizers.get("energy", (0.0, 1.0)), normalizers.get("forces", (0.0, 1.0))
     if with_forces and of_forces[0] != 0.0:
         raise EquiError(f"normalizers: forces: the mean is {of_forces[0]:g}, which has no direction")
-    others = "those of forces are taken with `forces direct` of pair_style, that of the stress is left out" if with_forces else "which are left out"
+    others = "which are left out"
+    if with_forces:
+        others = "those of forces are taken with `forces direct` of pair_style, that of the stress is left out"
     notes = [
         f"forces and stress are derivatives of the energy: they are not those of the heads that fairchem trains for them; {others}",
         "neither energy nor forces are smooth: an atom sees its nearest neighbors alone, no envelope ends their sum, and activations at "

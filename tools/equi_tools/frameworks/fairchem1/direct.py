@@ -18,8 +18,10 @@ FIXED = {
 }  # fmt: skip
 # Training, speed, and graphs that are made elsewhere.
 WITHOUT_EFFECT = {"name", "model", "use_pbc_single", "regress_forces", "otf_graph", "activation_checkpoint"}
-BUFFERS = ("expand_index", "offset", "balance_degree_weight", "to_grid_mat", "from_grid_mat", "l_harmonic", "m_harmonic", "m_complex", "res_size",
-           "to_m", "m_size")  # fmt: skip
+BUFFERS = (
+    "expand_index", "offset", "balance_degree_weight", "to_grid_mat", "from_grid_mat", "l_harmonic", "m_harmonic", "m_complex",
+    "res_size", "to_m", "m_size",
+)  # fmt: skip
 FORCE_BLOCK = "force_block"
 
 

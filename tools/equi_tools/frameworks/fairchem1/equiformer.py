@@ -31,7 +31,8 @@ class EquiformerConverter(Converter):
         widths = [self.options["num_distance_basis"] + len(rows) * edge, edge, edge, num_out]
         weights, biases = [], []
         for k, n in enumerate((0, 3, 6)):
-            matrix, bias = self.state.take(f"{net}.{n}.weight", widths[k + 1], widths[k]).T, self.state.take(f"{net}.{n}.bias", widths[k + 1])
+            matrix = self.state.take(f"{net}.{n}.weight", widths[k + 1], widths[k]).T
+            bias = self.state.take(f"{net}.{n}.bias", widths[k + 1])
             if n == 6 and columns is not None:
                 matrix, bias = matrix[:, columns], bias[columns]
             weights.append(self.table.add(f"{net}.{n}.weight", matrix))
@@ -78,7 +79,8 @@ class EquiformerConverter(Converter):
                 bias = of_m0(self.take64(f"{name}.fc_m0.bias", extra + rows * channels)[None], scales)[0]
                 matrix = of_m0(self.take64(source, extra + orders * channels, orders * channels_in).T, scales)
             else:
-                matrix = self.take64(source, 2 * orders * channels, orders * channels_in).reshape(2, orders * channels, -1).swapaxes(1, 2) * scales
+                parts = self.take64(source, 2 * orders * channels, orders * channels_in).reshape(2, orders * channels, -1)
+                matrix = parts.swapaxes(1, 2) * scales
             names.append(self.table.add(source, matrix))
         return names, self.table.add(f"{name}.fc_m0.bias", bias)
 

@@ -15,7 +15,10 @@ from .equiformer import STATED, EquiformerConverter
 
 __all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "FORCE_HEADS", "Converter", "is_kept", "options_of"]
 
-CITATION = "Y.-L. Liao et al., EquiformerV2: Improved Equivariant Transformer for Scaling to Higher-Degree Representations, arXiv:2306.12059"
+CITATION = (
+    "Y.-L. Liao et al., EquiformerV2: Improved Equivariant Transformer for Scaling to Higher-Degree Representations, "
+    "arXiv:2306.12059"
+)
 ENERGY_HEADS = ("equiformer_v2_energy_head", "equiformerV2_scalar_head")
 FORCE_HEADS = ("equiformer_v2_force_head", "equiformerV2_vector_head", "equiformerV2_rank1_head")
 # What fairchem takes where a checkpoint does not say it.
@@ -30,7 +33,8 @@ DEFAULTS = {
 }  # fmt: skip
 # Training, and options that fairchem itself does not use.
 WITHOUT_EFFECT = {
-    "num_sphere_samples", "num_distance_basis", "attn_activation", "ffn_activation", "alpha_drop", "drop_path_rate", "proj_drop", "weight_init",
+    "num_sphere_samples", "num_distance_basis", "attn_activation", "ffn_activation", "alpha_drop", "drop_path_rate", "proj_drop",
+    "weight_init",
 }  # fmt: skip
 FIXED = {
     "use_s2_act_attn": (False, "fairchem has no such model"),
@@ -88,7 +92,8 @@ class Converter(DirectModel, EquiformerConverter):
         """With the activation at points behind it."""
         scores, separate = self.options["num_heads"] * self.options["attn_alpha_channels"], self.options["use_sep_s2_act"]
         weights, bias = self.so2_weights(f"{name}.so2_conv_1", both, self.hidden, lambda l: 1.0, _Scores(scores, self.hidden, separate))
-        return {"channels": self.hidden, "weights": weights, "bias": bias, "at_points": self.at_points() | ({"scalars": "silu"} if separate else {})}
+        at_points = self.at_points() | ({"scalars": "silu"} if separate else {})
+        return {"channels": self.hidden, "weights": weights, "bias": bias, "at_points": at_points}
 
     def matrices_at_points(self, name, last=None):
         """Of the network of an atom, of functions with ffn_hidden_channels; last: what the last one is multiplied by."""
@@ -107,8 +112,8 @@ class Converter(DirectModel, EquiformerConverter):
     def first_of_network(self, name, source, target):
         hidden = self.options["ffn_hidden_channels"]
         matrices = self.state.take(f"{name}.so3_linear_1.weight", self.lmax + 1, hidden, self.channels).swapaxes(1, 2)
-        self.per_order(f"{name}.so3_linear_1", matrices, self.bias_of(f"{name}.so3_linear_1", hidden), source, self.irreps(self.channels), target,
-                       self.irreps(hidden), accumulate=False)  # fmt: skip
+        bias, irreps = self.bias_of(f"{name}.so3_linear_1", hidden), self.irreps(self.channels)
+        self.per_order(f"{name}.so3_linear_1", matrices, bias, source, irreps, target, self.irreps(hidden), accumulate=False)
 
     def feed_forward(self, t, source, target):
         """target = source + a network of each atom at points, the scalars of which are those of another one."""

@@ -14,7 +14,10 @@ from ..common.sphere_points import component_scales, product_points
 from ..fairchem.checkpoint import check_counts, check_numbers, expect_fixed, options_with_defaults
 from .equiformer import STATED, EquiformerConverter
 
-CITATION = "Y.-L. Liao et al., EquiformerV3: Scaling Efficient, Expressive, and General SE(3)-Equivariant Graph Attention Transformers, arXiv:2604.09130"
+CITATION = (
+    "Y.-L. Liao et al., EquiformerV3: Scaling Efficient, Expressive, and General SE(3)-Equivariant Graph Attention Transformers, "
+    "arXiv:2604.09130"
+)
 # What the package takes where a checkpoint does not say it.
 DEFAULTS = {
     "direct_prediction": True, "max_neighbors": 20, "max_radius": 12.0, "num_radial_basis": 600, "max_num_elements": 128, "num_layers": 12,
@@ -49,7 +52,9 @@ NORMS = {"merge_layer_norm": "rms_norm_sh", "sep_layer_norm": "layer_norm_sh", "
 # Taken as 0: it changes the weights by this part.
 MAX_ATTENTION_EPSILON = 1e-7
 # Buffers that are made anew.
-BUFFERS = ("wigner_index_to_m_array", "wigner_inv_rescale", "to_grid_mat", "from_grid_mat", "expand_index", "balance_degree_weight", "offset")
+BUFFERS = (
+    "wigner_index_to_m_array", "wigner_inv_rescale", "to_grid_mat", "from_grid_mat", "expand_index", "balance_degree_weight", "offset",
+)  # fmt: skip
 
 
 def options_of(config, ignore_keys):
@@ -84,7 +89,8 @@ def options_of(config, ignore_keys):
             raise EquiError(f"{key}: expected two whole numbers, found {printable(str(grid), 60)}")
         if grid[0] % 2 or grid[0] <= 3 * lmax or grid[1] <= 3 * m:
             raise EquiError(
-                f"{key} {grid} is not supported, only an even number of latitudes above {3 * lmax} and longitudes above {3 * m}: with fewer "
+                f"{key} {grid} is not supported, only an even number of latitudes above {3 * lmax} and longitudes above "
+                f"{3 * m}: with fewer "
                 "points products depend on the frame"
             )
     return options
@@ -161,7 +167,8 @@ class Converter(EquiformerConverter):
         mix = self.take64(f"{name}.grid_mlp.grid_linear_2.weight", hidden, hidden).T
         self.per_order(f"{name}.so3_linear_2", norms[:, None, None] * (mix @ second),
                        self.state.take(f"{name}.so3_linear_2.bias", 1, 1, self.channels)[0, 0], f"r{t}", wide, target, irreps)  # fmt: skip
-        self.linear(f"o{t}", f"{hidden}x0e", target, irreps, {(0, 0): self.table.add(f"{name}.so3_linear_2.scalars", second[0])}, accumulate=True)
+        weights = {(0, 0): self.table.add(f"{name}.so3_linear_2.scalars", second[0])}
+        self.linear(f"o{t}", f"{hidden}x0e", target, irreps, weights, accumulate=True)
 
     def energies(self, source):
         hidden, (task,) = self.options["ffn_hidden_channels"], self.tasks.values()
@@ -187,6 +194,6 @@ class _Scores:
         self.scores, self.hidden, self.extra = scores, hidden, scores + 3 * hidden
 
     def arranged(self, matrix):
-        rows = len(matrix)
+        rows, hidden = len(matrix), self.hidden
         scores, scalars, gates = np.split(matrix, [self.scores, self.scores + 2 * self.hidden], 1)
-        return np.concatenate([scalars, gates, np.zeros((rows, self.hidden)), scores, np.zeros((rows, -self.scores % (2 * self.hidden)))], 1)
+        return np.concatenate([scalars, gates, np.zeros((rows, hidden)), scores, np.zeros((rows, -self.scores % (2 * hidden)))], 1)

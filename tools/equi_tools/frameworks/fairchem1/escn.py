@@ -47,6 +47,10 @@ class Converter(DirectModel, fairchem_convert.Converter):
         """The matrix [in, out] of a dense layer."""
         return self.state.take(f"{name}.weight", out, width).T
 
+    def added_matrix(self, name, out, width):
+        """The name of the tensor of such a matrix."""
+        return self.table.add(f"{name}.weight", self.matrix(name, out, width))
+
     def hidden_of(self, m):
         """Numbers between the two matrices of m, of sender and receiver; with m > 0 of a real and an imaginary part each."""
         return self.hidden * (2 if m == 0 else 4)
@@ -104,11 +108,12 @@ class Converter(DirectModel, fairchem_convert.Converter):
         self.so2_convolution(t, source, f"m{t}")
         # The first matrix of the network mixes channels alone, at points as with components.
         both = self.matrix(f"{name}.fc1_sphere", channels, 2 * channels)
-        parts = [self.table.add(f"{name}.fc1_sphere.{key}", part) for key, part in (("own", both[:channels]), ("messages", both[channels:]))]
+        named = (("own", both[:channels]), ("messages", both[channels:]))
+        parts = [self.table.add(f"{name}.fc1_sphere.{key}", part) for key, part in named]
         self.linear(source, irreps, f"h{t}", irreps, {(l, l): parts[0] for l in orders})
         self.linear(f"m{t}", irreps, f"h{t}", irreps, {(l, l): parts[1] for l in orders}, accumulate=True)
         matrices = [self.identity(channels)]
-        matrices += [self.table.add(f"{name}.{key}.weight", self.matrix(f"{name}.{key}", channels, channels)) for key in ("fc2_sphere", "fc3_sphere")]
+        matrices += [self.added_matrix(f"{name}.{key}", channels, channels) for key in ("fc2_sphere", "fc3_sphere")]
         made = target if t == 0 else f"y{t}"
         self.network_at_points(f"h{t}", irreps, made, irreps, matrices)
         if t > 0:
@@ -134,7 +139,7 @@ class Converter(DirectModel, fairchem_convert.Converter):
         self.state.taken.add("sphere_points")
         mean = self.table.add(f"{name}.mean", values / count)
         widths = (channels, channels, 1)
-        matrices = [self.table.add(f"{name}.fc{k}.weight", self.matrix(f"{name}.fc{k}", out, channels)) for k, out in zip((1, 2, 3), widths)]
+        matrices = [self.added_matrix(f"{name}.fc{k}", out, channels) for k, out in zip((1, 2, 3), widths)]
         biases = [self.tensor(f"{name}.fc{k}.bias", channels) for k in (1, 2)] + [None]
         self.network_at_points(source, self.irreps(channels), target, irreps_out, matrices, to, mean, count, biases)
 

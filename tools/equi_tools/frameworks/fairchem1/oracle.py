@@ -103,12 +103,14 @@ def import_model(name):
         root = found.submodule_search_locations[0]
         replaced = ("fairchem", "torch_geometric", "torch_scatter")
         before = {key: sys.modules.pop(key) for key in list(sys.modules) if key.split(".")[0] in replaced}
-        for key in ("", ".core", ".core.common", ".core.models", ".experimental", ".experimental.models", ".experimental.models.equiformer_v3"):
+        experimental = ("", ".models", ".models.equiformer_v3")
+        for key in ("", ".core", ".core.common", ".core.models", *(f".experimental{part}" for part in experimental)):
             sys.modules[f"fairchem{key}"] = _module(f"fairchem{key}", root + key.replace(".", "/"))
         sys.modules.update(_stand_ins())
         sys.modules["fairchem.core.common.utils"] = _module("utils", conditional_grad=_conditional_grad)
-        sys.modules["fairchem.core.models.base"] = _module("base", GraphModelMixin=_GraphOfData, HeadInterface=object, BackboneInterface=object,
-                                                              GraphData=object)
+        sys.modules["fairchem.core.models.base"] = _module(
+            "base", GraphModelMixin=_GraphOfData, HeadInterface=object, BackboneInterface=object, GraphData=object
+        )
         try:
             return importlib.import_module(f"fairchem.{name}")
         finally:
@@ -227,7 +229,8 @@ class TrainedModel(Oracle):
             return self.model(data)
 
     def _differentiate(self, atoms, i, j, shifts):
-        """The energy of a model with the nearest neighbors, and its derivatives. The structure is not turned: the energy depends on that."""
+        """The energy of a model with the nearest neighbors, and its derivatives. The structure is not turned: the energy depends
+        on that."""
         import torch
 
         vectors = atoms.positions[j] - atoms.positions[i] + shifts @ atoms.cell.complete().array

@@ -137,6 +137,10 @@ DEFAULTS = {
     "nonlinearity_type": "gate", "PolynomialCutoff_p": 6, "edge_sh_normalization": "component", "edge_sh_normalize": True,
     "pair_style": "ZBL",
 }  # fmt: skip
+# The only values of options that the layers of the converter stand for.
+FIXED = {
+    "resnet": False, "nonlinearity_type": "gate", "edge_sh_normalization": "component", "edge_sh_normalize": True, "pair_style": "ZBL",
+}  # fmt: skip
 # Those of nequip 0.6; nequip 0.5 had others.
 NONLINEARITIES = {"nonlinearity_scalars": {"e": "silu", "o": "tanh"}, "nonlinearity_gates": {"e": "silu", "o": "tanh"}}
 OLD_NONLINEARITIES = {"nonlinearity_scalars": {"e": "ssp", "o": "tanh"}, "nonlinearity_gates": {"e": "ssp", "o": "abs"}}
@@ -169,14 +173,14 @@ def _options(config):
     for key in ("r_max", "PolynomialCutoff_p"):
         if type(options.get(key)) not in (int, float) or not 0 < options[key] < 1e6:
             raise EquiError(f"{key}: expected a positive number, found {printable(str(options.get(key)), 60)}")
-    for key, expected in (("resnet", False), ("nonlinearity_type", "gate"), ("edge_sh_normalization", "component"), ("edge_sh_normalize", True),
-                          ("pair_style", "ZBL")):  # fmt: skip
+    for key, expected in FIXED.items():
         if options[key] != expected:
             raise EquiError(f"{key}: {printable(str(options[key]), 60)} is not supported, only {expected}")
     neighbors = options.setdefault("avg_num_neighbors", None)
     if neighbors is not None and (type(neighbors) not in (int, float) or not neighbors > 0):
         raise EquiError(
-            f"avg_num_neighbors: '{printable(str(neighbors), 60)}' is not a number: take the {CONFIGURATION} that the training wrote, which has it"
+            f"avg_num_neighbors: '{printable(str(neighbors), 60)}' is not a number: take the {CONFIGURATION} that the "
+            "training wrote, which has it"
         )
     return options, builders
 
@@ -260,9 +264,9 @@ def _convnet(options, activations, irreps_in, edge, hidden, num_types):
     if name not in ("silu", "ssp"):
         raise EquiError(f"nonlinearity_scalars: '{printable(str(name), 60)}' in radial networks is not supported, only silu and ssp")
     sizes = [options["num_basis"], *[options["invariant_neurons"]] * options["invariant_layers"], weights]
-    layers = {
-        f"layer{n}": module("_Layer", {"weight": shape(*size)}, children={"act": normalized(name)}) for n, size in enumerate(zip(sizes, sizes[1:]))
-    }
+    layers = {}
+    for n, size in enumerate(zip(sizes, sizes[1:])):
+        layers[f"layer{n}"] = module("_Layer", {"weight": shape(*size)}, children={"act": normalized(name)})
     children = {
         "linear_1": linear(irreps_in, irreps_in), "fc": module("FullyConnectedNet", children=layers), "tp": product,
         "linear_2": linear(product.irreps_out.simplify(), gate.irreps_in),
@@ -294,7 +298,8 @@ def load_training(source, types):
         raise EquiError(f"no {path.name} beside {CONFIGURATION}: it has the weights of the model")
     if not configuration.is_file():
         raise EquiError(
-            f"weights of nequip 0.6 or older, which do not say what they belong to: put the {CONFIGURATION} of the training beside the file, "
+            f"weights of nequip 0.6 or older, which do not say what they belong to: put the {CONFIGURATION} of the "
+            "training beside the file, "
             "or run nequip-deploy of that version on the training and give the deployed .pth"
         )
     config = yaml_options(configuration)

@@ -42,7 +42,9 @@ class LegacyConverter(Converter):
         hidden = self.stages["conv_to_output_hidden"].linear
         if len(hidden.irreps_out) != 1 or irreps_of(hidden.irreps_out).lmax != 0:
             raise EquiError(f"{name}: {irreps_of(hidden.irreps_out)} is not one block of scalars")
-        blocks = [(i, j, self.table.add(f"{name}.{i}.{j}", matrix), scale) for (i, j), (matrix, scale) in self.matrices(name, hidden).items()]
+        blocks = []
+        for (i, j), (matrix, scale) in self.matrices(name, hidden).items():
+            blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", matrix), scale))
         self.add_linear(source, irreps_x, "readout", irreps_of(hidden.irreps_out), blocks)
         name = "output_hidden_to_scalar.linear"
         ((_, (matrix, scale)),) = self.matrices(name, self.stages["output_hidden_to_scalar"].linear).items()

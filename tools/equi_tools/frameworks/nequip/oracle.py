@@ -88,7 +88,10 @@ def _load_training(path):
     """The modules of a training by nequip 0.5 or 0.6, which alone can build them, with forces and stresses whatever it was for."""
     nequip = import_nequip()
     if not nequip.__version__.startswith(("0.5.", "0.6.")):
-        raise EquiError("its modules are those of nequip 0.5 and 0.6: name a Python interpreter that has one of these in EQUI_PYTHON_NEQUIP")
+        raise EquiError(
+            "its modules are those of nequip 0.5 and 0.6: name a Python interpreter that has one of these in "
+            "EQUI_PYTHON_NEQUIP"
+        )
     import torch
     from nequip.model import model_from_config
     from nequip.utils import Config

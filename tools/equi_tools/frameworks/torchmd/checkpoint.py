@@ -69,7 +69,8 @@ class Checkpoint(Origin):
     def remarks(self):
         if self.version == "unknown" and not self.is_channel_first:
             yield (
-                "the checkpoint does not say whether torchmd-net 2.6.2 wrote it, which ordered its numbers otherwise than 3.0 and newer: if "
+                "the checkpoint does not say whether torchmd-net 2.6.2 wrote it, which ordered its numbers otherwise "
+                "than 3.0 and newer: if "
                 "so, convert it with --framework-version 2.6.2"
             )
 

@@ -66,8 +66,9 @@ def _repulsion(builder):
     power = power[species]
     length = 0.4543 / 1.8897261258369282 / (power[:, None] + power)
     builder.add_pair_repulsion(
-        "repulsion", 0.5 * 14.399645 * product[pairs], length, cutoff[pairs], 6.0, [0.1818, 0.5099, 0.2802, 0.02817], [3.2, 0.9423, 0.4029, 0.2016]
-    )
+        "repulsion", 0.5 * 14.399645 * product[pairs], length, cutoff[pairs], 6.0, [0.1818, 0.5099, 0.2802, 0.02817],
+        [3.2, 0.9423, 0.4029, 0.2016],
+    )  # fmt: skip
 
 
 def _scale_shift(builder, checkpoint):
