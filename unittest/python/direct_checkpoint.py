@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 EQUIFORMER = {
-    "max_num_elements": 20, "lmax_list": [2], "mmax_list": [1], "num_layers": 2, "max_radius": 4.0, "edge_channels": 5, "sphere_channels": 6,
+    "max_num_elements": 20, "lmax_list": [2], "mmax_list": [1], "num_layers": 2, "max_radius": 4.0, "edge_channels": 5,
+        "sphere_channels": 6,
     "attn_hidden_channels": 5, "num_heads": 3, "attn_alpha_channels": 7, "attn_value_channels": 2, "ffn_hidden_channels": 9,
     "norm_type": "rms_norm_sh", "grid_resolution": 8, "max_neighbors": 300, "avg_num_nodes": 1.0, "avg_degree": 4.0, "use_grid_mlp": True,
     "use_pbc": True, "otf_graph": True, "alpha_drop": 0.1, "enforce_max_neighbors_strictly": False,
@@ -25,7 +26,9 @@ def _dense(found, name, out, width, bias=True):
 
 def shapes_of_equiformer(o):
     """Shape by name of all tensors of a model, with the head of its forces."""
-    C, E, F, Z, (L,), (M,) = (o[key] for key in ("sphere_channels", "edge_channels", "ffn_hidden_channels", "max_num_elements", "lmax_list", "mmax_list"))
+    C, E, F, Z, (L,), (M,) = (
+        o[key] for key in ("sphere_channels", "edge_channels", "ffn_hidden_channels", "max_num_elements", "lmax_list", "mmax_list")
+    )
     H, heads, K, V = o["attn_hidden_channels"], o["num_heads"], o["attn_alpha_channels"], o["attn_value_channels"]
     found = {"sphere_embedding.weight": (Z, C), "distance_expansion.offset": (600,)}
 
@@ -73,7 +76,9 @@ def shapes_of_equiformer(o):
 
 def shapes_of_escn(o):
     """The same of eSCN."""
-    C, E, H, Z, (L,), (M,) = (o[key] for key in ("sphere_channels", "edge_channels", "hidden_channels", "max_num_elements", "lmax_list", "mmax_list"))
+    C, E, H, Z, (L,), (M,) = (
+        o[key] for key in ("sphere_channels", "edge_channels", "hidden_channels", "max_num_elements", "lmax_list", "mmax_list")
+    )
     points, functions = o["num_sphere_samples"], int(o["cutoff"] / o["distance_resolution"])
     found = {"sphere_embedding.weight": (Z, C), "distance_expansion.offset": (functions,), "sphere_points": (points, 3),
              "sphharm_weights.0": (points, (L + 1) ** 2)}  # fmt: skip
@@ -115,7 +120,9 @@ def checkpoint(kind, seed=1, rmsd=1.423, mean=0.0, **options):
             values /= np.sqrt(shape[-1])
             if kind == "escn" and name != "sphere_points":
                 values *= 1.7
-        elif name.endswith(("affine_weight", "alpha_norm.weight")) or (".net." in name and name.split(".")[-2] in "14" and name.endswith("weight")):
+        elif name.endswith(("affine_weight", "alpha_norm.weight")) or (
+            ".net." in name and name.split(".")[-2] in "14" and name.endswith("weight")
+        ):
             values = 1 + 0.2 * values
         elif name.endswith("bias"):
             values *= 0.2

@@ -331,7 +331,9 @@ class EquiEvaluator:
         """Weights [E, channels]: the softmax of f exp(t) over the edges of each receiver i."""
         heads, channels = attention["heads"], attention["channels"]
         x = scores[:, : heads * channels].reshape(-1, heads, channels)
-        y = torch.nn.functional.layer_norm(x, (channels,), self.tensors[attention["weight"]], self.tensors[attention["bias"]], attention["epsilon"])
+        y = torch.nn.functional.layer_norm(
+            x, (channels,), self.tensors[attention["weight"]], self.tensors[attention["bias"]], attention["epsilon"]
+        )
         t = ((0.2 * y + 0.8 * y * torch.sigmoid(y)) * self.tensors[attention["vector"]]).sum(2)
         largest = torch.full((num_receivers, heads), -torch.inf, dtype=t.dtype)
         largest = largest.index_reduce(0, i, (t + torch.log(cutoff)[:, None]).detach(), "amax")

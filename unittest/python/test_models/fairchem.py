@@ -29,35 +29,54 @@ VARIANTS = {
     "l6m3": dict(lmax=6, mmax=3, sphere_channels=10, hidden_channels=5),
     "l6m6": dict(lmax=6, mmax=6, sphere_channels=4, hidden_channels=3, num_layers=1, norm_type="layer_norm"),
     "grid": dict(lmax=2, mmax=2, ff_type="grid", sphere_channels=10, hidden_channels=17),
-    "grid_of_10": dict(lmax=4, mmax=2, ff_type="grid", grid_resolution=10, sphere_channels=6, hidden_channels=6, norm_type="layer_norm_sh"),
+    "grid_of_10": dict(
+        lmax=4, mmax=2, ff_type="grid", grid_resolution=10, sphere_channels=6, hidden_channels=6, norm_type="layer_norm_sh",
+    ),
     "no_layers": dict(num_layers=0, sphere_channels=6, hidden_channels=5),
     "charged": dict(settings={"charge": -2, "spin": 3}, sphere_channels=6, hidden_channels=5, configs="omegaconf"),
-    "waves": dict(settings={"charge": 1, "spin": 2}, chg_spin_emb_type="pos_emb", sphere_channels=6, hidden_channels=5, use_dataset_embedding=False),
+    "waves": dict(
+        settings={"charge": 1, "spin": 2}, chg_spin_emb_type="pos_emb", sphere_channels=6, hidden_channels=5,
+        use_dataset_embedding=False,
+    ),
     "tasks": dict(heads="single", tasks=("omol", "omat", "oc20"), task="omol", sphere_channels=6, hidden_channels=5, configs="omegaconf"),
     "task_heads": dict(heads="experts", tasks=("omol", "omat", "oc20"), task="oc20", sphere_channels=6, hidden_channels=5),
-    "uma": dict(heads="experts", tasks=("omol", "omat"), task="omat", num_experts=8, settings={"composition": "NaCl"}, sphere_channels=6,
-                hidden_channels=5, configs="omegaconf"),
-    "uma_charged": dict(heads="single", tasks=("omol", "omat"), task="omol", num_experts=32, lmax=3, sphere_channels=10, hidden_channels=7,
-                        settings={"composition": "Na2O", "charge": 1, "spin": 2}),
+    "uma": dict(
+        heads="experts", tasks=("omol", "omat"), task="omat", num_experts=8, settings={"composition": "NaCl"}, sphere_channels=6,
+        hidden_channels=5, configs="omegaconf",
+    ),
+    "uma_charged": dict(
+        heads="single", tasks=("omol", "omat"), task="omol", num_experts=32, lmax=3, sphere_channels=10, hidden_channels=7,
+        settings={"composition": "Na2O", "charge": 1, "spin": 2},
+    ),
     "uma_no_composition": dict(tasks=("omat",), num_experts=3, use_composition_embedding=False, sphere_channels=6, hidden_channels=5),
-    "balanced": dict(heads="single", tasks=("omol", "omat"), task="omol", sphere_channels=10, hidden_channels=7, settings={"charge": -1, "spin": 3},
-                     charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4]),
-    "uma_balanced": dict(heads="experts", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5,
-                         settings={"composition": "NaCl", "charge": 1, "spin": 2}, model_id="UMA-S-1.2.1", charge_balanced_channels=[0, 1, 2]),
+    "balanced": dict(
+        heads="single", tasks=("omol", "omat"), task="omol", sphere_channels=10, hidden_channels=7, settings={"charge": -1, "spin": 3},
+        charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4],
+    ),
+    "uma_balanced": dict(
+        heads="experts", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5,
+        settings={"composition": "NaCl", "charge": 1, "spin": 2}, model_id="UMA-S-1.2.1", charge_balanced_channels=[0, 1, 2],
+    ),
     "one_expert": dict(num_experts=1, settings={"composition": "Na"}, sphere_channels=6, hidden_channels=5),
 }  # fmt: skip
 
 # Its experts are mixed by the number of atoms, too: there is no file for one composition.
 COUNTED = {
-    "uma_counted": dict(heads="single", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5,
-                        model_id="UMA-S-1.2", charge_balanced_channels=[0, 1, 2]),
+    "uma_counted": dict(
+        heads="single", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5, model_id="UMA-S-1.2",
+        charge_balanced_channels=[0, 1, 2],
+    ),
 }  # fmt: skip
 
 # The shapes of published models: eSEN-30M, and UMA-S and UMA-M with few experts.
 BENCH = {
-    "esen_30m": dict(lmax=3, mmax=2, num_layers=10, sphere_channels=128, hidden_channels=128, edge_channels=128, num_distance_basis=64, cutoff=6.0),
-    "uma_s": dict(lmax=2, mmax=2, num_layers=4, sphere_channels=128, hidden_channels=128, edge_channels=128, num_distance_basis=64, cutoff=6.0,
-                  num_experts=4, tasks=("omat", "omol"), task="omat", heads="single", settings={"composition": "Si"}),
+    "esen_30m": dict(
+        lmax=3, mmax=2, num_layers=10, sphere_channels=128, hidden_channels=128, edge_channels=128, num_distance_basis=64, cutoff=6.0,
+    ),
+    "uma_s": dict(
+        lmax=2, mmax=2, num_layers=4, sphere_channels=128, hidden_channels=128, edge_channels=128, num_distance_basis=64, cutoff=6.0,
+        num_experts=4, tasks=("omat", "omol"), task="omat", heads="single", settings={"composition": "Si"},
+    ),
 }  # fmt: skip
 
 DEFAULTS = {

@@ -35,9 +35,11 @@ VARIANTS = {
     ),
     "two_references": dict(
         embedding_dimension=5, num_layers=1,
-        prior_model=[{"Atomref": {"max_z": 40, "trainable": True}}, {"Atomref": {"max_z": 40, "enable": False}}], trainable_rbf=True, static_shapes=True,
+        prior_model=[{"Atomref": {"max_z": 40, "trainable": True}}, {"Atomref": {"max_z": 40, "enable": False}}], trainable_rbf=True,
+        static_shapes=True,
     ),
-    "charges": dict(CHARGES, embedding_dimension=5, num_layers=2, q_dim=5, q_weights=[0.5, 0.3, 1.7], coulomb_cutoff=7.3, total_charge=0.25),
+    "charges": dict(CHARGES, embedding_dimension=5, num_layers=2, q_dim=5, q_weights=[0.5, 0.3, 1.7], coulomb_cutoff=7.3,
+        total_charge=0.25),
     "charges_old": dict(CHARGES, embedding_dimension=13, num_layers=1, q_dim=3, q_weights=[1.0, 2.0], coulomb_cutoff=3.6, old=True,
                         repulsion=True, unit="kcal/mol", std=3.0, output_mlp_num_layers=2, rbf_type="gauss"),
     "charges_of_clusters": dict(CHARGES, embedding_dimension=5, num_layers=2, q_dim=33, q_weights=[1.0, 1.0, 1.0], total_charge=-2.0),

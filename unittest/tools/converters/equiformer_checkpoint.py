@@ -66,7 +66,9 @@ def checkpoint(seed=1, rmsd=1.423, **options):
         values = rng.standard_normal(shape)
         if len(shape) >= 2 and "embedding" not in name and "affine" not in name:
             values /= np.sqrt(shape[-1])
-        elif name.endswith(("affine_weight", "alpha_norm.weight")) or (".net." in name and name.split(".")[-2] in "14" and name.endswith("weight")):
+        elif name.endswith(("affine_weight", "alpha_norm.weight")) or (
+            ".net." in name and name.split(".")[-2] in "14" and name.endswith("weight")
+        ):
             values = 1 + 0.2 * values
         elif name.endswith("bias"):
             values *= 0.2

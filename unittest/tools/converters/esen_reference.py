@@ -88,7 +88,9 @@ def random_state(named_shapes, seed):
         values = rng.standard_normal(shape)
         if "embedding" not in name and len(shape) >= 2 and "affine" not in name:
             values /= np.sqrt(shape[-1])
-        elif name.endswith(("affine_weight", "norm_l0.weight")) or (".net." in name and name.split(".")[-2] in "14" and name.endswith("weight")):
+        elif name.endswith(("affine_weight", "norm_l0.weight")) or (
+            ".net." in name and name.split(".")[-2] in "14" and name.endswith("weight")
+        ):
             values = 1 + 0.2 * values
         elif name.endswith("bias"):
             values *= 0.2
@@ -193,7 +195,14 @@ class TrainerCheckpoint(Checkpoint):
         keys = ("max_num_elements", "sphere_channels", "lmax", "mmax", "max_neighbors", "cutoff", "edge_channels", "distance_function",
                 "num_distance_basis", "num_layers", "hidden_channels", "norm_type", "act_type")  # fmt: skip
         config = {key: self.backbone[key] for key in keys}
-        config |= {"model": "esen_backbone", "mlp_type": self.backbone["ff_type"], "grid_resolution": self.backbone.get("grid_resolution"), "use_envelope": True, "direct_forces": False, "otf_graph": True}
+        config |= {
+            "model": "esen_backbone",
+            "mlp_type": self.backbone["ff_type"],
+            "grid_resolution": self.backbone.get("grid_resolution"),
+            "use_envelope": True,
+            "direct_forces": False,
+            "otf_graph": True,
+        }
         scale = {"mean": torch.tensor(0.0), "rmsd": torch.tensor(self.rmsd, dtype=torch.float64)}
         self.checkpoint = {
             "state_dict": {f"module.{name}": value for name, value in self.state.items()},
@@ -254,7 +263,9 @@ class Reference(Calculator):
         x, E = inputs, self.options["edge_channels"]
         for linear, norm in ((0, 1), (3, 4)):
             x = self.dense(f"{name}.rad_func.net.{linear}", x)
-            x = torch.nn.functional.layer_norm(x, (E,), self.p[f"{name}.rad_func.net.{norm}.weight"], self.p[f"{name}.rad_func.net.{norm}.bias"])
+            x = torch.nn.functional.layer_norm(
+                x, (E,), self.p[f"{name}.rad_func.net.{norm}.weight"], self.p[f"{name}.rad_func.net.{norm}.bias"]
+            )
             x = self.silu(x)
         return self.dense(f"{name}.rad_func.net.6", x)
 
@@ -283,7 +294,9 @@ class Reference(Calculator):
         points = torch.nn.functional.normalize(torch.tensor(np.random.default_rng(3).normal(size=(40, 3))[: 6 * self.lmax + 4]), dim=1)
         turned = harmonics(self.lmax, torch.einsum("eab,pb->epa", frame, points).reshape(-1, 3))
         still = harmonics(self.lmax, points)
-        return [torch.einsum("epm,np->emn", y.reshape(len(n), len(points), y.shape[-1]), torch.linalg.pinv(s)) for y, s in zip(turned, still)]
+        return [
+            torch.einsum("epm,np->emn", y.reshape(len(n), len(points), y.shape[-1]), torch.linalg.pinv(s)) for y, s in zip(turned, still)
+        ]
 
     def so2(self, name, u, out, gates):
         """u: {m: [E, orders, channels]} for m from -mmax to mmax. (the same for `out` channels, gates [E, lmax, out])."""
@@ -362,9 +375,16 @@ class Reference(Calculator):
             self.mixture = self.coefficients(numbers)
         r = vectors.norm(dim=1)
         n, t, power = vectors / r[:, None], r / cutoff, ENVELOPE_POWER
-        envelope = 1 - (power + 1) * (power + 2) / 2 * t**power + power * (power + 2) * t ** (power + 1) - power * (power + 1) / 2 * t ** (power + 2)
+        envelope = (
+            1
+            - (power + 1) * (power + 2) / 2 * t**power
+            + power * (power + 2) * t ** (power + 1)
+            - power * (power + 1) / 2 * t ** (power + 2)
+        )
         if self.options["distance_function"] == "bessel":
-            basis = envelope[:, None] * np.sqrt(2 / cutoff**3) / t[:, None] * torch.sin(p["distance_expansion.rbf.frequencies"] * t[:, None])
+            basis = (
+                envelope[:, None] * np.sqrt(2 / cutoff**3) / t[:, None] * torch.sin(p["distance_expansion.rbf.frequencies"] * t[:, None])
+            )
         else:
             centers = torch.linspace(0, cutoff, self.options["num_distance_basis"], dtype=torch.float64)
             basis = torch.exp(-((r[:, None] - centers) ** 2) / (2 * (2 * (centers[1] - centers[0])) ** 2))

@@ -28,7 +28,8 @@ OPTIONS = {
     "uma": dict(heads="experts", tasks=("omol", "omat"), num_experts=8, sphere_channels=6, hidden_channels=5, model_id="UMA-S-1.1"),
 }
 # What versions of fairchem import for training, servers and data sets.
-NOT_NEEDED = ("lmdb", "wandb", "numba", "clusterscope", "pkg_resources", "ray", "torch_scatter", "pymatgen", "pydantic", "torch.utils.tensorboard", "websockets",
+NOT_NEEDED = ("lmdb", "wandb", "numba", "clusterscope", "pkg_resources", "ray", "torch_scatter", "pymatgen", "pydantic",
+    "torch.utils.tensorboard", "websockets",
               "torch_geometric.nn")  # fmt: skip
 NAMES = ("sheared", "left_handed", "cluster", "rocksalt")
 

@@ -30,7 +30,8 @@ CUTOFF = 4.2
 COMMON = dict(
     root="root", run_name="run", seed=1, dataset_seed=1, r_max=CUTOFF, num_types=2, chemical_symbols=["Cl", "Na"], num_layers=2, l_max=1,
     num_features=5, invariant_neurons=9, avg_num_neighbors=12.5, default_dtype="float64", model_dtype="float64",
-    per_species_rescale_shifts=[-1.0, -2.0], per_species_rescale_scales=[1.5, 0.8], per_species_rescale_arguments_in_dataset_units=True, global_rescale_scale=20.0, global_rescale_shift=None,
+    per_species_rescale_shifts=[-1.0, -2.0], per_species_rescale_scales=[1.5, 0.8], per_species_rescale_arguments_in_dataset_units=True,
+    global_rescale_scale=20.0, global_rescale_shift=None,
 )  # fmt: skip
 # Stresses are there since 0.5.5.
 OUTPUT = "StressForceOutput" if hasattr(nequip.model, "StressForceOutput") else "ForceOutput"

@@ -304,7 +304,9 @@ class MlipReference:
         n = torch.arange(1, o["num_rbf"] + 1, dtype=torch.float64)
         u = (r / self.cutoff)[:, None]
         radial = math.sqrt(2 / self.cutoff) * torch.sin(n * math.pi * u) / r[:, None] * (1 - 21 * u**5 + 35 * u**6 - 15 * u**7)
-        x = {(0, 1): self.arrays["embedding_block#node_embedding_block#embed#embedding"][species][:, :, None] / math.sqrt(len(self.numbers))}
+        x = {
+            (0, 1): self.arrays["embedding_block#node_embedding_block#embed#embedding"][species][:, :, None] / math.sqrt(len(self.numbers))
+        }
         energy = torch.zeros(len(species), dtype=torch.float64)
         for t in range(o["num_layers"]):
             outs = node_irreps(o, t + 1)
@@ -334,6 +336,8 @@ class MlipReference:
         i, j, shift = neighbors(atoms.positions, cell, atoms.pbc, self.cutoff)
         positions = torch.tensor(atoms.positions, requires_grad=True)
         shift = torch.tensor(np.asarray(shift) @ np.linalg.inv(cell))
-        energy = self.energies_of(positions, torch.tensor(cell), [int(z) for z in atoms.numbers], torch.tensor(i), torch.tensor(j), shift).sum()
+        energy = self.energies_of(
+            positions, torch.tensor(cell), [int(z) for z in atoms.numbers], torch.tensor(i), torch.tensor(j), shift
+        ).sum()
         (gradient,) = torch.autograd.grad(energy, positions)
         return energy.item(), -gradient.numpy()

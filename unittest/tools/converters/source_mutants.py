@@ -215,7 +215,9 @@ def in_zip(data, rng):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = [(info.filename, archive.read(info)) for info in archive.infolist()]
     # What tells how to read the numbers is a hundredth of the entries and has most of what can go wrong.
-    leading = [n for n, (name, content) in enumerate(entries) if content and name.endswith((".pkl", ".json", ".npz", ".txt", ".yaml", ".py"))]
+    leading = [
+        n for n, (name, content) in enumerate(entries) if content and name.endswith((".pkl", ".json", ".npz", ".txt", ".yaml", ".py"))
+    ]
     n = pick(rng, leading) if leading and rng.random() < 0.75 else int(rng.integers(len(entries)))
     name, content = entries[n]
     kind = int(rng.integers(20))
@@ -409,7 +411,9 @@ def check(sources, count, seed, faults=1, keep=None, late=False):
                     print(f"{source.name}: {what}\n  {text.strip()[-300:]}")
             for path in folder.glob("mutant*"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-    print(f"{count} mutants of {len(sources)} files: " + ", ".join(f"{n} {name}" for name, n in sorted(seen.items())) + f", {bad} not sound")
+    print(
+        f"{count} mutants of {len(sources)} files: " + ", ".join(f"{n} {name}" for name, n in sorted(seen.items())) + f", {bad} not sound"
+    )
     return bad
 
 
@@ -420,7 +424,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FOLDER")
-    parser.add_argument("--late", action="store_true", help="also list what is refused late: by an exception of Python, or by the pair style")
+    parser.add_argument(
+        "--late", action="store_true", help="also list what is refused late: by an exception of Python, or by the pair style"
+    )
     arguments = parser.parse_args()
     sources = [(Path(path), words) for path, *words in arguments.sources]
     sys.exit(check(sources, arguments.count, arguments.seed, arguments.faults, arguments.keep, arguments.late) > 0)

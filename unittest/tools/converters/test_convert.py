@@ -385,7 +385,8 @@ def test_models_of_nobody_are_not_called_after_a_family(tmp_path, capsys):
     torch.save({"weights": torch.ones(3)}, tmp_path / "some.pth")
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "script.pt")
     torch.save(torch.nn.Linear(2, 2), tmp_path / "object.pt")
-    for name, expected in (("some.pth", "no model of the frameworks that are supported"), ("script.pt", "class torch.nn.modules.linear.Linear"),
+    for name, expected in (("some.pth", "no model of the frameworks that are supported"),
+                           ("script.pt", "class torch.nn.modules.linear.Linear"),
                            ("object.pt", "class torch.nn.modules.linear.Linear")):  # fmt: skip
         assert main(["convert", "-q", str(tmp_path / name), "-o", str(tmp_path / "x.equi")]) == 1
         message = capsys.readouterr().err

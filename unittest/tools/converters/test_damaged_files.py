@@ -348,7 +348,13 @@ def test_a_conversion_leaves_its_source_alone(tmp_path):
     folder.mkdir()
     (folder / "state.pt").write_bytes(b"numbers")
     before = files(tmp_path), files(folder)
-    for place, output in ((source, source), (source, "link.equi"), (source, "second.equi"), ("link.equi", source), (folder, "matgl/state.pt")):
+    for place, output in (
+        (source, source),
+        (source, "link.equi"),
+        (source, "second.equi"),
+        ("link.equi", source),
+        (folder, "matgl/state.pt"),
+    ):
         with pytest.raises(EquiError, match="it is what is read from .* and would be lost"):
             convert(tmp_path / place, tmp_path / output, quiet=True)
     assert (files(tmp_path), files(folder)) == before
@@ -420,14 +426,17 @@ def sources(folder):
     return [*made, *((path, ()) for path in (old, direct, folder / "uma.pt", folder / "mlip.zip", *MODELS))]
 
 
-@pytest.mark.parametrize("count, faults", [(66, 1), pytest.param(2000, 1, marks=pytest.mark.slow), pytest.param(1000, 3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "count, faults", [(66, 1), pytest.param(2000, 1, marks=pytest.mark.slow), pytest.param(1000, 3, marks=pytest.mark.slow)]
+)
 def test_a_source_with_faults_is_converted_or_refused_in_one_line(count, faults, tmp_path):
     """Faults by the structure of the file: `python unittest/tools/source_mutants.py` has more of them."""
     told = tmp_path / "told"
     words = [shlex.join([str(path), *options]) for path, options in sources(tmp_path)]
     assert len(words) >= 7
     with open(told, "w") as output:
-        done = subprocess.run([sys.executable, Path(__file__).parent / "source_mutants.py", *words, "--count", str(count), "--faults", str(faults)],
+        script = Path(__file__).parent / "source_mutants.py"
+        done = subprocess.run([sys.executable, script, *words, "--count", str(count), "--faults", str(faults)],
                               stdout=output, stderr=subprocess.STDOUT, check=False)  # fmt: skip
     text = told.read_text()
     assert done.returncode == 0 and f"{count} mutants" in text and ", 0 not sound" in text, text[-4000:]

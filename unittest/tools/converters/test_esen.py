@@ -38,8 +38,13 @@ CASES = {
     "grid": (dict(lmax=3, mmax=2, ff_type="grid", sphere_channels=5, hidden_channels=19), {"task": "omat"}),
     "charged": (dict(wrapped=False, dataset_mapping={"omat": "omat"}), {"charge": -3, "spin": 2}),
     "uma": (dict(num_experts=5, sphere_channels=18), {"task": "omol", "composition": "Na4Cl4", "charge": 1, "spin": 2}),
-    "balanced": (dict(charge_balanced_channels=[2, 0, 1], spin_balanced_channels=[5], sphere_channels=8), {"task": "omol", "charge": 2, "spin": 3}),
-    "uma_balanced": (dict(num_experts=4, sphere_channels=18, charge_balanced_channels=[0, 1, 2]), {"task": "omol", "composition": "Na4Cl4", "charge": 1, "spin": 2}),
+    "balanced": (
+        dict(charge_balanced_channels=[2, 0, 1], spin_balanced_channels=[5], sphere_channels=8), {"task": "omol", "charge": 2, "spin": 3},
+    ),
+    "uma_balanced": (
+        dict(num_experts=4, sphere_channels=18, charge_balanced_channels=[0, 1, 2]),
+        {"task": "omol", "composition": "Na4Cl4", "charge": 1, "spin": 2},
+    ),
 }  # fmt: skip
 ELEMENTS = ["Na", "Cl", "O"]
 
@@ -201,7 +206,13 @@ def test_another_composition_is_refused(ranks, folder, tmp_path):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_composition_that_changes_in_a_run_is_noticed(ranks, folder, tmp_path):
     atoms = bulk("NaCl", "rocksalt", 5.0, cubic=True) * (2, 1, 1)
-    swap = ["velocity all create 300 1", "fix move all nve", "run 3", "fix swap all atom/swap 1 20 5 1e9 ke no semi-grand yes types 1 2 mu 0 0", "run 5"]
+    swap = [
+        "velocity all create 300 1",
+        "fix move all nve",
+        "run 3",
+        "fix swap all atom/swap 1 20 5 1e9 ke no semi-grand yes types 1 2 mu 0 0",
+        "run 5",
+    ]
     output, status = script(tmp_path, converted("uma", folder), atoms, swap, ranks)
     assert status != 0 and "holds for the composition NaCl alone" in output, output
     # The same where atoms only change places.
@@ -276,7 +287,8 @@ REFUSED = {
     "grid": (dict(grid_resolution=4), "grid_resolution: expected an even number from 6 to 64, found 4"),
     "basis": (dict(distance_function="bessel"), "distance_function bessel"),
     "norm": (dict(norm_type="rms_norm"), "norm_type rms_norm is not known"),
-    "balanced": (dict(charge_balanced_channels=[0, 2]), r"charge_balanced_channels: expected channels from 0 to 5 that follow one another, found \[0, 2\]"),
+    "balanced": (dict(charge_balanced_channels=[0, 2]),
+        r"charge_balanced_channels: expected channels from 0 to 5 that follow one another, found \[0, 2\]"),
     "spin": (dict(spin_balanced_channels=[6]), "spin_balanced_channels: expected channels from 0 to 5"),
     "linear": (dict(chg_spin_emb_type="lin_emb"), "chg_spin_emb_type lin_emb"),
     "order": (dict(lmax=2, mmax=3), "mmax 3 is greater"),

@@ -160,7 +160,9 @@ def test_the_shapes_of_published_models(shape, tmp_path):
     composition = settings_of(shape).get("composition")
     convert(source, tmp_path / "model.equi", **settings_of(shape), elements=None if composition else ["Si", "Na"], quiet=True)
     calculator = fairchem_oracle.float64_calculator(*loaded(source, shape))
-    atoms = Atoms("Si4", [[0, 0, 0], [2.3, 0.1, 0], [0.2, 2.2, 0.1], [0.1, 0.4, 2.4]], cell=[[4.4, 0, 0], [0.3, 4.5, 0], [0.1, 0.2, 4.7]], pbc=True)
+    atoms = Atoms(
+        "Si4", [[0, 0, 0], [2.3, 0.1, 0], [0.2, 2.2, 0.1], [0.1, 0.4, 2.4]], cell=[[4.4, 0, 0], [0.3, 4.5, 0], [0.1, 0.2, 4.7]], pbc=True
+    )
     named = [("cell", atoms), ("cluster", Atoms("Si4", atoms.positions))]
     laws.assert_within_bars(laws.differences(tmp_path / "model.equi", calculator, named, radial="exact"))
     laws.assert_within_bars(laws.differences(tmp_path / "model.equi", calculator, named))

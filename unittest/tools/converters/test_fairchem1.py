@@ -155,7 +155,8 @@ WHOLE = {
     "head": ({"config.model.heads.efs.module": "esen_mlp_energy_head"}, "heads esen_mlp_energy_head: expected esen_mlp_efs_head alone"),
     "two heads": ({"config.model.heads.other": {"module": "esen_linear_force_head"}}, "heads .*esen_linear_force_head: expected"),
     "outputs": ({"config.model.pass_through_head_outputs": False}, "pass_through_head_outputs False"),
-    "option of the model": ({"config.model.dispersion": 1, "config.model.backbone.more": 1}, "dispersion of config.model, more of the backbone are not known"),
+    "option of the model": ({"config.model.dispersion": 1, "config.model.backbone.more": 1},
+        "dispersion of config.model, more of the backbone are not known"),
     "no backbone": ({"config.model.backbone": None}, "expected a backbone and heads"),
     "mean": ({"normalizers.energy.mean": np.float64(0.5)}, "the mean is 0.5, which fairchem adds once"),
     "forces": ({"normalizers.forces.rmsd": np.float64(2.0)}, "not the derivative of the energy"),
@@ -295,7 +296,9 @@ def test_every_option_is_converted_exactly(name, folder):
 @pytest.mark.slow
 def test_the_shape_of_esen_30m(folder):
     source, model = made("esen_30m", folder)
-    atoms = Atoms("Si4", [[0, 0, 0], [2.3, 0.1, 0], [0.2, 2.2, 0.1], [0.1, 0.4, 2.4]], cell=[[4.4, 0, 0], [0.3, 4.5, 0], [0.1, 0.2, 4.7]], pbc=True)
+    atoms = Atoms(
+        "Si4", [[0, 0, 0], [2.3, 0.1, 0], [0.2, 2.2, 0.1], [0.1, 0.4, 2.4]], cell=[[4.4, 0, 0], [0.3, 4.5, 0], [0.1, 0.2, 4.7]], pbc=True
+    )
     named, calculator = [("cell", atoms), ("cluster", Atoms("Si4", atoms.positions))], fairchem1_oracle.float64_calculator(source)
     laws.assert_within_bars(laws.differences(model, calculator, named, radial="exact"))
     laws.assert_mixed(laws.differences(model, calculator, named, "mixed"))

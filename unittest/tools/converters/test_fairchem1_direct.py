@@ -158,7 +158,10 @@ def test_files_without_direct_forces_refuse_the_keyword(folder):
     torch.save(made, folder / "energy.pt")
     convert(folder / "energy.pt", folder / "energy.equi", quiet=True)
     document = equi_file.read(folder / "energy.equi")[0]
-    assert not any(layer["type"] == "direct_forces" for layer in document["layers"]) and "which are left out" in document["provenance"]["notes"]
+    assert (
+        not any(layer["type"] == "direct_forces" for layer in document["layers"])
+        and "which are left out" in document["provenance"]["notes"]
+    )
     with pytest.raises(EquiError, match="expected a layer direct_forces"):
         _direct_forces(folder / "energy.equi", Atoms("NaCl", [[0, 0, 0], [2, 0, 0]]))
 
@@ -223,7 +226,8 @@ def test_older_files_and_backbones_with_heads_mean_the_same(folder):
     convert(folder / "old.pt", folder / "old.equi", quiet=True)
     assert equi_file.read(folder / "old.equi")[0]["data_hash"] == expected
     made["config"] = {"model": {"name": "hydra", "backbone": {**options, "model": "equiformer_v2_backbone"},
-                                "heads": {"e": {"module": "equiformer_v2_energy_head"}, "s": {"module": "rank2_symmetric_head"}}}}  # fmt: skip
+                                "heads": {"e": {"module": "equiformer_v2_energy_head"},
+                                    "s": {"module": "rank2_symmetric_head"}}}}  # fmt: skip
     made["config"]["model"]["heads"]["f"] = {"module": "equiformer_v2_force_head"}
     state = {name.removeprefix("module."): value for name, value in made["state_dict"].items()}
     prefixes = {"energy_block": "output_heads.e.", "force_block": "output_heads.f."}
@@ -320,7 +324,9 @@ def test_the_file_says_to_a_second_reader_what_fairchem_finds(name, folder):
         results = []
         for source in (reader, calculator):
             atoms.calc = source
-            results.append((atoms.get_potential_energy(), atoms.get_forces(), atoms.get_stress() if atoms.cell.volume > 1e-3 else np.zeros(6)))
+            results.append(
+                (atoms.get_potential_energy(), atoms.get_forces(), atoms.get_stress() if atoms.cell.volume > 1e-3 else np.zeros(6))
+            )
         (energy, forces, stress), (energy0, forces0, stress0) = results
         largest = max(largest, np.abs(forces).max())
         assert abs(energy - energy0) < SAME * max(1, abs(energy0)), label

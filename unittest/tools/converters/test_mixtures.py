@@ -108,12 +108,16 @@ def test_a_merged_file_gives_the_same(extra, folder, source, whole):
 @pytest.mark.parametrize("model_id", ["UMA-S-1.2", "UMA-S-1.2.1"])
 def test_charges_are_balanced_over_all_atoms(model_id, folder):
     """The mixture of UMA-S-1.2 depends on the number of atoms, too."""
-    made = Checkpoint(num_experts=5, sphere_channels=18, model_id=model_id, charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4, 5])
+    made = Checkpoint(
+        num_experts=5, sphere_channels=18, model_id=model_id, charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4, 5]
+    )
     convert(made.save(folder / f"{model_id}.pt"), folder / f"{model_id}.equi", quiet=True)
     named = laws.structures(ELEMENTS, made.backbone["cutoff"])
     for system in (("omol", -2, 3), ("omat", 0, 0)):
         words = keywords(*system)
-        laws.assert_within_bars(laws.differences(folder / f"{model_id}.equi", made.calculator(*system), named, radial="exact", keywords=words))
+        laws.assert_within_bars(
+            laws.differences(folder / f"{model_id}.equi", made.calculator(*system), named, radial="exact", keywords=words)
+        )
     atoms = dict(named)["slab"] * (2, 2, 1)
     atoms.calc = made.calculator("omol", 1, 2)
     for ranks in (1, 2, 5):
@@ -172,8 +176,8 @@ def test_each_run_has_the_mixture_of_its_atoms(ranks, whole, checkpoint, tmp_pat
                 f"{style} charge 1 spin 2", "run 0", *PRINT]  # fmt: skip
     output, status = script(tmp_path, commands, atoms, ranks)
     assert status == 0, output
-    expected = [checkpoint.calculator("omol", 0, 1).get_potential_energy(atoms), checkpoint.calculator("omol", 0, 1).get_potential_energy(fewer),
-                checkpoint.calculator("omol", 1, 2).get_potential_energy(fewer)]  # fmt: skip
+    systems = ((0, 1, atoms), (0, 1, fewer), (1, 2, fewer))
+    expected = [checkpoint.calculator("omol", charge, spin).get_potential_energy(which) for charge, spin, which in systems]
     assert np.abs(np.array(energies(output)) - expected).max() < 1e-10, (energies(output), expected)
     assert "a file for all systems, used for task omol, charge 0, spin 1 and the composition Na8Cl8" in output
     assert "used for task omol, charge 1, spin 2" in output
@@ -205,7 +209,9 @@ def test_a_script_names_the_task_charge_and_spin(whole, tmp_path, capsys):
     text = (tmp_path / "in.relax").read_text()
     assert "pair_style      equi precision double task omol charge -1 spin 2\n" in text
     lmp, _ = lammps_runner.lammps_programs(os.environ["EQUI_BUILD_DIR"])
-    done = subprocess.run([str(lmp), "-in", "in.relax", "-var", "steps", "2", "-log", "none"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [str(lmp), "-in", "in.relax", "-var", "steps", "2", "-log", "none"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0 and "task omol, charge -1, spin 2" in done.stdout, done.stdout + done.stderr
 
 

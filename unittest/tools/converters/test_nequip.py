@@ -295,21 +295,24 @@ def old_irreps(channels, l_max, parity):
 MEANT_BEFORE = {
     "order of irreps": (
         "0.15.0", dict(num_layers=2, l_max=1, parity=True, num_features=5, radial_mlp_depth=1, radial_mlp_width=9),
-        dict(radial_mlp_depth=[1, 1], radial_mlp_width=[9, 9], irreps_edge_sh="1x0e+1x1o", feature_irreps_hidden=[old_irreps(5, 1, True), "5x0e"]),
+        dict(radial_mlp_depth=[1, 1], radial_mlp_width=[9, 9], irreps_edge_sh="1x0e+1x1o",
+             feature_irreps_hidden=[old_irreps(5, 1, True), "5x0e"]),
     ),
     "no parity": (
         "0.12.1", dict(num_layers=2, l_max=2, parity=False, num_features=3, radial_mlp_width=9),
-        dict(radial_mlp_depth=[2, 2], radial_mlp_width=[9, 9], irreps_edge_sh="1x0e+1x1e+1x2e", feature_irreps_hidden=[old_irreps(3, 2, False), "3x0e"]),
+        dict(radial_mlp_depth=[2, 2], radial_mlp_width=[9, 9], irreps_edge_sh="1x0e+1x1e+1x2e",
+             feature_irreps_hidden=[old_irreps(3, 2, False), "3x0e"]),
     ),
     "radial networks": (
         "0.16.2", dict(num_layers=1, l_max=0, num_features=5, parity=True),
         dict(radial_mlp_depth=[2], radial_mlp_width=[64], irreps_edge_sh="1x0e", feature_irreps_hidden=["5x0e"]),
     ),
     "pair potential": (
-        "0.16.2", dict(num_layers=1, l_max=0, num_features=5, parity=True, polynomial_cutoff_p=9, zbl=["Na", "Cl"], zbl_p=4, radial_mlp_depth=1,
-                       radial_mlp_width=9),
-        dict(radial_mlp_depth=[1], radial_mlp_width=[9], irreps_edge_sh="1x0e", feature_irreps_hidden=["5x0e"], polynomial_cutoff_p=9, zbl=["Na", "Cl"],
-             zbl_p=9),
+        "0.16.2",
+        dict(num_layers=1, l_max=0, num_features=5, parity=True, polynomial_cutoff_p=9, zbl=["Na", "Cl"], zbl_p=4, radial_mlp_depth=1,
+             radial_mlp_width=9),
+        dict(radial_mlp_depth=[1], radial_mlp_width=[9], irreps_edge_sh="1x0e", feature_irreps_hidden=["5x0e"], polynomial_cutoff_p=9,
+             zbl=["Na", "Cl"], zbl_p=9),
     ),
 }  # fmt: skip
 
@@ -358,7 +361,8 @@ OLDER = {
     "0.7.0": ("made_by_nequip.py", ["nequip==0.7.0", "e3nn==0.5.8"], (".ckpt", ".nequip.pth")),
     **{version: ("made_by_nequip.py", [f"nequip=={version}", "e3nn==0.5.8"], (".ckpt", ".nequip.pth", ".nequip.zip"))
        for version in ("0.8.0", "0.9.1", "0.10.0", "0.11.1", "0.12.1", "0.13.0", "0.14.0", "0.15.0")},
-    **{version: ("made_by_nequip.py", [f"nequip=={version}", "e3nn==0.5.9"], (".ckpt", ".nequip.pth", ".nequip.zip")) for version in ("0.16.2", "0.17.1")},
+    **{version: ("made_by_nequip.py", [f"nequip=={version}", "e3nn==0.5.9"], (".ckpt", ".nequip.pth", ".nequip.zip"))
+       for version in ("0.16.2", "0.17.1")},
     **{version: ("made_by_nequip.py", [f"nequip=={version}"], (".ckpt", ".nequip.pth", ".nequip.zip")) for version in ("0.18.0", "0.19.0")},
 }  # fmt: skip
 

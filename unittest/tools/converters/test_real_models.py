@@ -24,7 +24,8 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Agrees:
-    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed one. None: the file gives none."""
+    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed one. None: the
+    file gives none."""
 
     energy: float = 1e-8  # eV/atom
     force: float = 1e-6  # eV/A

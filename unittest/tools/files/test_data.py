@@ -180,7 +180,9 @@ def test_isotopes_have_types_of_their_own(order, labels, symbols, tmp_path, caps
 
 def test_masses_that_the_user_names_elements_for_are_kept(tmp_path, capsys):
     rows = "1 1 1 1 1\n2 2 2.54 1 1\n3 3 1 4 1\n4 4 1 4 2\n"
-    text = f"x\n\n4 atoms\n4 atom types\n0 8 xlo xhi\n0 8 ylo yhi\n0 8 zlo zhi\n\nMasses\n\n1 14.027\n2 15.035\n3 12.05\n4 12.1\n\nAtoms # atomic\n\n{rows}"
+    masses = "1 14.027\n2 15.035\n3 12.05\n4 12.1"
+    box = "0 8 xlo xhi\n0 8 ylo yhi\n0 8 zlo zhi"
+    text = f"x\n\n4 atoms\n4 atom types\n{box}\n\nMasses\n\n{masses}\n\nAtoms # atomic\n\n{rows}"
     (tmp_path / "hexane").write_text(text)
     words = ["data", str(tmp_path / "hexane"), "-o", str(tmp_path / "data.x")]
     assert main(words) == 1 and "the mass 14.027 is that of no element" in capsys.readouterr().err

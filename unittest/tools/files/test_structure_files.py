@@ -182,7 +182,9 @@ def test_masses_of_elements_and_isotopes(mass, symbol):
 
 
 # United atoms, hydrogen and oxygen after repartitioning, virtual sites, whole numbers between elements.
-@pytest.mark.parametrize("mass", [14.027, 14.02, 15.035, 15.0, 16.043, 13.019, 17.007, 3.024, 2.016, 4.032, 2.0, 11.967, 0.0, 1e-10, 72.0, -1.0])
+@pytest.mark.parametrize(
+    "mass", [14.027, 14.02, 15.035, 15.0, 16.043, 13.019, 17.007, 3.024, 2.016, 4.032, 2.0, 11.967, 0.0, 1e-10, 72.0, -1.0]
+)
 def test_masses_of_no_element(mass):
     with pytest.raises(EquiError, match="is that of no element"):
         element_of_mass(mass)

@@ -130,7 +130,16 @@ def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
         assert "--no-build-isolation" in call.split() or "--only-binary :all:" in call
 
 
-@pytest.mark.parametrize("name", ["requirements-build.txt", "requirements-torchmd-build.txt", "requirements-wheel.txt", "requirements-manual.txt", *(f"requirements-{name}.txt" for name in FRAMEWORKS)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "requirements-build.txt",
+        "requirements-torchmd-build.txt",
+        "requirements-wheel.txt",
+        "requirements-manual.txt",
+        *(f"requirements-{name}.txt" for name in FRAMEWORKS),
+    ],
+)
 def test_each_package_of_a_list_has_a_version_and_a_hash(name):
     text = (ROOT / "tools" / name).read_text().replace("\\\n", " ")
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
@@ -215,7 +224,8 @@ def fake_kokkos(folder, **settings):
 
 
 def configure_with_kokkos(folder, cuda, **settings):
-    body = f"set(EQUI_CUDA {cuda})\nset(CMAKE_CUDA_ARCHITECTURES 90)\nset(equi_cuda_architecture 90)\nset(CMAKE_CUDA_COMPILER_VERSION 13.0.88)\n"
+    body = f"set(EQUI_CUDA {cuda})\nset(CMAKE_CUDA_ARCHITECTURES 90)\nset(equi_cuda_architecture 90)\n"
+    body += "set(CMAKE_CUDA_COMPILER_VERSION 13.0.88)\n"
     body += f"include({ROOT}/cmake/EquiKokkos.cmake)\n"
     return configure(folder, body, f"-DKokkos_ROOT={fake_kokkos(folder, **settings)}")
 

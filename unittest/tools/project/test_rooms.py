@@ -57,7 +57,10 @@ def test_includes_go_one_way():
 
 
 def test_other_includes_are_noticed():
-    texts = {"src/low/a.h": '#include "src/high/b.h"\n#include "b.h"\n#include "src/low/none.h"\n#include "atom.h"', "src/high/b.h": '#include "src/low/a.h"'}
+    texts = {
+        "src/low/a.h": '#include "src/high/b.h"\n#include "b.h"\n#include "src/low/none.h"\n#include "atom.h"',
+        "src/high/b.h": '#include "src/low/a.h"',
+    }
     assert len(includes_against_the_order(texts, ["src/low", "src/high"])) == 3
 
 

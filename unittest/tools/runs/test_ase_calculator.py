@@ -295,7 +295,15 @@ def test_parameters_can_be_changed_and_are_checked(calculator):
     assert_as_new(atoms)
     assert 0 < abs(atoms.get_potential_energy() - exact) < 1e-5 * len(atoms)
     EquiCalculator(built("tiny/plain.equi"), threads=np.int64(1), radial=np.float32(1e-6), charge=np.int64(0))
-    for wrong in ({"precision": "half"}, {"radial": -1}, {"radial": "table"}, {"radial": True}, {"threads": 0}, {"threads": True}, {"cutoff": 5}):
+    for wrong in (
+        {"precision": "half"},
+        {"radial": -1},
+        {"radial": "table"},
+        {"radial": True},
+        {"threads": 0},
+        {"threads": True},
+        {"cutoff": 5},
+    ):
         with pytest.raises(InputError, match=next(iter(wrong))):
             EquiCalculator(built("tiny/plain.equi"), **wrong)
         with pytest.raises(InputError, match=next(iter(wrong))):

@@ -251,7 +251,9 @@ def test_ranks_and_threads_use_all_cores():
     assert bench.divisions(6) == [(1, 1), (1, 6), (2, 3), (3, 2), (6, 1)]
 
 
-@pytest.mark.parametrize("elements, formula", [(["Cl", "Na"], {"Na", "Cl"}), (["Si"], {"Si"}), (["Xe", "He"], {"Xe", "He"}), (["Kr"], {"Kr"})])
+@pytest.mark.parametrize(
+    "elements, formula", [(["Cl", "Na"], {"Na", "Cl"}), (["Si"], {"Si"}), (["Xe", "He"], {"Xe", "He"}), (["Kr"], {"Kr"})]
+)
 def test_a_system_of_elements_that_the_model_knows(elements, formula):
     name, atoms = bench.system({"elements": elements, "cutoff": 5.0, "layers": []}, 100)
     assert 100 <= len(atoms) < 400 and set(atoms.get_chemical_symbols()) == formula and atoms.pbc.all()

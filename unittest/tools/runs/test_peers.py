@@ -51,7 +51,8 @@ def test_sides_run_in_turn_and_are_compared_with_exact_forces(tmp_path):
     done = peers(
         "--precision", "mixed", "--out", tmp_path,
         "--lmp-input", exact, "--lmp-name", "exact", "--lmp-ranks", 2, "--lmp-environment", "MALLOC_TOP_PAD_=1000000",
-        "--lmp-input", single, "--lmp", os.path.relpath(Path(BUILD) / "bin" / "lmp"), "--lmp-name", "other", "--lmp-threads", 1, "--lmp-arguments=-echo none",
+        "--lmp-input", single, "--lmp", os.path.relpath(Path(BUILD) / "bin" / "lmp"), "--lmp-name", "other", "--lmp-threads", 1,
+        "--lmp-arguments=-echo none",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     with open(tmp_path / "peers.csv", newline="") as stream:

@@ -89,7 +89,10 @@ def log_of(energies, units="metal", timestep=None, name="TotEng", command="run",
           "Section |  min time  |  avg time  |  max time  |%varavg| %total\n---------\n" \
           "Pair    | 2.0        | 2.0        | 2.0        |   0.0 | 80.00\nOther   |            | 0.5        |            |       | 20.00\n\n"  # fmt: skip
     step_line = "" if timestep is None else f"timestep        {timestep}\n"
-    return f"units           {units}\n  64 atoms\n{step_line}{command}             40\n   Step          Temp          {name}\n{rows}" + end * ended
+    return (
+        f"units           {units}\n  64 atoms\n{step_line}{command}             40\n   Step          Temp          {name}\n{rows}"
+        + end * ended
+    )
 
 
 @pytest.mark.parametrize("units, timestep, picoseconds, ev", [
