@@ -16,7 +16,7 @@ import pytest
 import tensornet_laws as laws
 from ase.io import write
 from equi_evaluator import EquiEvaluator
-from equi_tools import equi_file, frameworks
+from equi_tools import frameworks
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError

@@ -5,14 +5,13 @@ The file is read as data; neither fairchem nor torch is needed.  What the conver
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ... import torch_archive
 from ...errors import EquiError
 from ...printable import printable
-from ..common.origin import Origin, digest
+from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
 from .config import plain
 from .system import CHARGES, SPINS
@@ -384,16 +383,14 @@ def state_of(found, key):
 def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
     """The model in a checkpoint, of which the user says the system: its charge, its spin multiplicity and, where experts are mixed by
     it, its composition."""
-    path = Path(source)
-    if not path.is_file():
-        raise EquiError(f"cannot read {source}: no such file")
+    path = file_of(source)
     found = torch_archive.read(path)
     is_checkpoint = isinstance(found, torch_archive.Unknown) and last_part(found.name) == "MLIPInferenceCheckpoint"
     if not is_checkpoint or not isinstance(found.state, dict):
         raise EquiError(f"{source} is not an inference checkpoint of fairchem 2: no MLIPInferenceCheckpoint in it")
     from ase.data import chemical_symbols
 
-    try:
+    with naming(source):
         model, tasks = plain(found.state.get("model_config")), plain(found.state.get("tasks_config"))
         if not isinstance(model, dict) or not isinstance(model.get("heads"), dict):
             raise EquiError("model_config: expected a backbone and heads")
@@ -413,12 +410,10 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
                 "LAMMPS mixes them when a run starts"
             )
         return Checkpoint(
-            source=str(source),
+            source=source,
             path=path.resolve(),
-            sha256=digest(path),
             license=FAIR_LICENSE if is_uma or path.stem in PUBLISHED_ESEN else "unknown",
             citation=UMA_CITATION if is_uma else ESEN_CITATION,
-            version="unknown",
             elements=chemical_symbols[1 : min(options["max_num_elements"], len(chemical_symbols))],
             cutoff=float(options["cutoff"]),
             options=options,
@@ -431,5 +426,3 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
             spin=_whole(spin, "spin", SPINS),
             composition=composition,
         )
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error

@@ -6,14 +6,13 @@ The file is read as data; neither fairchem nor torch is needed.  What the conver
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ... import torch_archive
 from ...errors import EquiError
 from ...printable import printable
-from ..common.origin import digest
+from ..common.origin import file_of, naming
 from ..fairchem import checkpoint as fairchem_checkpoint
 from ..fairchem.checkpoint import (
     NORMS,
@@ -265,15 +264,13 @@ def _references(references):
 
 def load(source, ignore_keys=()):
     """The model in a checkpoint."""
-    path = Path(source)
-    if not path.is_file():
-        raise EquiError(f"cannot read {source}: no such file")
+    path = file_of(source)
     found = torch_archive.read(path)
     if not is_of_a_trainer(found):
         raise EquiError(f"{source} is not a checkpoint of fairchem 1: no config, state_dict and normalizers in it")
     from ase.data import chemical_symbols
 
-    try:
+    with naming(source):
         model, notes, prefix, forces_rmsd = _model(plain(found["config"])), (), "", 1.0
         architecture = _architecture(model)
         state = fairchem_checkpoint.state_of(found["state_dict"], "state_dict")
@@ -291,12 +288,10 @@ def load(source, ignore_keys=()):
             citation, (options, prefix) = fairchem_checkpoint.ESEN_CITATION, _hydra(model, ignore_keys)
             task = _task(*tasks)
         return Checkpoint(
-            source=str(source),
+            source=source,
             path=path.resolve(),
-            sha256=digest(path),
             license=OMAT24_LICENSE if path.stem in PUBLISHED else "unknown",
             citation=citation,
-            version="unknown",
             elements=chemical_symbols[1 : min(options["max_num_elements"], len(chemical_symbols))],
             cutoff=float(options["cutoff"]),
             options=options,
@@ -315,5 +310,3 @@ def load(source, ignore_keys=()):
             remarks=notes,
             forces_rmsd=forces_rmsd,
         )
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error

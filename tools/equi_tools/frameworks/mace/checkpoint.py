@@ -6,7 +6,6 @@ torch is needed.  `load` refuses what it does not know by name and makes the cou
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ... import symmetric_basis, torch_archive, torch_modules
 from ...errors import EquiError
 from ...irreps import Irreps
 from ...torch_modules import Module
-from ..common.origin import Origin, digest
+from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
 
 MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
@@ -240,16 +239,11 @@ def _exact_couplings(model):
 
 def load(source, ignore_keys=()):
     """The model in a file."""
-    path = Path(source)
-    if not path.is_file():
-        raise EquiError(f"cannot read {source}: no such file")
-    path = path.resolve()
+    path = file_of(source)
     model, wrapper = _read(source, path)
-    try:
+    with naming(source):
         audit(model)
         couplings = _exact_couplings(model)
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
     from ase.data import chemical_symbols
 
     heads = list(getattr(model, "heads", None) or ["Default"])
@@ -258,12 +252,8 @@ def load(source, ignore_keys=()):
         # mace up to 0.3.6 has no heads.
         fixed = heads[int(wrapper.head[0]) if hasattr(wrapper, "head") else 0]
     return Checkpoint(
-        source=str(source),
-        path=path,
-        sha256=digest(path),
-        license="unknown",
-        citation="unknown",
-        version="unknown",
+        source=source,
+        path=path.resolve(),
         model=model,
         elements=[chemical_symbols[int(z)] for z in model.atomic_numbers],
         heads=heads,

@@ -14,7 +14,7 @@ import numpy as np
 from ... import torch_archive
 from ...errors import EquiError
 from ...printable import printable
-from ..common.origin import Origin, digest
+from ..common.origin import Origin, digest, naming
 from ..common.tensornet_layers import Model, activation_of, bessel_basis, exp_normal_basis, gaussian_basis
 from ..common.unknown_keys import refuse_unknown
 
@@ -206,11 +206,9 @@ def _check(options, potential):
 def load(source, ignore_keys=()):
     """The potential in a folder, which may also be named by one of its files."""
     path = folder_of(source)
-    try:
+    with naming(path / "model.json"):
         options, potential = _audit(_options(path / "model.json"), ignore_keys)
         _check(options, potential)
-    except EquiError as error:
-        raise EquiError(f"{path / 'model.json'}: {error}") from error
     numbers = path / "state.pt"
     if not numbers.is_file():
         raise EquiError(f"{path}: no state.pt beside model.json")
@@ -218,12 +216,9 @@ def load(source, ignore_keys=()):
     if not isinstance(state, dict) or not all(isinstance(value, np.ndarray) for value in state.values()):
         raise EquiError(f"{numbers}: not a dict of tensors")
     return Checkpoint(
-        source=str(source),
+        source=source,
         path=path.resolve(),
         sha256=digest(numbers),
-        license="unknown",
-        citation="unknown",
-        version="unknown",
         elements=list(options["element_types"]),
         cutoff=float(options["cutoff"]),
         options=options,

@@ -7,14 +7,14 @@ Both are read as data; neither mlip nor JAX is needed.  What the converter does 
 import io
 import json
 import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ...errors import EquiError
 from ...printable import printable
-from ..common.origin import Origin, digest
+from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
 
 HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
@@ -174,27 +174,29 @@ def _state(archive):
     return state, empty
 
 
+@contextmanager
+def _whole_archive(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        raise EquiError(f"damaged archive: {error}") from error
+
+
 def load(source, ignore_keys=()):
     """The force field in a file."""
     from ase.data import chemical_symbols
 
-    path = Path(source)
-    if not path.is_file():
-        raise EquiError(f"cannot read {source}: no such file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            document = _object(archive, HYPERPARAMETERS)
-            version = str(document.get("version", "unknown"))
-            options, statistics = document["config"], document["dataset_info"]
-            if version.startswith("0.1") or "cutoff_distance_angstrom" in statistics:
-                raise EquiError(f"saved by mlip {printable(version, 20)}, whose models of version 1 are not supported")
-            _audit(options, statistics)
-            tables = _tables(statistics)
-            state, empty = _state(archive)
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise EquiError(f"{source}: damaged archive: {error}") from error
+    path = file_of(source)
+    with naming(source), _whole_archive(path) as archive:
+        document = _object(archive, HYPERPARAMETERS)
+        version = str(document.get("version", "unknown"))
+        options, statistics = document["config"], document["dataset_info"]
+        if version.startswith("0.1") or "cutoff_distance_angstrom" in statistics:
+            raise EquiError(f"saved by mlip {printable(version, 20)}, whose models of version 1 are not supported")
+        _audit(options, statistics)
+        tables = _tables(statistics)
+        state, empty = _state(archive)
     numbers = sorted({int(key) for table in tables for key in table})
     if not all(0 < number < len(chemical_symbols) for number in numbers):
         raise EquiError(f"{source}: dataset_info.atomic_energies_map: atomic numbers {numbers}")
@@ -202,11 +204,8 @@ def load(source, ignore_keys=()):
     count = max(options["num_readout_heads"], len(tables))
     heads = [str(name) for name in names] if isinstance(names, list) and len(names) == count else [str(n) for n in range(count)]
     return Checkpoint(
-        source=str(source),
+        source=source,
         path=path.resolve(),
-        sha256=digest(path),
-        license="unknown",
-        citation="unknown",
         version=version,
         elements=[chemical_symbols[number] for number in numbers],
         cutoff=float(statistics["graph_cutoff_angstrom"]),

@@ -17,7 +17,6 @@ import numpy as np
 from ... import torch_archive, torch_modules
 from ...errors import EquiError
 from ...irreps import Irreps
-from ..common.origin import digest
 from ..common.state import State
 from . import legacy
 from . import model as nequip_model
@@ -383,11 +382,8 @@ def _checkpoint(source, path, kind, types):
         _check_irreps(layers, convnets(tree))
     path_signs = path_signs_of(layers, raw, "model.func.", stored_there=kind != "checkpoint")
     return Checkpoint(
-        source=str(source),
+        source=source,
         path=path,
-        sha256=digest(path),
-        license="unknown",
-        citation="unknown",
         version=version,
         kind=kind,
         type_names=config["type_names"],

@@ -16,7 +16,6 @@ from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
 from ...printable import printable
 from ...yaml_options import yaml_options
-from ..common.origin import digest
 from ..common.state import State
 from .contents import LegacyCheckpoint, elements_of
 from .files import CONFIGURATION, FIRST, training_files
@@ -59,8 +58,8 @@ def _unwrapped(model):
 
 
 def _audit(stages):
-    for name, module in stages.items():
-        found = class_name(module)
+    for name, stage in stages.items():
+        found = class_name(stage)
         expected = "ConvNetLayer" if re.fullmatch(r"layer\d+_convnet", name) else STAGES.get(name)
         if found != expected:
             raise EquiError(f"module {name} ({found}) is not supported: it is not a part of NequIP's interatomic potential")
@@ -70,12 +69,12 @@ def _audit(stages):
     order = list(stages)
     if set(OPTIONAL) <= set(order) and order.index("pair_potential") < order.index("per_species_rescale"):
         raise EquiError("pair_potential: a potential that is scaled per species is not supported")
-    for name, module in stages.items():
+    for name, stage in stages.items():
         if not name.endswith("_convnet"):
             continue
-        if module.resnet:
+        if stage.resnet:
             raise EquiError(f"{name}: resnet: residual connections around a layer are not supported")
-        for part, expected in ((module.equivariant_nonlin, "Gate"), (module.conv, "InteractionBlock")):
+        for part, expected in ((stage.equivariant_nonlin, "Gate"), (stage.conv, "InteractionBlock")):
             if class_name(part) != expected:
                 raise EquiError(f"{name}: {class_name(part)} is not supported, only {expected}")
     basis, cutoff = stages["radial_basis"].basis, stages["radial_basis"].cutoff
@@ -109,11 +108,8 @@ def _checkpoint(source, path, kind, version, stages, raw, prefix, factor, type_n
 
         numbers = {"chemical_species": [chemical_symbols[int(z)] for z in state["pair_potential.atomic_numbers"]]}
     return LegacyCheckpoint(
-        source=str(source),
+        source=source,
         path=path,
-        sha256=digest(path),
-        license="unknown",
-        citation="unknown",
         version=version,
         kind=kind,
         type_names=type_names,

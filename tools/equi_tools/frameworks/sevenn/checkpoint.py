@@ -19,7 +19,7 @@ from ... import torch_archive, torch_modules
 from ...errors import EquiError
 from ...printable import printable
 from ..common.e3nn_layers import sign_of_coupling
-from ..common.origin import Origin, digest
+from ..common.origin import Origin, naming
 from ..common.state import State
 from ..common.unknown_keys import refuse_unknown
 from . import model as sevenn_model
@@ -274,10 +274,8 @@ def _canonical_state(model, raw_state, version):
 def load(source, ignore_keys=()):
     """The checkpoint behind a name or a file."""
     path, license, citation = resolve(source)
-    try:
+    with naming(source):
         return _checkpoint(source, path, torch_archive.read(path), ignore_keys, license, citation)
-    except EquiError as error:
-        raise EquiError(str(error) if str(error).startswith(str(source)) else f"{source}: {error}") from error
 
 
 def _what_object_is(path, raw):
@@ -322,9 +320,8 @@ def _checkpoint(source, path, raw, ignore_keys, license, citation):
     if sorted(type_map.values()) != list(range(len(type_map))):
         raise EquiError(f"_type_map: species indices are not 0..{len(type_map) - 1}")
     return Checkpoint(
-        source=str(source),
+        source=source,
         path=path,
-        sha256=digest(path),
         license=license,
         citation=citation,
         version=version,

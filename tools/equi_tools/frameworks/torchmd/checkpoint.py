@@ -6,14 +6,13 @@ The file is read as data; neither torchmd-net nor torch is needed.  What the con
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ... import torch_archive
 from ...errors import EquiError
 from ...printable import printable
-from ..common.origin import Origin, digest
+from ..common.origin import Origin, file_of, naming
 from ..common.tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
 from ..common.unknown_keys import refuse_unknown
 
@@ -241,34 +240,27 @@ def _version(given):
 def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_version=None):
     """The model in a checkpoint, of which the user may say the total charge, the cutoff of the Coulomb energy and the version of
     torchmd-net that wrote it."""
-    path = Path(source)
-    if not path.is_file():
-        raise EquiError(f"cannot read {source}: no such file")
+    path = file_of(source)
     found = torch_archive.read(path)
     options, state = (found.get(key) if isinstance(found, dict) else None for key in ("hyper_parameters", "state_dict"))
     if isinstance(options, torch_archive.Unknown):
         options = options.items    # a dict of Lightning's own
     if not isinstance(options, dict) or not isinstance(state, dict):
         raise EquiError(f"{source} is not a checkpoint of torchmd-net: no 'hyper_parameters' and 'state_dict' in it")
-    try:
+    with naming(source):
         _audit(options, ignore_keys)
         atomrefs = _atomrefs(options)
         coulomb_cutoff = _coulomb_cutoff(options, coulomb_cutoff)
         version = _version(framework_version)
         if charge and not options.get("charge") and options["model"] not in TENSORNET2:
             raise EquiError(f"--charge {charge:g}: the model was trained without charges")
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
     from ase.data import chemical_symbols
 
     # Its output network had other names once.
     old = re.compile(r"^(output_model\.output_network)\.(\d+)\.")
     return Checkpoint(
-        source=str(source),
+        source=source,
         path=path.resolve(),
-        sha256=digest(path),
-        license="unknown",
-        citation="unknown",
         version=version,
         elements=chemical_symbols[1 : min(options["max_z"], len(chemical_symbols))],
         cutoff=float(options["cutoff_upper"]),
