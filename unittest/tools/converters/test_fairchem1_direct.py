@@ -17,7 +17,7 @@ from ase import Atoms
 from ase.calculators.calculator import InputError, PropertyNotImplementedError
 from ase.neighborlist import primitive_neighbor_list
 from direct_checkpoint import checkpoint
-from equi_evaluator import EquiEvaluator, SecondReader
+from equi_evaluator import SecondReader
 from equi_tools import equi_file, frameworks, self_check
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main

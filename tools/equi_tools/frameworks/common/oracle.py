@@ -4,7 +4,9 @@
 import contextlib
 import warnings
 
+import numpy as np
 from ase.calculators.calculator import Calculator, all_changes
+from ase.stress import full_3x3_to_voigt_6_stress
 
 from ...errors import EquiError
 from .origin import Origin
@@ -50,6 +52,19 @@ class Oracle(Calculator):
     """A framework's modules as ASE calculator.  `elements` are the chemical symbols that the model knows."""
 
     elements = ()
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
+
+    def set_results(self, energy, forces, energies=None, stress=None, virial=None):
+        """energies: of atoms, if the framework knows them; virial: derivative [3, 3] of the energy by a strain, or stress: this by the
+        volume. Both are left out of structures without a volume."""
+        self.results = {"energy": energy, "free_energy": energy, "forces": forces}
+        if energies is not None:
+            self.results["energies"] = np.asarray(energies).reshape(-1)
+        volume = self.atoms.cell.volume
+        if virial is not None and volume > 1e-3:
+            stress = full_3x3_to_voigt_6_stress(virial / volume)
+        if stress is not None and volume > 1e-3:
+            self.results["stress"] = stress
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         """Takes over the structure; raises EquiError for elements that the model does not know."""

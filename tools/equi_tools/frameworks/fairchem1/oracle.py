@@ -266,11 +266,9 @@ class TrainedModel(Oracle):
             energy, forces, stress = self._evaluate(self.atoms)
         if self.task.references is not None:
             energy += self.task.references[self.atoms.numbers].sum()
-        self.results = {"energy": energy, "free_energy": energy, "forces": forces}
+        self.set_results(energy, forces, stress=full_3x3_to_voigt_6_stress(stress))
         if self._direct_forces is not None:
             self.results["direct_forces"] = self._direct_forces
-        if self.atoms.cell.volume > 1e-3:
-            self.results["stress"] = full_3x3_to_voigt_6_stress(stress)
 
 
 def float64_calculator(source, choice=None):

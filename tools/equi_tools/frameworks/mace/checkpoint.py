@@ -99,19 +99,6 @@ ACCELERATOR = (
 )
 
 
-def class_name(module):
-    return module.class_name
-
-
-def child_names(module):
-    return [name for name, _ in module.named_children()]
-
-
-def child(sequence, n):
-    """Member of a ModuleList."""
-    return getattr(sequence, str(n))
-
-
 def _read(source, path):
     """(model, its TorchScript wrapper or None)."""
     model = torch_modules.read(path)
@@ -122,33 +109,33 @@ def _read(source, path):
         )
     if not isinstance(model, Module):
         raise EquiError(f"{source} holds a {type(model).__name__}, not a MACE model")
-    if class_name(model).startswith("LAMMPS_ML"):
+    if model.class_name.startswith("LAMMPS_ML"):
         raise EquiError(f"{source} is made for pair_style mliap: give the .model file it was made from")
-    if model.is_script and class_name(model) not in MODEL_CLASSES:
-        if class_name(model) != "LAMMPS_MACE":
-            raise EquiError(f"{source}: TorchScript of {class_name(model)}, not of LAMMPS_MACE: give the .model file")
+    if model.is_script and model.class_name not in MODEL_CLASSES:
+        if model.class_name != "LAMMPS_MACE":
+            raise EquiError(f"{source}: TorchScript of {model.class_name}, not of LAMMPS_MACE: give the .model file")
         return model.model, model
     return model, None
 
 
 def audit(model):
     """Refuses, by name, whatever this converter does not represent exactly."""
-    kind = class_name(model)
+    kind = model.class_name
     if kind not in MODEL_CLASSES:
         reason = OTHER_MODELS.get(kind, f"only {', '.join(MODEL_CLASSES)} are known")
         raise EquiError(f"model class {kind} is not supported: {reason}")
-    if "joint_embedding" in child_names(model) or getattr(model, "embedding_specs", None):
+    if "joint_embedding" in dict(model.named_children()) or getattr(model, "embedding_specs", None):
         specs = getattr(model, "embedding_specs", None) or {}
         names = ", ".join(specs) if isinstance(specs, dict) else str(specs)
         raise EquiError(
             f"embedding_specs: the model takes further inputs ({names or 'joint_embedding'}), such as a total charge "
             "or spin, that a LAMMPS pair style does not have; it cannot be converted"
         )
-    unknown = [name for name in child_names(model) if name not in CHILDREN]
-    refuse_unknown([f"{name} ({class_name(getattr(model, name))})" for name in unknown], "module", can_pass=False)
+    unknown = [name for name in dict(model.named_children()) if name not in CHILDREN]
+    refuse_unknown([f"{name} ({getattr(model, name).class_name})" for name in unknown], "module", can_pass=False)
     for name, module in model.named_modules():
         if module.qualified_name.startswith(("cuequivariance", "openequivariance")):
-            raise EquiError(f"{name}: {class_name(module)}: {ACCELERATOR}")
+            raise EquiError(f"{name}: {module.class_name}: {ACCELERATOR}")
         config = getattr(module, "cueq_config", None)
         if config is not None and getattr(config, "enabled", False):
             raise EquiError(
@@ -160,16 +147,16 @@ def audit(model):
                 f"{name}: oeq_config: the weights are in openequivariance's layout: convert the model back with "
                 "mace_convert_oeq_e3nn, or give the .model file it was made from"
             )
-        if "lora" in class_name(module).lower():
+        if "lora" in module.class_name.lower():
             raise EquiError(
-                f"{name}: {class_name(module)}: merge the adapters into the weights first (merge_lora_weights)"
+                f"{name}: {module.class_name}: merge the adapters into the weights first (merge_lora_weights)"
             )
     for t, module in enumerate(model.interactions.children()):
-        if class_name(module) not in INTERACTIONS:
-            raise EquiError(f"interactions.{t}: block {class_name(module)} is not supported")
+        if module.class_name not in INTERACTIONS:
+            raise EquiError(f"interactions.{t}: block {module.class_name} is not supported")
     for t, module in enumerate(model.readouts.children()):
-        if class_name(module) not in READOUTS:
-            raise EquiError(f"readouts.{t}: block {class_name(module)} is not supported, only {', '.join(READOUTS)}")
+        if module.class_name not in READOUTS:
+            raise EquiError(f"readouts.{t}: block {module.class_name} is not supported, only {', '.join(READOUTS)}")
     if model.is_script and mixes_heads_in_its_version(model):
         raise EquiError(
             "readouts: NonLinearBiasReadoutBlock of several heads in TorchScript of mace 0.3.14 is another function than "
@@ -184,25 +171,20 @@ def mixes_heads_in_its_version(model):
     """Whether mace 0.3.14 may have made the model, where NonLinearBiasReadoutBlock reads the hidden channels of all heads.
     Later versions, which have one attribute more, read those of one head from any file."""
     mixing = any(
-        class_name(block) == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1
+        block.class_name == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1
         for block in model.readouts.children()
     )
     return mixing and not hasattr(model, "use_edge_irreps_first")
-
-
-def irreps_of(irreps):
-    """Irreps of the nested tuples that files have of e3nn's."""
-    return Irreps(irreps)
 
 
 def _exact_couplings(model):
     found = {}
     for t, product in enumerate(model.products.children()):
         contraction = product.symmetric_contractions
-        if class_name(contraction) != "SymmetricContraction":
-            raise EquiError(f"products.{t}: {class_name(contraction)} is not supported")
-        irreps = tuple((ir.l, ir.p) for _, ir in irreps_of(contraction.irreps_in))
-        outs = [(ir.l, ir.p) for _, ir in irreps_of(contraction.irreps_out)]
+        if contraction.class_name != "SymmetricContraction":
+            raise EquiError(f"products.{t}: {contraction.class_name} is not supported")
+        irreps = tuple((ir.l, ir.p) for _, ir in Irreps(contraction.irreps_in))
+        outs = [(ir.l, ir.p) for _, ir in Irreps(contraction.irreps_out)]
         buffers = dict(product.named_buffers())
         for b, out in enumerate(outs):
             prefix = f"symmetric_contractions.contractions.{b}.U_matrix_"

@@ -12,12 +12,11 @@ import numpy as np
 
 from ... import symmetric_basis, torch_modules
 from ...errors import EquiError
-from ...irreps import SCALAR
+from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
-from .checkpoint import child, class_name, irreps_of
 
 # The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
@@ -56,15 +55,15 @@ class _Converter(Layers):
 
     @staticmethod
     def expect_class(module, where, *allowed):
-        if class_name(module) not in allowed:
-            raise EquiError(f"{where}: {class_name(module)} is not supported, only {', '.join(allowed)}")
+        if module.class_name not in allowed:
+            raise EquiError(f"{where}: {module.class_name} is not supported, only {', '.join(allowed)}")
 
     # Linear maps
 
     def linear_parts(self, name, module):
         """(irreps_in, irreps_out, [(i, j, matrix, scale)], {j: (bias, scale)}) of an e3nn Linear."""
         self.expect_class(module, name, "Linear")
-        irreps_in, irreps_out = irreps_of(module.irreps_in), irreps_of(module.irreps_out)
+        irreps_in, irreps_out = Irreps(module.irreps_in), Irreps(module.irreps_out)
         flat = self.take(f"{name}.weight").reshape(-1)
         bias = self.take(f"{name}.bias").reshape(-1) if f"{name}.bias" in self.state.source else np.zeros(0)
         matrices, biases, offset, bias_offset = [], {}, 0, 0
@@ -104,11 +103,11 @@ class _Converter(Layers):
 
     def irreps_of_feature(self, name):
         layer = next(layer for layer in self.layers if layer.get("output") == name)
-        return irreps_of(layer.get("irreps_out") or layer["irreps"])
+        return Irreps(layer.get("irreps_out") or layer["irreps"])
 
     def linears(self, modules, source, target, accumulate=False):
         """One layer for several (name, module) of one input; its output has their blocks one after another."""
-        blocks, biases, irreps_out = [], [], irreps_of([])
+        blocks, biases, irreps_out = [], [], Irreps([])
         irreps_in = self.irreps_of_feature(source)
         for name, module in modules:
             merged, irreps, matrices, bias_of = self.linear_parts(name, module)
@@ -128,7 +127,7 @@ class _Converter(Layers):
     def species_product(self, name, module, source, target):
         """e3nn's FullyConnectedTensorProduct with the one-hot of the species; returns whether it couples anything."""
         self.expect_class(module, name, "FullyConnectedTensorProduct")
-        irreps_in, irreps_out = irreps_of(module.irreps_in1), irreps_of(module.irreps_out)
+        irreps_in, irreps_out = Irreps(module.irreps_in1), Irreps(module.irreps_out)
         flat = self.take(f"{name}.weight").reshape(-1)
         blocks, offset = [], 0
         for ins in module.instructions:
@@ -158,7 +157,7 @@ class _Converter(Layers):
 
     def radial_network(self, name, module, tag, extra):
         """e3nn's FullyConnectedNet or mace's RadialMLP; `extra`: further keys, rows of the two species."""
-        if class_name(module) == "RadialMLP":
+        if module.class_name == "RadialMLP":
             found = self.radial_mlp(name, module, tag)
         else:
             self.expect_class(module, name, "FullyConnectedNet")
@@ -185,7 +184,7 @@ class _Converter(Layers):
     def radial_mlp(self, name, module, tag):
         weights, biases, norms = [], [], []
         stack = list(module.net.children())
-        kinds = [class_name(m) for m in stack]
+        kinds = [m.class_name for m in stack]
         hidden = (len(stack) - 1) // 3
         if kinds != ["Linear", "LayerNorm", "SiLU"] * hidden + ["Linear"]:
             raise EquiError(f"{name}: layers {', '.join(kinds)} are not those of a RadialMLP")
@@ -211,7 +210,7 @@ class _Converter(Layers):
         basis, envelope = embedding.bessel_fn, embedding.cutoff_fn
         self.expect_class(basis, f"{where}.bessel_fn", "BesselBasis", "GaussianBasis", "ChebychevBasis")
         self.expect_class(envelope, f"{where}.cutoff_fn", "PolynomialCutoff")
-        if class_name(basis) == "BesselBasis":
+        if basis.class_name == "BesselBasis":
             self.take(f"{where}.bessel_fn.r_max")
             document = {
                 "kind": "bessel",
@@ -220,7 +219,7 @@ class _Converter(Layers):
                 ),
                 "prefactor": self.number(f"{where}.bessel_fn.prefactor"),
             }
-        elif class_name(basis) == "GaussianBasis":
+        elif basis.class_name == "GaussianBasis":
             centers = self.tensor(f"{where}.centres", self.take(f"{where}.bessel_fn.gaussian_weights").reshape(-1))
             document = {"kind": "gaussian", "centres": centers, "width": sqrt(-0.5 / float(basis.coeff))}
         else:
@@ -252,7 +251,7 @@ class _Converter(Layers):
     def transform(self, name, module):
         self.expect_class(module, name, "AgnesiTransform", "SoftTransform")
         sums = self.pair_radii(f"{name}.covalent_radii")
-        if class_name(module) == "AgnesiTransform":
+        if module.class_name == "AgnesiTransform":
             return {"kind": "agnesi", "r0": self.tensor(f"{name}.r0", 0.5 * sums)} | {
                 key: self.number(f"{name}.{key}") for key in ("q", "p", "a")
             }
@@ -285,7 +284,7 @@ class _Converter(Layers):
 
     def pair_inputs(self, t, block, irreps_up):
         """Further inputs of the radial networks: keys `sender` and `receiver`."""
-        name, kind = f"interactions.{t}", class_name(block)
+        name, kind = f"interactions.{t}", block.class_name
         if kind == "RealAgnosticResidualNonLinearInteractionBlock":
             onehot = np.eye(len(self.checkpoint.elements))
             rows = {
@@ -309,7 +308,7 @@ class _Converter(Layers):
         name, product = f"interactions.{t}", block.conv_tp
         self.expect_class(product, f"{name}.conv_tp", "TensorProduct")
         irreps_up, irreps_edge, irreps_mid = map(
-            irreps_of, (product.irreps_in1, product.irreps_in2, product.irreps_out)
+            Irreps, (product.irreps_in1, product.irreps_in2, product.irreps_out)
         )
         if irreps_in[: len(irreps_up)] != irreps_up:
             raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_up)} of a feature {irreps_text(irreps_in)}")
@@ -328,7 +327,7 @@ class _Converter(Layers):
             scale = sign * (-1) ** l2 * float(weight) / denominator
             paths.append(path(i, l2, q, scale, r_power=0))
         if not paths:
-            raise EquiError(f"{name}: no path leads to {irreps_text(irreps_of(block.target_irreps))}")
+            raise EquiError(f"{name}: no path leads to {irreps_text(Irreps(block.target_irreps))}")
         radial = self.radial_network(f"{name}.conv_tp_weights", block.conv_tp_weights, f"{name}.radial", self.pair_rows)
         self.add_convolution(source, irreps_in, target, irreps_mid, paths, radial)
         return irreps_mid
@@ -356,10 +355,10 @@ class _Converter(Layers):
 
     def interaction(self, t, block, source):
         """Layers up to the input of the product basis; returns (its name, its irreps, whether x{t+1} is begun)."""
-        name, kind = f"interactions.{t}", class_name(block)
+        name, kind = f"interactions.{t}", block.class_name
         y, m, a, x = f"y{t}", f"m{t}", f"a{t}", f"x{t + 1}"
         has_density = "Density" in kind or "NonLinear" in kind
-        self.pair_rows = self.pair_inputs(t, block, irreps_of(block.linear_up.irreps_out))
+        self.pair_rows = self.pair_inputs(t, block, Irreps(block.linear_up.irreps_out))
         connected = False
         if kind == "RealAgnosticResidualNonLinearInteractionBlock":
             self.linear(f"{name}.skip_tp", block.skip_tp, source, x)
@@ -385,7 +384,7 @@ class _Converter(Layers):
             self.linear(f"{name}.linear_res", block.linear_res, y, f"{a}_gate", accumulate=True)
             gated = self.gate(t, block, irreps, f"{a}_gate", f"{a}_gated")
             irreps = self.linear(f"{name}.linear_2", block.linear_2, f"{a}_gated", a)
-            if irreps_of(block.linear_2.irreps_in) != gated:
+            if Irreps(block.linear_2.irreps_in) != gated:
                 raise EquiError(f"internal: {name}: irreps of the gate, {irreps_text(gated)}")
         else:
             target = f"{a}_sum" if has_density else a
@@ -402,8 +401,8 @@ class _Converter(Layers):
         """mace's gate or, in files of some versions, e3nn's: the input is the sort of (scalars, gates, gated)."""
         name, module = f"interactions.{t}.equivariant_nonlin", block.equivariant_nonlin
         self.expect_class(module, name, "GatedEquivariantBlock", "Gate")
-        scalars, gated = irreps_of(module.irreps_scalars), irreps_of(module.irreps_gated)
-        if class_name(module) == "Gate":
+        scalars, gated = Irreps(module.irreps_scalars), Irreps(module.irreps_gated)
+        if module.class_name == "Gate":
             acts = {self.activation(a, name) for a in module.act_scalars.acts}
             gate_acts = {self.activation(a, name) for a in module.act_gates.acts}
             if len(acts) > 1 or len(gate_acts) > 1:
@@ -417,8 +416,8 @@ class _Converter(Layers):
             scalar_act = self.activation(module._act_scalar, name)[0], constant[0]
             gate_act = self.activation(module._act_gate, name)[0], constant[1]
         irreps_x = scalars + gated
-        gates = irreps_of((mul, SCALAR) for mul, _ in gated)
-        if class_name(module) != "Gate" and (scalars + gates + gated).sort()[0] != scalars + gates + gated:
+        gates = Irreps((mul, SCALAR) for mul, _ in gated)
+        if module.class_name != "Gate" and (scalars + gates + gated).sort()[0] != scalars + gates + gated:
             # mace's own gate cuts one range each for scalars and gates.
             raise EquiError(f"{name}: irreps {irreps_text(irreps_x)} are not in sorted order")
         terms = gate_terms(
@@ -429,10 +428,10 @@ class _Converter(Layers):
 
     def product(self, t, source, irreps_a, connected):
         """Product basis and its linear map, added to the self-connection where there is one."""
-        name, block = f"products.{t}", child(self.model.products, t)
+        name, block = f"products.{t}", getattr(self.model.products, str(t))
         self.expect_class(block, name, "EquivariantProductBasisBlock")
         contraction = block.symmetric_contractions
-        irreps_in, irreps_out = irreps_of(contraction.irreps_in), irreps_of(contraction.irreps_out)
+        irreps_in, irreps_out = Irreps(contraction.irreps_in), Irreps(contraction.irreps_out)
         if irreps_in != irreps_a:
             raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_in)} of a feature {irreps_text(irreps_a)}")
         if len({mul for mul, _ in irreps_in} | {mul for mul, _ in irreps_out}) != 1:
@@ -475,7 +474,7 @@ class _Converter(Layers):
     # Energy
 
     def readout(self, n, source, irreps_x):
-        name, block = f"readouts.{n}", child(self.model.readouts, n)
+        name, block = f"readouts.{n}", getattr(self.model.readouts, str(n))
         scalars = [i for i, (_, ir) in enumerate(irreps_x) if ir == SCALAR]
         if len(scalars) != 1:
             raise EquiError(
@@ -498,10 +497,10 @@ class _Converter(Layers):
             return irreps_in
 
         mine = slice(self.head, self.head + 1)
-        if class_name(block) == "LinearReadoutBlock":
+        if block.class_name == "LinearReadoutBlock":
             irreps_in = stage("linear", columns=mine)
         else:
-            hidden = irreps_of(block.hidden_irreps)
+            hidden = Irreps(block.hidden_irreps)
             if [ir for _, ir in hidden] != [SCALAR]:
                 raise EquiError(
                     f"{name}: hidden irreps {irreps_text(hidden)}, only one block of scalars 0e is supported"
@@ -513,7 +512,7 @@ class _Converter(Layers):
             irreps_in = stage("linear_1", columns=channels)
             acts = list(block.non_linearity.acts.children())
             activation = self.activation(acts[0] if acts else None, name)
-            if class_name(block) == "NonLinearBiasReadoutBlock":
+            if block.class_name == "NonLinearBiasReadoutBlock":
                 stage("linear_mid", rows=channels, columns=channels)
             stage("linear_2", rows=channels, columns=mine)
         if irreps_in != irreps_x:

@@ -102,8 +102,6 @@ def _differentiable_chebyshev(model, checkpoint):
 class Float64Calculator(Oracle):
     """The framework's modules in float64 with exact coupling coefficients, on a neighbor list of ASE."""
 
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
-
     def __init__(self, checkpoint, head=None):
         super().__init__()
         self.head = checkpoint.head_index(head)
@@ -144,18 +142,9 @@ class Float64Calculator(Oracle):
         with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = self.model(data, compute_force=True, compute_virials=True)
-        energy = out["energy"].item()
-        self.results = {
-            "energy": energy,
-            "free_energy": energy,
-            "energies": out["node_energy"].detach().numpy().reshape(-1),
-            "forces": out["forces"].detach().numpy(),
-        }
-        volume = atoms.cell.volume
-        if volume > 1e-3:
-            # mace's virials are minus dE/dstrain; its own stress is that of a cell enlarged where it is not periodic.
-            stress = -out["virials"].detach().numpy().reshape(3, 3) / volume
-            self.results["stress"] = ((stress + stress.T) / 2)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+        # mace's virials are minus dE/dstrain; its own stress is that of a cell enlarged where it is not periodic.
+        virial = -out["virials"].detach().numpy().reshape(3, 3)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), out["node_energy"].detach().numpy(), virial=virial)
 
 
 def float64_calculator(source, head=None):

@@ -28,6 +28,7 @@ def build_potential(checkpoint, dtype):
     where these are not installed, and needs no third file."""
     import_matgl()
     import torch
+
     from matgl.apps.pes import Potential
     from matgl.models import TensorNet
 
@@ -122,12 +123,8 @@ class MatGLModules(Oracle):
         graph, cell = self.graph(atoms)
         with quiet():
             energy, forces, stress, *_ = self.potential(graph, cell)
-        energy = energy.item()
-        self.results = {"energy": energy, "free_energy": energy, "forces": forces.detach().numpy()}
-        if atoms.cell.volume > 1e-3:
-            scale = abs(np.linalg.det(cell[0].numpy())) / atoms.cell.volume / EV_PER_ANG3_TO_GPA
-            stress = scale * stress.detach().numpy().reshape(3, 3)
-            self.results["stress"] = ((stress + stress.T) / 2)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+        virial = abs(np.linalg.det(cell[0].numpy())) / EV_PER_ANG3_TO_GPA * stress.detach().numpy().reshape(3, 3)
+        self.set_results(energy.item(), forces.detach().numpy(), virial=virial)
 
 
 def float64_calculator(source, choice=None):

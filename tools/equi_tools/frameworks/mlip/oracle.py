@@ -48,12 +48,11 @@ def _capacity(count):
 class MlipModules(Oracle):
     """mlip's force field in float64, or in float32, on its own neighbor list."""
 
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
-
     def __init__(self, checkpoint, head, is_float64):
         super().__init__()
         import_mlip()
         import jax
+
         from mlip.data import DatasetInfo
         from mlip.models import ForceField, Mace
         from mlip.typing.properties import Properties
@@ -107,19 +106,10 @@ class MlipModules(Oracle):
                 )
             )
             found = self.evaluate(self.parameters, padded)
-            energy = float(found.globals.energy[0])
-            self.results = {
-                "energy": energy,
-                "free_energy": energy,
-                "energies": np.array(found.nodes.features["energy"], float)[:n],
-                "forces": np.array(found.nodes.forces, float)[:n],
-            }
-            stress = np.array(found.globals.stress, float)[0]
-        if self.atoms.cell.volume > 1e-3:
+            energies, forces = (np.array(array, float)[:n] for array in (found.nodes.features["energy"], found.nodes.forces))
             # mlip divides by the determinant of the cell, which may be negative, and by 1 without a cell.
-            determinant = np.linalg.det(atoms.cell.array) if is_periodic else 1.0
-            stress = stress * determinant / self.atoms.cell.volume
-            self.results["stress"] = ((stress + stress.T) / 2)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+            virial = np.array(found.globals.stress, float)[0] * (np.linalg.det(atoms.cell.array) if is_periodic else 1.0)
+            self.set_results(float(found.globals.energy[0]), forces, energies, virial=virial)
 
 
 def float64_calculator(source, head=None):

@@ -23,9 +23,7 @@ from . import model as nequip_model
 from .contents import Checkpoint, elements_of
 from .files import MAX_TEXT_BYTES, is_training, kind_of
 from .model import MLP_ACTIVATIONS
-from .modules import (  # fmt: skip
-    CONSTANT, activation_of, class_name, convnets, declared, energy_model, irreps_of, mlp_layers, norm_constants, path_signs_of,
-)
+from .modules import CONSTANT, activation_of, convnets, declared, energy_model, mlp_layers, norm_constants, path_signs_of
 
 # Modules of the energy model by name; layers are layer0_convnet, layer1_convnet, ...
 STAGES = {
@@ -45,18 +43,18 @@ class _Audit:
     """Options of the builder, read from a tree of modules; refuses what is not known."""
 
     def __init__(self, model):
-        top = class_name(model)
+        top = model.class_name
         if top != "GraphModel":
             raise EquiError(f"module {top} is not supported, only GraphModel")
         output = model.model
-        if class_name(output) != "ForceStressOutput" or class_name(output.func) != "SequentialGraphNetwork":
-            raise EquiError(f"module {class_name(output)} is not supported, only ForceStressOutput")
+        if output.class_name != "ForceStressOutput" or output.func.class_name != "SequentialGraphNetwork":
+            raise EquiError(f"module {output.class_name} is not supported, only ForceStressOutput")
         self.stages = energy_model(model)
         self.model = model
         self.type_names = list(model.type_names)
         for name, module in self.stages.items():
             expected = "ConvNetLayer" if re.fullmatch(r"layer\d+_convnet", name) else STAGES.get(name)
-            found = class_name(module)
+            found = module.class_name
             if found == expected:
                 continue
             if "llegro" in found or "allegro" in name:
@@ -79,7 +77,7 @@ class _Audit:
         config = {
             "r_max": float(edge_norm.r_max),
             "type_names": type_names,
-            "irreps_edge_sh": str(irreps_of(sphere.irreps_out)),
+            "irreps_edge_sh": str(Irreps(sphere.irreps_out)),
             "type_embed_num_features": int(embed.embed_module.weight.shape[1]),
             "num_bessels": int(bessel.bessel_weights.size),
             "polynomial_cutoff_p": self.power(bessel.cutoff),
@@ -103,8 +101,8 @@ class _Audit:
 
     @staticmethod
     def power(cutoff):
-        if class_name(cutoff) != "PolynomialCutoff":
-            raise EquiError(f"cutoff function {class_name(cutoff)} is not supported, only PolynomialCutoff")
+        if cutoff.class_name != "PolynomialCutoff":
+            raise EquiError(f"cutoff function {cutoff.class_name} is not supported, only PolynomialCutoff")
         return float(cutoff.p)
 
     def cutoffs(self, type_names):
@@ -121,13 +119,13 @@ class _Audit:
         edge = Irreps(config["irreps_edge_sh"])
         for t, layer in enumerate(self.layers):
             where, conv, gate = f"layer{t}_convnet", layer.conv, layer.equivariant_nonlin
-            if class_name(gate) != "Gate":
-                raise EquiError(f"{where}: nonlinearity {class_name(gate)} is not supported, only Gate")
-            if class_name(conv) != "InteractionBlock":
-                raise EquiError(f"{where}: convolution {class_name(conv)} is not supported, only InteractionBlock")
+            if gate.class_name != "Gate":
+                raise EquiError(f"{where}: nonlinearity {gate.class_name} is not supported, only Gate")
+            if conv.class_name != "InteractionBlock":
+                raise EquiError(f"{where}: convolution {conv.class_name} is not supported, only InteractionBlock")
             # The irreps that the gate itself keeps are merged, those of its output are not.
-            hidden = irreps_of(layer.feature_irreps_hidden)
-            scalars, gates, _ = nequip_model.gate_parts(hidden, irreps_of(conv.linear_1.irreps_in), edge)
+            hidden = Irreps(layer.feature_irreps_hidden)
+            scalars, gates, _ = nequip_model.gate_parts(hidden, Irreps(conv.linear_1.irreps_in), edge)
             config["feature_irreps_hidden"].append(str(hidden))
             for kind, irreps, acts in (("scalars", scalars, gate.act_scalars), ("gates", gates, gate.act_gates)):
                 functions = [f for _, f in acts.acts.named_children()] if len(irreps) else []
@@ -173,7 +171,7 @@ class _Audit:
     def readout(self, config):
         mlp = self.stages["per_atom_energy_readout"].mlp_module
         config["readout_mlp_nonlinearity"] = None
-        if class_name(mlp.mlp) == "DeepLinearMLP":
+        if mlp.mlp.class_name == "DeepLinearMLP":
             weights = [p for _, p in mlp.mlp.weights.named_parameters()]
             if abs(float(mlp.mlp.alpha) * np.prod([w.shape[0] for w in weights]) ** 0.5 - 1) > 1e-6:
                 raise EquiError(f"per_atom_energy_readout: scale {float(mlp.mlp.alpha)} is not the one that nequip computes")

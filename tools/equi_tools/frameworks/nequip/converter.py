@@ -11,12 +11,12 @@ from math import pi, sqrt
 import numpy as np
 
 from ...errors import EquiError
-from ...irreps import SCALAR
+from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import gate_terms, matrices_of, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, network, path
 from .model import MLP_ACTIVATIONS, gate_parts
-from .modules import activation_of, class_name, irreps_of, mlp_layers, tensor_product
+from .modules import activation_of, mlp_layers, tensor_product
 
 # The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
@@ -35,16 +35,16 @@ class Converter(Layers):
 
     def matrices(self, name, module, width=None):
         """{(i, j): (matrix, scale)} of a Linear, or with the width of the second operand of a species product."""
-        irreps_in = irreps_of(module.irreps_in if width is None else module.irreps_in1)
-        return matrices_of(f"{name}.weight", self.state[f"{name}.weight"], irreps_in, irreps_of(module.irreps_out), width)
+        irreps_in = Irreps(module.irreps_in if width is None else module.irreps_in1)
+        return matrices_of(f"{name}.weight", self.state[f"{name}.weight"], irreps_in, Irreps(module.irreps_out), width)
 
     def self_connection(self, t, source, target):
         """Product with the embedding of the type: a matrix per species."""
         name, module = f"layer{t}_convnet.conv.sc", self.conv(t).sc
         blocks = []
-        for (i, j), (cube, scale) in self.matrices(name, module, irreps_of(module.irreps_in2).dim).items():
+        for (i, j), (cube, scale) in self.matrices(name, module, Irreps(module.irreps_in2).dim).items():
             blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", self.per_species(cube)), scale))
-        self.add_linear(source, irreps_of(module.irreps_in1), target, irreps_of(module.irreps_out), blocks, per_species=True)
+        self.add_linear(source, Irreps(module.irreps_in1), target, Irreps(module.irreps_out), blocks, per_species=True)
 
     def per_species(self, cube):
         """Matrices [species, in, out] of a weight [in, embedding, out]."""
@@ -63,25 +63,25 @@ class Converter(Layers):
             else:
                 scale *= norms[0]
             blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", matrix), scale))
-        self.add_linear(source, irreps_of(module.irreps_in), target, irreps_of(module.irreps_out), blocks, per_species=per_species)
+        self.add_linear(source, Irreps(module.irreps_in), target, Irreps(module.irreps_out), blocks, per_species=per_species)
 
     def neighbor_norms(self, t):
         return self.state[f"layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"].reshape(-1).astype(np.float64)
 
     def linear_2(self, t, source, irreps_mid, target, accumulate):
         name, module = f"layer{t}_convnet.conv.linear_2", self.conv(t).linear_2
-        pieces = split_rows(name, irreps_of(module.irreps_in), irreps_mid)
+        pieces = split_rows(name, Irreps(module.irreps_in), irreps_mid)
         blocks = []
         for (i, j), (matrix, scale) in self.matrices(name, module).items():
             for k, begin, end in pieces[i]:
                 blocks.append((k, j, self.table.add(f"{name}.{k}.{j}", matrix[begin:end]), scale))
-        irreps_out = irreps_of(module.irreps_out)
+        irreps_out = Irreps(module.irreps_out)
         self.add_linear(source, irreps_mid, target, irreps_out, blocks, accumulate=accumulate)
         return irreps_out
 
     def network(self, name, mlp, columns=None):
         """nequip's scalar MLP; columns: order of the outputs."""
-        if class_name(mlp.mlp) == "DeepLinearMLP":
+        if mlp.mlp.class_name == "DeepLinearMLP":
             names = [f"{name}.mlp.weights.{n}" for n in range(len(mlp.mlp.weights))]
             activation, gain = "identity", 1.0
         else:
@@ -98,7 +98,7 @@ class Converter(Layers):
         """Paths in the order of their outputs; nequip's weights come in the order of their creation."""
         where = f"layer{t}_convnet"
         product = tensor_product(self.conv(t))
-        ins, edge, mid = (irreps_of(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out))
+        ins, edge, mid = (Irreps(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out))
         begin, paths = 0, {}
         for (i, j, k, *_), sign in zip(product.instructions, self.checkpoint.path_signs[t]):
             mul, ir = mid[k]
@@ -117,10 +117,10 @@ class Converter(Layers):
     def gate(self, t, irreps_z, irreps_x, source, target):
         """irreps_x: as declared behind the activations, which may change the parity of scalars."""
         where, layer = f"layer{t}_convnet", self.stages[f"layer{t}_convnet"]
-        module, hidden = layer.equivariant_nonlin, irreps_of(layer.feature_irreps_hidden)
-        parts = gate_parts(hidden, irreps_of(self.conv(t).linear_1.irreps_in), self.harmonics())
+        module, hidden = layer.equivariant_nonlin, Irreps(layer.feature_irreps_hidden)
+        parts = gate_parts(hidden, Irreps(self.conv(t).linear_1.irreps_in), self.harmonics())
         for name, part in zip(("irreps_scalars", "irreps_gates", "irreps_gated"), parts):
-            found = irreps_of(getattr(module, name))
+            found = Irreps(getattr(module, name))
             if found != part.simplify():
                 raise EquiError(f"{where}.equivariant_nonlin: {name} is {found}, expected {part.simplify()}")
         scalars, gates, gated = parts
@@ -199,11 +199,11 @@ class Converter(Layers):
     def output_irreps(self, t):
         """What the next layer takes its input for."""
         if t + 1 < self.checkpoint.num_layers:
-            return irreps_of(self.conv(t + 1).linear_1.irreps_in)
-        return irreps_of(self.stages[f"layer{t}_convnet"].equivariant_nonlin.irreps_out)
+            return Irreps(self.conv(t + 1).linear_1.irreps_in)
+        return Irreps(self.stages[f"layer{t}_convnet"].equivariant_nonlin.irreps_out)
 
     def harmonics(self):
-        return irreps_of(self.stages["spharm"].sh.irreps_out)
+        return Irreps(self.stages["spharm"].sh.irreps_out)
 
     def document(self):
         harmonics = self.harmonics()

@@ -20,7 +20,7 @@ from ..common.state import State
 from .contents import LegacyCheckpoint, elements_of
 from .files import CONFIGURATION, FIRST, training_files
 from .model import irreps_with_channels, layer_parts, linear, module, normalized, shape, species_product
-from .modules import CONSTANT, class_name, irreps_of, path_signs_of
+from .modules import CONSTANT, path_signs_of
 
 STAGES = {
     "one_hot": "OneHotAtomEncoding",
@@ -44,8 +44,8 @@ def is_legacy(model):
 def _unwrapped(model):
     """(energy model with its prefix, factor of the whole model) inside GraphModel, RescaleOutput and the forces."""
     module, prefix, factor = model, "", 1.0
-    while class_name(module) != "SequentialGraphNetwork":
-        name, child = class_name(module), "func" if class_name(module) in OUTPUTS else "model"
+    while module.class_name != "SequentialGraphNetwork":
+        name, child = module.class_name, "func" if module.class_name in OUTPUTS else "model"
         if name == "RescaleOutput":
             if module.has_shift and float(module.shift_by) != 0.0:
                 raise EquiError("global_rescale_shift: a shift of the total energy, whatever the atoms, is not supported")
@@ -59,7 +59,7 @@ def _unwrapped(model):
 
 def _audit(stages):
     for name, stage in stages.items():
-        found = class_name(stage)
+        found = stage.class_name
         expected = "ConvNetLayer" if re.fullmatch(r"layer\d+_convnet", name) else STAGES.get(name)
         if found != expected:
             raise EquiError(f"module {name} ({found}) is not supported: it is not a part of NequIP's interatomic potential")
@@ -75,12 +75,12 @@ def _audit(stages):
         if stage.resnet:
             raise EquiError(f"{name}: resnet: residual connections around a layer are not supported")
         for part, expected in ((stage.equivariant_nonlin, "Gate"), (stage.conv, "InteractionBlock")):
-            if class_name(part) != expected:
-                raise EquiError(f"{name}: {class_name(part)} is not supported, only {expected}")
+            if part.class_name != expected:
+                raise EquiError(f"{name}: {part.class_name} is not supported, only {expected}")
     basis, cutoff = stages["radial_basis"].basis, stages["radial_basis"].cutoff
     for part, expected in ((basis, "BesselBasis"), (cutoff, "PolynomialCutoff")):
-        if class_name(part) != expected:
-            raise EquiError(f"radial_basis: {class_name(part)} is not supported, only {expected}")
+        if part.class_name != expected:
+            raise EquiError(f"radial_basis: {part.class_name} is not supported, only {expected}")
     if abs(cutoff._factor * basis.r_max - 1) > 1e-9:
         raise EquiError("radial_basis: cutoff function and basis have different cutoffs")
     sphere = stages["spharm_edges"].sh
@@ -282,7 +282,7 @@ def _check_numbers(stages, state):
     for key in ("scales", "shifts"):
         name = f"per_species_rescale.{key}"
         if state.get(name, np.zeros(0)).size:
-            width = irreps_of(stages["chemical_embedding"].linear.irreps_out).dim
+            width = Irreps(stages["chemical_embedding"].linear.irreps_out).dim
             expected[name] = (len(state["chemical_embedding.linear.weight"]) // width,)
     State(state, f"the model that {CONFIGURATION} describes").fitted(expected, CONSTANT.search)
 

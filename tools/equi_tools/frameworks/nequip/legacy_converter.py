@@ -4,9 +4,10 @@
 import numpy as np
 
 from ...errors import EquiError
+from ...irreps import Irreps
 from ..common.layers import fan_in, network
 from .converter import Converter
-from .modules import activation_of, irreps_of, norm_constants
+from .modules import activation_of, norm_constants
 
 
 class LegacyConverter(Converter):
@@ -34,18 +35,18 @@ class LegacyConverter(Converter):
     def output_irreps(self, t):
         if t + 1 < self.checkpoint.num_layers:
             return super().output_irreps(t)
-        return irreps_of(self.stages["conv_to_output_hidden"].linear.irreps_in)
+        return Irreps(self.stages["conv_to_output_hidden"].linear.irreps_in)
 
     def readout(self, source, irreps_x):
         """Two matrices: the first collects the scalars, the second makes a number of them."""
         name = "conv_to_output_hidden.linear"
         hidden = self.stages["conv_to_output_hidden"].linear
-        if len(hidden.irreps_out) != 1 or irreps_of(hidden.irreps_out).lmax != 0:
-            raise EquiError(f"{name}: {irreps_of(hidden.irreps_out)} is not one block of scalars")
+        if len(hidden.irreps_out) != 1 or Irreps(hidden.irreps_out).lmax != 0:
+            raise EquiError(f"{name}: {Irreps(hidden.irreps_out)} is not one block of scalars")
         blocks = []
         for (i, j), (matrix, scale) in self.matrices(name, hidden).items():
             blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", matrix), scale))
-        self.add_linear(source, irreps_x, "readout", irreps_of(hidden.irreps_out), blocks)
+        self.add_linear(source, irreps_x, "readout", Irreps(hidden.irreps_out), blocks)
         name = "output_hidden_to_scalar.linear"
         ((_, (matrix, scale)),) = self.matrices(name, self.stages["output_hidden_to_scalar"].linear).items()
         energies = network([self.table.add(f"{name}.weight", matrix)], scales=[scale])
@@ -62,7 +63,7 @@ class LegacyConverter(Converter):
         self.add_scale_shift(*names)
 
     def harmonics(self):
-        return irreps_of(self.stages["spharm_edges"].sh.irreps_out)
+        return Irreps(self.stages["spharm_edges"].sh.irreps_out)
 
     def radial_basis(self):
         basis = self.stages["radial_basis"].basis

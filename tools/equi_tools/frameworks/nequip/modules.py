@@ -15,10 +15,6 @@ ACTIVATIONS = ("silu", "tanh", "abs", "ssp")
 CONSTANT = re.compile(r"(^|\.)(output_mask|_empty|alpha|_tensor_constant\d+|_w3j_\d+_\d+_\d+)$")
 
 
-def class_name(module):
-    return module.class_name
-
-
 def energy_model(model):
     """Children of the energy model (name -> module) of a GraphModel, of a file or of nequip."""
     return dict(model.model.func.named_children())
@@ -41,21 +37,16 @@ def norm_constants(conv):
 
 def mlp_layers(mlp):
     """([linear or its stand-in], [activation class]) of a ScalarMLPFunction; linears have weight and alpha."""
-    if class_name(mlp.mlp) != "Sequential":
-        raise EquiError(f"module {class_name(mlp.mlp)} is not supported")
+    if mlp.mlp.class_name != "Sequential":
+        raise EquiError(f"module {mlp.mlp.class_name} is not supported")
     children = [module for _, module in mlp.mlp.named_children()]
-    linears = [m for m in children if class_name(m) == "ScalarLinearLayer"]
-    return linears, [class_name(m) for m in children if class_name(m) != "ScalarLinearLayer"]
+    linears = [m for m in children if m.class_name == "ScalarLinearLayer"]
+    return linears, [m.class_name for m in children if m.class_name != "ScalarLinearLayer"]
 
 
 def tensor_product(conv):
     """The product of features and harmonics of a convolution; nequip 0.7 and older kept it without its sum."""
     return conv.tp_scatter.tp if hasattr(conv, "tp_scatter") else conv.tp
-
-
-def irreps_of(stored):
-    """Irreps of the nested tuples that files have of e3nn's."""
-    return Irreps(stored)
 
 
 def activation_of(module):
@@ -82,10 +73,10 @@ def declared(layer):
         module = layer
         for key in place.split("."):
             module = getattr(module, key, None)
-        found.update({f"{place}.{name}": irreps_of(getattr(module, name)) for name in names if module is not None})
+        found.update({f"{place}.{name}": Irreps(getattr(module, name)) for name in names if module is not None})
     product = tensor_product(layer.conv)
     for name in ("irreps_in1", "irreps_in2", "irreps_out"):
-        found[f"conv.tp.{name}"] = irreps_of(getattr(product, name))
+        found[f"conv.tp.{name}"] = Irreps(getattr(product, name))
     ins, mid = found["conv.tp.irreps_in1"], found["conv.tp.irreps_out"]
     paths = [(_place(ins, i), j, _place(mid, k), *rest[:2]) for i, j, k, *rest in product.instructions if ins[i].mul]
     return {name: Irreps(b for b in irreps if b.mul) for name, irreps in found.items()} | {"conv.tp.instructions": paths}
@@ -102,7 +93,7 @@ def path_signs_of(layers, raw, prefix, stored_there=True):
     signs = []
     for t, layer in enumerate(layers):
         product, own = tensor_product(layer.conv), []
-        irreps = [irreps_of(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out)]
+        irreps = [Irreps(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out)]
         for path in product.instructions:
             ls = [blocks[i].ir.l for blocks, i in zip(irreps, path)]
             begin, end = f"{prefix}layer{t}_convnet.conv.", "_w3j_{}_{}_{}".format(*ls)

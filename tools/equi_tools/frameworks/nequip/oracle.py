@@ -93,6 +93,7 @@ def _load_training(path):
             "EQUI_PYTHON_NEQUIP"
         )
     import torch
+
     from nequip.model import model_from_config
     from nequip.utils import Config
 
@@ -187,8 +188,6 @@ def _legacy_in_float64(original):
 class NequIPModules(Oracle):
     """nequip's calculator for a tree of its modules, with chemical symbols for the types of the model."""
 
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
-
     def __init__(self, model, checkpoint):
         super().__init__()
         self.elements = checkpoint.elements
@@ -215,21 +214,12 @@ class NequIPModules(Oracle):
         with nequip_state(), torch.jit.optimized_execution(False):
             self.calculator.calculate(atoms)
         found = self.calculator.results
-        energy = float(found["energy"])
-        self.results = {
-            "energy": energy,
-            "free_energy": energy,
-            "energies": np.asarray(found["energies"]).reshape(-1),
-            "forces": np.asarray(found["forces"]),
-        }
-        if atoms.cell.volume > 1e-3:
-            self.results["stress"] = np.asarray(found["stress"])
+        stress = np.asarray(found["stress"]) if "stress" in found else None
+        self.set_results(float(found["energy"]), np.asarray(found["forces"]), found["energies"], stress)
 
 
 class LegacyModules(Oracle):
     """A model of nequip 0.6 or older as ASE calculator."""
-
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
 
     def __init__(self, model, checkpoint):
         super().__init__()
@@ -255,15 +245,9 @@ class LegacyModules(Oracle):
         with torch.jit.optimized_execution(False):
             out = self.model(data)
         found = {key: value.detach().double().numpy() for key, value in out.items() if key not in data}
-        energy = float(found["total_energy"].reshape(()))
-        self.results = {
-            "energy": energy,
-            "free_energy": energy,
-            "energies": found["atomic_energy"].reshape(-1),
-            "forces": found["forces"].reshape(-1, 3),
-        }
-        if "stress" in found and atoms.cell.rank == 3:
-            self.results["stress"] = found["stress"].reshape(3, 3)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+        energy, forces = float(found["total_energy"].reshape(())), found["forces"].reshape(-1, 3)
+        virial = found["stress"].reshape(3, 3) * atoms.cell.volume if "stress" in found else None
+        self.set_results(energy, forces, found["atomic_energy"], virial=virial)
 
 
 def _calculator(model, checkpoint):

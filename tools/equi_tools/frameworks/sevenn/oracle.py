@@ -55,11 +55,10 @@ class Float64Calculator(Oracle):
     sign of its coupling has this sign on its radial weights instead.
     """
 
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
-
     def __init__(self, checkpoint, modality=None):
         super().__init__()
         import torch
+
         from sevenn import _keys as KEY
 
         checkpoint.modality_index(modality)
@@ -99,12 +98,12 @@ class Float64Calculator(Oracle):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         import torch
+
         from sevenn.atom_graph_data import AtomGraphData
         from sevenn.train.dataload import unlabeled_atoms_to_graph
 
         KEY, atoms = self.keys, self.atoms
         graph = unlabeled_atoms_to_graph(atoms, self.cutoff, with_shift=False)
-        volume = atoms.cell.volume
         data = AtomGraphData(**{k: torch.as_tensor(v) for k, v in graph.items() if k != KEY.INFO})
         data[KEY.EDGE_VEC] = data[KEY.EDGE_VEC].double()
         if self.modality is not None:
@@ -117,14 +116,7 @@ class Float64Calculator(Oracle):
             # The framework writes minus dE/dstrain / volume in the order xx yy zz xy yz zx.
             stress = -out[KEY.PRED_STRESS].detach().numpy().reshape(6)[[0, 1, 2, 4, 5, 3]]
         energy = out[KEY.PRED_TOTAL_ENERGY].item()
-        self.results = {
-            "energy": energy,
-            "free_energy": energy,
-            "energies": out[KEY.ATOMIC_ENERGY].detach().numpy().reshape(-1),
-            "forces": forces,
-        }
-        if volume > 1e-3:
-            self.results["stress"] = stress
+        self.set_results(energy, forces, out[KEY.ATOMIC_ENERGY].detach().numpy(), stress)
 
 
 def float64_calculator(source, modality=None):

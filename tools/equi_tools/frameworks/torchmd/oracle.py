@@ -129,12 +129,7 @@ class TorchMDModules(Oracle):
         self.sum_over_a_cell(copies)
         value, positions, strain = self.energy(supercell)
         value.backward()
-        energy = value.item() / copies
-        forces = -positions.grad.numpy()[: len(atoms)]
-        self.results = {"energy": energy, "free_energy": energy, "forces": forces}
-        if atoms.cell.volume > 1e-3:
-            stress = strain.grad.numpy() / copies / atoms.cell.volume
-            self.results["stress"] = stress[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+        self.set_results(value.item() / copies, -positions.grad.numpy()[: len(atoms)], virial=strain.grad.numpy() / copies)
 
 
 def float64_calculator(source, choice=None):
