@@ -4,11 +4,11 @@
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 
+#include "kokkos/evaluation/layers.h"
 #include "kokkos/layers/balance_layer.h"
 #include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
-#include "kokkos/layers/layers.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
