@@ -13,7 +13,6 @@ from .frameworks import MissingFramework
 from .instruction_sets import TARGETS
 from .printable import printable
 
-
 # Exit status of a command line that is not understood; 1 is that of an error and of a missed tolerance.
 USAGE_ERROR = 2
 
@@ -213,9 +212,7 @@ def _add_check(parser):
 def _add_compare(parser):
     _add_file(parser)
     parser.add_argument("source", help="the checkpoint or name that the file was converted from")
-    parser.add_argument(
-        "structures", nargs="*", metavar="STRUCTURES", help="files that ASE reads: extxyz, POSCAR, cif, LAMMPS data, ..."
-    )
+    parser.add_argument("structures", nargs="*", metavar="STRUCTURES", help="files that ASE reads: extxyz, POSCAR, cif, LAMMPS data, ...")
     parser.add_argument("--builtin", action="store_true", help="add the built-in set of crystals, molecules, surfaces and odd cells")
     parser.add_argument(
         "--calculator", choices=["float64", "framework"], default="float64",
@@ -325,8 +322,7 @@ COMMANDS = (
 def parser():
     top = _Parser(
         prog="equi",
-        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files, and begin "
-        "with LAMMPS.",
+        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files, and begin " "with LAMMPS.",
     )
     top.add_argument("--version", action="version", version=f"equi {__version__}")
     top.add_argument("-q", "--quiet", action="store_true", help="no progress display")

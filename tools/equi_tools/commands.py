@@ -86,9 +86,7 @@ def run_doctor(args):
 def run_bench(args):
     from . import bench
 
-    facts = bench.measure(
-        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet, args.symbols
-    )
+    facts = bench.measure(args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet, args.symbols)
     _print(args, facts, bench.text)
     return 0
 

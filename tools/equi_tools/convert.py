@@ -13,7 +13,6 @@ from .kernels import not_tried, try_file
 from .printable import printable
 from .progress import Steps
 
-
 CHOICES = ("modality", "head", "task")
 MODEL_OPTIONS = (*CHOICES, *frameworks.SETTINGS)
 
@@ -88,9 +87,7 @@ def stored_settings(framework, provenance):
     return {name: read(provenance[key]) for name, (key, read) in known.items() if key in provenance}
 
 
-def convert(
-    source, output, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False, **options
-):
+def convert(source, output, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False, **options):
     """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
     and its framework is not needed. reference: also stores the framework's own values, for which it is loaded. options: of
     MODEL_OPTIONS."""

@@ -16,9 +16,7 @@ from .torchmd import FRAMEWORK as TORCHMD
 
 __all__ = ["FRAMEWORKS", "SETTINGS", "MissingFramework", "detect", "require"]
 
-FRAMEWORKS = {
-    framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP)
-}
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP)}
 
 
 def detect(source):

@@ -8,6 +8,7 @@ from math import sqrt
 
 import numpy as np
 
+from ... import symmetric_basis
 from ...errors import EquiError
 
 
@@ -82,9 +83,7 @@ class Layers:
 
     def add(self, kind, source, irreps_in, target, irreps_out, /, **fields):
         """A layer between two features."""
-        self.add_layer(
-            kind, input=source, irreps_in=irreps_text(irreps_in), output=target, irreps_out=irreps_text(irreps_out), **fields
-        )
+        self.add_layer(kind, input=source, irreps_in=irreps_text(irreps_in), output=target, irreps_out=irreps_text(irreps_out), **fields)
 
     def add_linear(self, source, irreps_in, target, irreps_out, blocks, biases=(), per_species=False, accumulate=False):
         """blocks: (block of the input, block of the output, name of a tensor, scale); biases: (block, name of a tensor, scale)."""
@@ -112,6 +111,18 @@ class Layers:
             blocks=[{"out": out, "terms": terms} for out, terms in enumerate(blocks) if terms],
         )  # fmt: skip
 
+    def contraction_term(self, name, coupling, matrix, kept, weights):
+        """A term of a contraction. coupling: (irreps of the input, irrep of the output, degree); matrix [size of the basis of
+        symmetric_basis, paths], of which the rows `kept` are not zero; weights [species, paths, channels], or without species."""
+        rows = symmetric_basis.rows(*coupling)
+        rows = rows[np.isin(rows[:, 1], kept)]
+        rows[:, 1] = np.searchsorted(kept, rows[:, 1])
+        return {
+            "degree": coupling[2],
+            "weight": self.table.add(f"{name}.weight", np.einsum("sk,...kc->...sc", matrix[kept], weights)),
+            "coupling": self.table.add(f"{name}.coupling", rows),
+        }
+
     def add_node_product(self, inputs, irreps_in, target, irreps_out, **fields):
         """fields: paths, or the blocks of both factors of a Gaunt product."""
         self.add_layer(
@@ -126,9 +137,7 @@ class Layers:
 
     def add_species_embedding(self, target, name, rows, scale=1.0):
         """rows: [species, channels] of scalars, a tensor to be."""
-        self.add_layer(
-            "species_embedding", output=target, irreps=f"{rows.shape[1]}x0e", weight=self.table.add(name, rows), scale=scale
-        )
+        self.add_layer("species_embedding", output=target, irreps=f"{rows.shape[1]}x0e", weight=self.table.add(name, rows), scale=scale)
 
     def add_readout(self, source, irreps, block, network):
         self.add_layer("readout", input=source, irreps_in=irreps_text(irreps), block=block, network=network)

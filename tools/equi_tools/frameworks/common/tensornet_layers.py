@@ -222,9 +222,7 @@ class Builder(Layers):
             "receiver": self.table.add(f"{name}.receiver", np.tile(receiver, 3)),
             "sender": self.table.add(f"{name}.sender", np.tile(sender, 3)),
         }
-        radial = self.radial_network(
-            [f"{name}.distance_proj"], [self.folded(weight)], [bias], "identity", pair_factor=factor
-        )
+        radial = self.radial_network([f"{name}.distance_proj"], [self.folded(weight)], [bias], "identity", pair_factor=factor)
         self.add_species_embedding("ones", "ones", np.ones((len(self.elements), F), np.float32))
         paths = [(0, 0, 0, sqrt(3)), (0, 1, 1, sqrt(2)), (0, 2, 2, sqrt(2 / 3))]
         self.convolution("ones", self.irreps(0), "embedding", paths, radial)

@@ -18,9 +18,7 @@ from .system import CHARGES, SPINS
 
 FAIR_LICENSE = "FAIR Chemistry License v1 (gated, with an acceptable use policy that also binds converted files)"
 UMA_CITATION = "B. M. Wood et al., UMA: A Family of Universal Models for Atoms, arXiv:2506.23971"
-ESEN_CITATION = (
-    "X. Fu et al., Learning Smooth and Expressive Interatomic Potentials for Physical Property Prediction, arXiv:2502.12147"
-)
+ESEN_CITATION = "X. Fu et al., Learning Smooth and Expressive Interatomic Potentials for Physical Property Prediction, arXiv:2502.12147"
 # Names of the published eSEN files, without their endings.
 PUBLISHED_ESEN = {
     "esen_sm_conserving_all", "esen_sm_conserve", "esen_sm_odac25_filtered", "esen_sm_odac25_full", "esen_md_direct_all",
@@ -310,7 +308,9 @@ def _backbone(config, model_id, ignore_keys, elsewhere):
     if options["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
     if options["chg_spin_emb_type"] not in ("rand_emb", "pos_emb"):
-        raise EquiError(f"chg_spin_emb_type {printable(str(options['chg_spin_emb_type']), 60)} is not supported, only rand_emb and pos_emb")
+        raise EquiError(
+            f"chg_spin_emb_type {printable(str(options['chg_spin_emb_type']), 60)} is not supported, only rand_emb and pos_emb"
+        )
     check_numbers(options)
     check_grid(options, "ff_type")
     for key in ("charge_balanced_channels", "spin_balanced_channels"):
@@ -400,8 +400,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
         is_uma = bool(options.get("num_experts"))
         if composition is not None and not options.get("use_composition_embedding"):
             raise EquiError(
-                f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; "
-                "leave it out"
+                f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; " "leave it out"
             )
         if composition is not None and model_id == COUNTING_MODEL:
             raise EquiError(

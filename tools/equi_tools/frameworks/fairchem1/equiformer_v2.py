@@ -16,8 +16,7 @@ from .equiformer import STATED, EquiformerConverter
 __all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "FORCE_HEADS", "Converter", "is_kept", "options_of"]
 
 CITATION = (
-    "Y.-L. Liao et al., EquiformerV2: Improved Equivariant Transformer for Scaling to Higher-Degree Representations, "
-    "arXiv:2306.12059"
+    "Y.-L. Liao et al., EquiformerV2: Improved Equivariant Transformer for Scaling to Higher-Degree Representations, " "arXiv:2306.12059"
 )
 ENERGY_HEADS = ("equiformer_v2_energy_head", "equiformerV2_scalar_head")
 FORCE_HEADS = ("equiformer_v2_force_head", "equiformerV2_vector_head", "equiformerV2_rank1_head")

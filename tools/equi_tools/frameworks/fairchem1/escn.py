@@ -69,7 +69,9 @@ class Converter(DirectModel, fairchem_convert.Converter):
                 block = f"{name}.so2_block_{atom}"
                 dense = f"{block}.fc1_dist0" if m == 0 else f"{block}.so2_conv.{m - 1}.fc1_dist"
                 begin, end = (k * self.hidden * len(parts) for k in (side, side + 1))
-                factor[:, begin:end], bias[begin:end] = self.matrix(dense, end - begin, edge), self.state.take(f"{dense}.bias", end - begin)
+                factor[:, begin:end], bias[begin:end] = self.matrix(dense, end - begin, edge), self.state.take(
+                    f"{dense}.bias", end - begin
+                )
                 for k, part in enumerate(parts):
                     prefix = block if m == 0 else f"{block}.so2_conv.{m - 1}"
                     columns = slice(begin + k * self.hidden, begin + (k + 1) * self.hidden)

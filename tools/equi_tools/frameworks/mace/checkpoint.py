@@ -148,9 +148,7 @@ def audit(model):
                 "mace_convert_oeq_e3nn, or give the .model file it was made from"
             )
         if "lora" in module.class_name.lower():
-            raise EquiError(
-                f"{name}: {module.class_name}: merge the adapters into the weights first (merge_lora_weights)"
-            )
+            raise EquiError(f"{name}: {module.class_name}: merge the adapters into the weights first (merge_lora_weights)")
     for t, module in enumerate(model.interactions.children()):
         if module.class_name not in INTERACTIONS:
             raise EquiError(f"interactions.{t}: block {module.class_name} is not supported")
@@ -171,8 +169,7 @@ def mixes_heads_in_its_version(model):
     """Whether mace 0.3.14 may have made the model, where NonLinearBiasReadoutBlock reads the hidden channels of all heads.
     Later versions, which have one attribute more, read those of one head from any file."""
     mixing = any(
-        block.class_name == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1
-        for block in model.readouts.children()
+        block.class_name == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1 for block in model.readouts.children()
     )
     return mixing and not hasattr(model, "use_edge_irreps_first")
 

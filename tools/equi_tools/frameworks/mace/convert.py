@@ -10,7 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from ... import symmetric_basis, torch_modules
+from ... import torch_modules
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_rows
@@ -51,7 +51,10 @@ class _Converter(Layers):
             # Half precision has no place in the format; float32 holds its numbers.
             numbers[name] = array.astype(np.float32) if array.dtype == np.float16 else np.asarray(array)
         self.state = State(numbers, "MACE")
-        self.take, self.number, self.tensor = self.state.array, self.state.number, self.table.add
+        self.take, self.tensor = self.state.array, self.table.add
+
+    def number(self, name):
+        return float(self.take(name))
 
     @staticmethod
     def expect_class(module, where, *allowed):
@@ -87,9 +90,9 @@ class _Converter(Layers):
         if hasattr(module, "instructions"):
             return module.instructions
         # TorchScript does not keep a list with biases in it; this is e3nn's rule.
-        fan_in = [sum(mul for mul, ir in irreps_in if ir == ir_out) for _, ir_out in irreps_out]
+        rows = [sum(mul for mul, ir in irreps_in if ir == ir_out) for _, ir_out in irreps_out]
         found = [
-            (i, j, (mul_in, mul_out), fan_in[j] ** -0.5)
+            (i, j, (mul_in, mul_out), rows[j] ** -0.5)
             for i, (mul_in, ir_in) in enumerate(irreps_in)
             for j, (mul_out, ir_out) in enumerate(irreps_out)
             if ir_in == ir_out
@@ -212,13 +215,8 @@ class _Converter(Layers):
         self.expect_class(envelope, f"{where}.cutoff_fn", "PolynomialCutoff")
         if basis.class_name == "BesselBasis":
             self.take(f"{where}.bessel_fn.r_max")
-            document = {
-                "kind": "bessel",
-                "wave_numbers": self.tensor(
-                    f"{where}.wave_numbers", self.take(f"{where}.bessel_fn.bessel_weights").reshape(-1)
-                ),
-                "prefactor": self.number(f"{where}.bessel_fn.prefactor"),
-            }
+            numbers = self.tensor(f"{where}.wave_numbers", self.take(f"{where}.bessel_fn.bessel_weights").reshape(-1))
+            document = {"kind": "bessel", "wave_numbers": numbers, "prefactor": self.number(f"{where}.bessel_fn.prefactor")}
         elif basis.class_name == "GaussianBasis":
             centers = self.tensor(f"{where}.centres", self.take(f"{where}.bessel_fn.gaussian_weights").reshape(-1))
             document = {"kind": "gaussian", "centres": centers, "width": sqrt(-0.5 / float(basis.coeff))}
@@ -230,9 +228,7 @@ class _Converter(Layers):
         cutoff = self.number(f"{where}.cutoff_fn.r_max")
         p = int(self.take(f"{where}.cutoff_fn.p"))
         if cutoff != self.checkpoint.cutoff:
-            raise EquiError(
-                f"{where}.cutoff_fn.r_max: {cutoff} differs from the model's r_max, {self.checkpoint.cutoff}"
-            )
+            raise EquiError(f"{where}.cutoff_fn.r_max: {cutoff} differs from the model's r_max, {self.checkpoint.cutoff}")
         if p < 2:
             raise EquiError(f"{where}.cutoff_fn.p: {p} gives a cutoff function without a second derivative at 0")
         document["cutoff_function"] = {"kind": "polynomial", "p": p}
@@ -252,9 +248,8 @@ class _Converter(Layers):
         self.expect_class(module, name, "AgnesiTransform", "SoftTransform")
         sums = self.pair_radii(f"{name}.covalent_radii")
         if module.class_name == "AgnesiTransform":
-            return {"kind": "agnesi", "r0": self.tensor(f"{name}.r0", 0.5 * sums)} | {
-                key: self.number(f"{name}.{key}") for key in ("q", "p", "a")
-            }
+            numbers = {key: self.number(f"{name}.{key}") for key in ("q", "p", "a")}
+            return {"kind": "agnesi", "r0": self.tensor(f"{name}.r0", 0.5 * sums)} | numbers
         if not hasattr(module, "alpha"):
             raise EquiError(
                 f"{name}: the SoftTransform of mace 0.3.5 to 0.3.9 is another function than that of later versions, which do "
@@ -266,9 +261,7 @@ class _Converter(Layers):
         name = "node_embedding.linear"
         irreps_in, irreps_out, matrices, biases = self.linear_parts(name, self.model.node_embedding.linear)
         if len(irreps_out) != 1 or irreps_out[0].ir != SCALAR or len(matrices) != 1 or biases:
-            raise EquiError(
-                f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding"
-            )
+            raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding")
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
         self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
@@ -307,9 +300,7 @@ class _Converter(Layers):
         """irreps_in: of the input, which may have blocks more than the product reads."""
         name, product = f"interactions.{t}", block.conv_tp
         self.expect_class(product, f"{name}.conv_tp", "TensorProduct")
-        irreps_up, irreps_edge, irreps_mid = map(
-            Irreps, (product.irreps_in1, product.irreps_in2, product.irreps_out)
-        )
+        irreps_up, irreps_edge, irreps_mid = map(Irreps, (product.irreps_in1, product.irreps_in2, product.irreps_out))
         if irreps_in[: len(irreps_up)] != irreps_up:
             raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_up)} of a feature {irreps_text(irreps_in)}")
         self.check_harmonics(name, irreps_edge)
@@ -341,9 +332,8 @@ class _Converter(Layers):
         if len(ls) - 1 > LMAX_SUPPORTED:
             raise EquiError(f"max_ell: {len(ls) - 1} is not supported, at most {LMAX_SUPPORTED}")
         harmonics = self.model.spherical_harmonics
-        if not bool(getattr(harmonics, "normalize", True)) or getattr(harmonics, "normalization", "component") not in (
-            "component", None,
-        ):  # fmt: skip
+        is_component = getattr(harmonics, "normalization", "component") in ("component", None)
+        if not bool(getattr(harmonics, "normalize", True)) or not is_component:
             raise EquiError("spherical_harmonics: only normalized ones in component normalization are supported")
         self.lmax_edge = len(ls) - 1
         self.edge_parity = parities == natural
@@ -453,23 +443,13 @@ class _Converter(Layers):
                 if weights.shape[0] != expected or weights.shape[1] != coupling.matrix.shape[1]:
                     raise EquiError(f"tensor {prefix}.{key} has shape {weights.shape}")
                 weights = weights[self.species] if per_species else weights[0]
-                terms.append(self.contraction_term(f"{prefix}.degree{degree}", coupling, weights))
+                described, kept = (coupling.irreps, coupling.out, degree), np.flatnonzero(coupling.matrix.any(axis=1))
+                terms.append(self.contraction_term(f"{prefix}.degree{degree}", described, coupling.matrix, kept, weights))
             blocks.append(terms)
         b = f"b{t}"
         self.add_contraction(source, irreps_in, b, irreps_out, blocks, per_species)
         connected = connected and bool(block.use_sc)
         return self.linear(f"{name}.linear", block.linear, b, f"x{t + 1}", accumulate=connected)
-
-    def contraction_term(self, name, coupling, weights):
-        rows = symmetric_basis.rows(coupling.irreps, coupling.out, coupling.degree)
-        kept = np.flatnonzero(coupling.matrix.any(axis=1))
-        rows = rows[np.isin(rows[:, 1], kept)]
-        rows[:, 1] = np.searchsorted(kept, rows[:, 1])
-        return {
-            "degree": coupling.degree,
-            "weight": self.tensor(f"{name}.weight", np.einsum("sk,...kc->...sc", coupling.matrix[kept], weights)),
-            "coupling": self.tensor(f"{name}.coupling", rows),
-        }
 
     # Energy
 
@@ -477,9 +457,7 @@ class _Converter(Layers):
         name, block = f"readouts.{n}", getattr(self.model.readouts, str(n))
         scalars = [i for i, (_, ir) in enumerate(irreps_x) if ir == SCALAR]
         if len(scalars) != 1:
-            raise EquiError(
-                f"{name}: {irreps_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one"
-            )
+            raise EquiError(f"{name}: {irreps_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one")
         heads = len(self.checkpoint.heads)
         weights, scales, biases, activation = [], [], [], ("identity", 1.0)
 
@@ -502,9 +480,7 @@ class _Converter(Layers):
         else:
             hidden = Irreps(block.hidden_irreps)
             if [ir for _, ir in hidden] != [SCALAR]:
-                raise EquiError(
-                    f"{name}: hidden irreps {irreps_text(hidden)}, only one block of scalars 0e is supported"
-                )
+                raise EquiError(f"{name}: hidden irreps {irreps_text(hidden)}, only one block of scalars 0e is supported")
             width = hidden[0].mul
             channels = slice(None)
             if heads > 1 and int(getattr(block, "num_heads", 1)) > 1:

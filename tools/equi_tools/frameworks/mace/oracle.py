@@ -161,6 +161,4 @@ def framework_calculator(source, head=None):
     if checkpoint.model.is_script:
         raise EquiError(f"{checkpoint.source}: mace's calculator does not read TorchScript: give the .model file")
     with quiet():
-        return MACECalculator(
-            models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)]
-        )
+        return MACECalculator(models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)])

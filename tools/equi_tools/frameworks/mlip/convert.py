@@ -108,9 +108,7 @@ def power_couplings(irreps, outs, correlation):
                         continue
                     for tensor in tensors:
                         product = np.zeros((out.dim, *tensor.shape[1:], dim))
-                        product[..., offsets[b] : offsets[b + 1]] = np.einsum(
-                            "a...,abc->c...b", tensor, coupling(left.l, ir.l, out.l)
-                        )
+                        product[..., offsets[b] : offsets[b + 1]] = np.einsum("a...,abc->c...b", tensor, coupling(left.l, ir.l, out.l))
                         if last:
                             collected[out].append(product)
                         else:
@@ -208,9 +206,7 @@ class _Converter(Layers):
         """A weight of each path that is a product of one for the order of the harmonics and a function for that of the message."""
         made = sorted({ir for _, _, ir in found}, key=place)
         matrices = self.radial_matrices(f"{name}#radial_mlp", len(made) * self.channels)
-        factors = [
-            self.weight(f"{name}#linear_proj", Irrep(l, (-1) ** l), self.channels, 1)[:, 0] for l in range(self.lmax + 1)
-        ]
+        factors = [self.weight(f"{name}#linear_proj", Irrep(l, (-1) ** l), self.channels, 1)[:, 0] for l in range(self.lmax + 1)]
         last = matrices[-1].reshape(-1, len(made), self.channels)
         columns = [last[:, made.index(ir)].astype(np.float64) * factors[l2] for _, l2, ir in found]
         paths = []
@@ -245,17 +241,7 @@ class _Converter(Layers):
                 first += count
                 if not len(kept):
                     continue
-                rows = symmetric_basis.rows(irreps, tuple(ir), degree)
-                rows = rows[np.isin(rows[:, 1], kept)]
-                rows[:, 1] = np.searchsorted(kept, rows[:, 1])
-                tag = f"{name}.{b}.degree{degree}"
-                terms.append(
-                    {
-                        "degree": degree,
-                        "weight": self.tensor(f"{tag}.weight", np.einsum("pk,skc->spc", matrix[kept], mine)),
-                        "coupling": self.tensor(f"{tag}.coupling", rows),
-                    }
-                )
+                terms.append(self.contraction_term(f"{name}.{b}.degree{degree}", (irreps, tuple(ir), degree), matrix, kept, mine))
             blocks.append(terms)
         self.add_contraction(source, irreps_in, target, irreps_out, blocks)
 
@@ -284,9 +270,7 @@ class _Converter(Layers):
                     f"{LMAX_SUPPORTED} are supported"
                 )
             made = times(self.channels, natural(lmax))
-            self.add_gaunt_product(
-                [first[0], second[0]], [first[1], second[1]], product, made, (len(first[1]), len(second[1]))
-            )
+            self.add_gaunt_product([first[0], second[0]], [first[1], second[1]], product, made, (len(first[1]), len(second[1])))
             return product, made
 
         if correlation == 4:  # two pairs

@@ -100,11 +100,7 @@ class MlipModules(Oracle):
             if self.head is not None:
                 graph = graph.replace_globals(dataset_idx=np.array([self.head]))
             n = len(atoms)
-            padded = next(
-                dynamically_batch(
-                    [graph], n_node=_capacity(n + 1), n_edge=_capacity(len(graph.senders) + 1), n_graph=2
-                )
-            )
+            padded = next(dynamically_batch([graph], n_node=_capacity(n + 1), n_edge=_capacity(len(graph.senders) + 1), n_graph=2))
             found = self.evaluate(self.parameters, padded)
             energies, forces = (np.array(array, float)[:n] for array in (found.nodes.features["energy"], found.nodes.forces))
             # mlip divides by the determinant of the cell, which may be negative, and by 1 without a cell.

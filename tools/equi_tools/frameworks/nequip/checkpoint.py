@@ -299,9 +299,7 @@ def _load_lightning(path):
     options = nequip_model.full_options(given, builder, version_numbers(version))
     options["r_max"] = float(options["r_max"])
     options["type_names"] = list(options["type_names"])
-    options["per_edge_type_cutoff"] = nequip_model.full_cutoffs(
-        options["per_edge_type_cutoff"], options["type_names"], options["r_max"]
-    )
+    options["per_edge_type_cutoff"] = nequip_model.full_cutoffs(options["per_edge_type_cutoff"], options["type_names"], options["r_max"])
     network, state = nequip_model.build(options), dict(raw["state_dict"])
     if training["_target_"].endswith(".EMALightningModule"):
         _averaged(state, network)

@@ -99,9 +99,7 @@ def _full(simple):
     features = [features] * (l_max + 1) if isinstance(features, int) else list(features)
     if len(features) != l_max + 1:
         raise EquiError(f"num_features: {len(features)} numbers for l_max {l_max}")
-    hidden = Irreps(
-        (features[l], (l, p)) for l in range(l_max + 1) for p in ((1, -1) if simple["parity"] else ((-1) ** l,))
-    )
+    hidden = Irreps((features[l], (l, p)) for l in range(l_max + 1) for p in ((1, -1) if simple["parity"] else ((-1) ** l,)))
     embedded = simple["type_embed_num_features"]
     return {
         "irreps_edge_sh": str(Irreps.spherical_harmonics(l_max)),

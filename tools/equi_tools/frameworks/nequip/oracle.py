@@ -89,8 +89,7 @@ def _load_training(path):
     nequip = import_nequip()
     if not nequip.__version__.startswith(("0.5.", "0.6.")):
         raise EquiError(
-            "its modules are those of nequip 0.5 and 0.6: name a Python interpreter that has one of these in "
-            "EQUI_PYTHON_NEQUIP"
+            "its modules are those of nequip 0.5 and 0.6: name a Python interpreter that has one of these in " "EQUI_PYTHON_NEQUIP"
         )
     import torch
 
@@ -137,9 +136,7 @@ def modules_of(checkpoint):
         raise EquiError(f"{checkpoint.source}: {error}") from error
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        raise EquiError(
-            f"{checkpoint.source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {first}"
-        ) from error
+        raise EquiError(f"{checkpoint.source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {first}") from error
 
 
 def build(config):

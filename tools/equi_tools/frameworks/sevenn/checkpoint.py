@@ -128,9 +128,7 @@ def resolve(source):
     name = _name(source)
     if name in SHIPPED:
         if folder is None:
-            raise EquiError(
-                f"{source} comes with the package sevenn, which is not installed: pip install --no-deps sevenn"
-            )
+            raise EquiError(f"{source} comes with the package sevenn, which is not installed: pip install --no-deps sevenn")
         place, citation = SHIPPED[name]
         path = folder / place
         if not path.is_file():
@@ -142,13 +140,12 @@ def resolve(source):
             "get its .pth where 'equi models' says and give the file's name"
         )
     known = "7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0"
-    raise EquiError(
-        f"{source} is neither a file nor a checkpoint that comes with sevenn ({known}); 'equi models' says where others are"
-    )
+    raise EquiError(f"{source} is neither a file nor a checkpoint that comes with sevenn ({known}); 'equi models' says where others are")
 
 
 def audit_config(config, ignore_keys=()):
     """Refuses, by name, whatever this converter does not represent exactly."""
+
     def refuse(key, what):
         raise EquiError(f"{key}: {what}")
 

@@ -180,9 +180,7 @@ class _Converter(Layers):
         gate = self.model.gates[t]
         scalars = [b for b in irreps_x if b.ir.l == 0]
         if [b.ir.l for b in irreps_x[: len(scalars)]] != [0] * len(scalars):
-            raise EquiError(
-                f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads"
-            )
+            raise EquiError(f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads")
         terms = gate_terms(f"{t}_equivariant_gate", irreps_z, irreps_x, gate.gates, gate.scalar_acts, gate.gate_acts)
         self.add_gate(source, irreps_z, target, irreps_x, terms)
 

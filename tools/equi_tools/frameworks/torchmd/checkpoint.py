@@ -244,7 +244,7 @@ def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_ver
     found = torch_archive.read(path)
     options, state = (found.get(key) if isinstance(found, dict) else None for key in ("hyper_parameters", "state_dict"))
     if isinstance(options, torch_archive.Unknown):
-        options = options.items    # a dict of Lightning's own
+        options = options.items  # a dict of Lightning's own
     if not isinstance(options, dict) or not isinstance(state, dict):
         raise EquiError(f"{source} is not a checkpoint of torchmd-net: no 'hyper_parameters' and 'state_dict' in it")
     with naming(source):

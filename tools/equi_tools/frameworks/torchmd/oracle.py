@@ -27,6 +27,7 @@ def import_torchmdnet():
     try:
         with importing("models of torchmd-net need its package: pip install torchmd-net"):
             from torchmdnet.models import model, tensornet, utils
+
             tensornet.OPT = False  # before what takes it over
             from torchmdnet.models import tensornet2  # noqa: F401
     finally:
@@ -77,7 +78,7 @@ class TorchMDModules(Oracle):
             _, utils = import_torchmdnet()
             for module in self.model.modules():
                 if isinstance(module, utils.ShiftedSoftplus):
-                    module.shift = math.log(2.0)    # rounded to float32 otherwise
+                    module.shift = math.log(2.0)  # rounded to float32 otherwise
         self.edges = self.far_edges = None
         if checkpoint.has_coulomb and checkpoint.coulomb_cutoff is not None:
             del self.model.output_model.distance
