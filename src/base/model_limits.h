@@ -30,6 +30,15 @@ constexpr int64_t MAX_COMPONENTS = int64_t(1) << 19;    // of a feature
 constexpr int64_t MAX_ALL_COMPONENTS = int64_t(1) << 22;
 constexpr int PADDED_CHANNELS = 16;
 
+// What the back ends hold. The reader refuses more, so that no file is refused after it has been read.
+constexpr int LMAX_SUPPORTED = 8;         // of features and harmonics: couplings are accurate up to here (coupling.h)
+constexpr int MAX_PRODUCT_BLOCKS = 24;    // of the inputs or of the output of a contraction or a node product
+constexpr int MAX_PRODUCT_COMPONENTS = 64;    // of one channel of these
+constexpr int MAX_GAUNT_COMPONENTS = 162;     // of one channel of the inputs of a Gaunt product: two functions to l = 8
+constexpr int MAX_NORMALIZED_BLOCKS = 8;      // of the input of a norm of blocks
+constexpr int MAX_READOUT_MATRICES = 8;       // after matrices without an activation between them are multiplied
+constexpr int MAX_EXCHANGED_RUNS = 32;        // of blocks of one irrep, of a feature that is read at senders
+
 // Tensor products: 738 paths lead from both parities of l = 0 to 8 to all others.
 constexpr int MAX_PATHS = 4096;
 constexpr int64_t MAX_WEIGHTS = int64_t(1) << 17;        // columns of a radial function

@@ -30,6 +30,18 @@ FieldSpecs input_and_output_fields() {
                        {field::text("output", "feature that is written"), field::irreps("irreps_out", "its irreps")});
 }
 
+void check_product_size(const JsonField &layer, const Irreps &in, const Irreps &out, int most_components) {
+  const auto check = [&](const char *key, const Irreps &irreps) {
+    const int components = irreps.dim() / irreps[0].mul;
+    if (irreps.size() > MAX_PRODUCT_BLOCKS || components > most_components)
+      layer[key].fail("at most " + std::to_string(MAX_PRODUCT_BLOCKS) + " blocks, and " +
+                          std::to_string(most_components) + " components of one channel",
+                      std::to_string(irreps.size()) + " and " + std::to_string(components));
+  };
+  check("irreps_in", in);
+  check("irreps_out", out);
+}
+
 int LayerReader::find(const std::string &name) const {
   const auto found = number_of_.find(name);
   return found == number_of_.end() ? -1 : found->second;
@@ -67,6 +79,11 @@ void LayerReader::check_irreps(const JsonField &field, int feature) const {
   if (found != features_[feature])
     field.fail(features_[feature].to_string() + ", as feature \"" + names_[feature] + "\" was written",
                found.to_string());
+}
+
+void LayerReader::check_num_blocks(const JsonField &field, int feature, int most) const {
+  if (features_[feature].size() > most)
+    field.fail("at most " + std::to_string(most) + " blocks", std::to_string(features_[feature].size()));
 }
 
 void LayerReader::check_equal_channels(const JsonField &field, int feature) const {

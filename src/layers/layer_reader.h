@@ -3,6 +3,7 @@
 #ifndef EQUI_LAYER_READER_H
 #define EQUI_LAYER_READER_H
 
+#include "src/base/model_limits.h"
 #include "src/document/field_spec.h"
 #include "src/document/function_reader.h"
 
@@ -13,15 +14,15 @@
 
 namespace equi {
 
-// Up to here the couplings are accurate (coupling.h).
-constexpr int LMAX_SUPPORTED = 8;
-
 // The channels that a block takes in the layout of the kernels.
 int64_t padded_channels(const IrrepBlock &block);
 
 // The fields by which layers name the feature that they read, and the one that they write.
 FieldSpecs input_fields();
 FieldSpecs input_and_output_fields();
+
+// Refuses products whose blocks, or components of one channel, are more than the kernels of contractions hold.
+void check_product_size(const JsonField &layer, const Irreps &in, const Irreps &out, int most_components);
 
 class LayerReader {
  public:
@@ -53,6 +54,8 @@ class LayerReader {
   int output_of_one(const JsonField &layer);
   // Refuses irreps other than those of the feature.
   void check_irreps(const JsonField &field, int feature) const;
+  // Refuses a feature of more blocks.
+  void check_num_blocks(const JsonField &field, int feature, int most) const;
   // Refuses a feature whose blocks have different numbers of channels.
   void check_equal_channels(const JsonField &field, int feature) const;
 

@@ -84,6 +84,8 @@ NodeProduct NodeProduct::read(const JsonField &layer, LayerReader &reader) {
   product.irreps_in = Irreps(blocks);
   product.irreps_out = reader.features()[n.output];
   read_paths(layer, product);
+  check_product_size(layer, product.irreps_in, product.irreps_out,
+                     layer.has("gaunt") ? MAX_GAUNT_COMPONENTS : MAX_PRODUCT_COMPONENTS);
 
   // Coefficients of all channels.
   int64_t num_entries = 0;

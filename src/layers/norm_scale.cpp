@@ -20,6 +20,7 @@ NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
   n.output = reader.output(layer);
   reader.check_irreps(layer["irreps_out"], n.input);
   reader.check_equal_channels(layer["irreps_in"], n.input);
+  reader.check_num_blocks(layer["irreps_in"], n.input, MAX_NORMALIZED_BLOCKS);
   n.offset = layer["offset"].number();
   n.factor = layer["factor"].number();
   return n;

@@ -3,6 +3,8 @@
 
 #include "src/layers/layer_reader.h"
 
+#include <string>
+
 namespace equi {
 
 const FieldSpecs &Readout::fields() {
@@ -20,6 +22,10 @@ Readout Readout::read(const JsonField &layer, LayerReader &reader) {
   r.block = read_scalar_block(layer["block"], in);
   const JsonField network = layer["network"];
   r.network = read_network(network, in[r.block].mul, 1, reader.tensors);
+  if (r.network.weights.size() > size_t(MAX_READOUT_MATRICES))
+    network["weights"].fail(
+        "at most " + std::to_string(MAX_READOUT_MATRICES) + " matrices with activations between them",
+        std::to_string(r.network.weights.size()));
   return r;
 }
 

@@ -59,6 +59,7 @@ SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
   n.output = reader.output(layer);
   reader.check_irreps(layer["irreps_out"], n.input);
   reader.check_equal_channels(layer["irreps_in"], n.input);
+  reader.check_num_blocks(layer["irreps_in"], n.input, MAX_NORMALIZED_BLOCKS);
   const Irreps &irreps = reader.features()[n.input];
   std::vector<bool> is_taken(irreps.size(), false);
   const JsonField groups = layer["groups"];

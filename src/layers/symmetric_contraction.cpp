@@ -100,6 +100,7 @@ SymmetricContraction SymmetricContraction::read(const JsonField &layer, LayerRea
   product.per_species = layer["per_species"].boolean();
   check_channels(layer["irreps_in"], product.irreps_in, product.mul());
   check_channels(layer["irreps_out"], product.irreps_out, product.mul());
+  check_product_size(layer, product.irreps_in, product.irreps_out, MAX_PRODUCT_COMPONENTS);
 
   const JsonField blocks = layer["blocks"];
   std::vector<bool> is_written(product.irreps_out.size(), false);

@@ -135,6 +135,15 @@ Layer read_layer(LayerList<L...>, const JsonField &layer, LayerReader &reader) {
   type.fail(names);
 }
 
+// The rows of runs of blocks of one irrep are the pieces of a message.
+void check_exchanged(const JsonField &layer, const Irreps &irreps) {
+  int runs = 0;
+  for (int b = 0; b < irreps.size(); ++b) runs += b == 0 || irreps[b].irrep != irreps[b - 1].irrep;
+  if (runs > MAX_EXCHANGED_RUNS)
+    layer["irreps_in"].fail("at most " + std::to_string(MAX_EXCHANGED_RUNS) + " runs of blocks of one irrep",
+                            std::to_string(runs));
+}
+
 std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
   fields.size_between(1, MAX_LAYERS, "layers");
   std::vector<Layer> layers;
@@ -149,6 +158,8 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
     const auto is_same = [&](const Layer &other) { return other.index() == layer.index(); };
     if (found.is_single && std::any_of(layers.begin(), layers.end(), is_same))
       fields[i].fail(std::string("one layer of type ") + layer_type(layer) + " at most", "another");
+    if (found.reads_senders || found.far_cutoff > 0.0)
+      check_exchanged(fields[i], reader.features()[ports(layer).input]);
     layers.push_back(std::move(layer));
   }
   if (!any_layer(layers, &LayerTraits::is_readout)) fields.fail("a readout layer", "none");

@@ -84,6 +84,23 @@ std::string repeated(const std::string &part, int num) {
   return text;
 }
 
+// A layer behind a linear layer that makes blocks of these irreps of an embedding.
+ModelDocument layer_on(const std::string &irreps, Json layer) {
+  ModelDocument d = embedding(16);
+  d.document["layers"].push_back({{"type", "linear"},
+                                  {"input", "x0"},
+                                  {"irreps_in", "16x0e"},
+                                  {"output", "x1"},
+                                  {"irreps_out", irreps},
+                                  {"blocks", Json::array()}});
+  layer["input"] = "x1";
+  layer["irreps_in"] = irreps;
+  layer["output"] = "x2";
+  if (!layer.contains("irreps_out")) layer["irreps_out"] = irreps;
+  d.document["layers"].push_back(layer);
+  return d;
+}
+
 std::string replaced(std::string text, const std::string &what, const std::string &by) {
   const size_t at = text.find(what);
   if (at == std::string::npos) throw std::logic_error("the header has no " + what);
@@ -124,6 +141,46 @@ TEST(ModelFileLimits, irreps_are_bounded) {
   expect_refused_value("/layers/0/irreps", "1x99999999999999999999e", {"layers[0].irreps", "too large"});
   expect_refused_value("/layers/0/irreps", repeated("40000x8e", 30), {"layers[0].irreps", "components"});
   expect_refused_value("/layers/0/irreps", repeated("1x0e", 1000000), {"layers[0].irreps", "2048 blocks"});
+}
+
+// What the kernels of a back end do not hold is refused by the reader.
+TEST(ModelFileLimits, layers_are_bounded_by_what_the_back_ends_hold) {
+  const std::string nine = repeated("1x0e", 9);
+  const std::vector<std::string> too_many = {"layers[2].irreps_in", "at most 8 blocks", "found 9"};
+  expect_quick_refusal(layer_on(nine, {{"type", "norm_scale"}, {"offset", 1.0}, {"factor", 1.0}}), too_many);
+  const Json group = {{"blocks", {0}}, {"weights", {1.0}}, {"center", false}};
+  expect_quick_refusal(
+      layer_on(nine, {{"type", "spherical_norm"}, {"groups", {group}}, {"epsilon", 1.0}, {"scale", "s"}}), too_many);
+
+  const Json contraction = {{"type", "symmetric_contraction"}, {"per_species", false}, {"blocks", Json::array()}};
+  expect_quick_refusal(layer_on(repeated("1x0e", 25), contraction), {"irreps_in", "at most 24 blocks", "found 25"});
+  expect_quick_refusal(layer_on(repeated("1x8e", 4), contraction), {"irreps_in", "64 components", "and 68"});
+  Json product = {{"type", "node_product"}, {"inputs", {"x1"}}, {"irreps_out", "1x0e"}};
+  product["paths"] = {{{"in", {0}}, {"out", 0}, {"scale", 1.0}}};
+  ModelDocument of_nodes = layer_on(repeated("1x0e", 25), product);
+  Json &layer = of_nodes.document["layers"][2];
+  layer["irreps_in"] = Json::array({layer["irreps_in"]});
+  layer.erase("input");
+  expect_quick_refusal(of_nodes, {"irreps_in", "at most 24 blocks", "found 25"});
+
+  ModelDocument convolution =
+      layer_on(repeated("1x0e+1x1e", 17), scalar_convolution(1, "1x0e", 1).document["layers"][1]);
+  convolution.tensors["w"] = {{1, 1}, {0.5}, false};
+  expect_quick_refusal(convolution, {"layers[2].irreps_in", "at most 32 runs of blocks", "found 34"});
+
+  ModelDocument readout = embedding(2);
+  Json weights = Json::array();
+  for (int k = 0; k < 9; ++k) {
+    const int cols = k == 8 ? 1 : 2;
+    const std::string name = "w" + std::to_string(k);
+    readout.tensors[name] = {{2, cols}, std::vector<double>(2 * cols, 0.5), false};
+    weights.push_back(name);
+  }
+  const Json network = {
+      {"weights", weights}, {"scales", std::vector<double>(9, 1.0)}, {"activation", "silu"}, {"activation_scale", 1.0}};
+  readout.document["layers"].push_back(
+      {{"type", "readout"}, {"input", "x0"}, {"irreps_in", "2x0e"}, {"block", 0}, {"network", network}});
+  expect_quick_refusal(readout, {"layers[1].network.weights", "at most 8 matrices", "found 9"});
 }
 
 TEST(ModelFileLimits, features_are_bounded_together) {
