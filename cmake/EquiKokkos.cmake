@@ -114,7 +114,7 @@ else()
     equi_say("building Kokkos ${EQUI_KOKKOS_VERSION} (once, about a minute on the host, longer for CUDA)")
     equi_run("configuring Kokkos" ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -S ${source} -B ${prefix}/build
              -DCMAKE_INSTALL_PREFIX=${prefix} ${options})
-    equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel 4 --target install)
+    equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel ${EQUI_JOBS} --target install)
     file(REMOVE_RECURSE ${prefix}/build)
     file(TOUCH ${prefix}/.complete)
   endif()

@@ -21,7 +21,7 @@ class MissingFramework(EquiError):
         super().__init__(
             f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with {framework.backend}: "
             f"pip install {framework.pip_words}, or name a Python interpreter that has it in {framework.variable}; a build "
-            f"makes an environment with {framework.option}"
+            f"makes an environment by {framework.option}"
         )
         self.framework = framework
 
@@ -65,7 +65,7 @@ class Framework:
     @property
     def option(self):
         """What CMake is told to make an environment with the framework."""
-        return f"-DEQUI_FRAMEWORKS={self.name}"
+        return f"-DEQUI_FRAMEWORKS={self.name}, target environment_{self.name}"
 
     @property
     def interpreter(self):
@@ -345,7 +345,7 @@ class FairChem1(Framework):
     requirement = "equiformer-v3"
     pip_words = "--no-deps equiformer-v3"  # which asks for packages that its models do not need
     variable = "EQUI_PYTHON_FAIRCHEM"
-    option = "-DEQUI_FRAMEWORKS=fairchem"
+    option = "-DEQUI_FRAMEWORKS=fairchem, target environment_fairchem"
     ignores_keys = True
 
     def load(self, source, ignore_keys=()):
