@@ -3,6 +3,7 @@
 # a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
 # Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and LAMMPS and
 # the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed.
+# EQUI_KOKKOS_IS_OURS: whether it was built here.
 
 # equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
 function(equi_mend file old new)
@@ -71,8 +72,10 @@ if(Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT})
   kokkos_check(DEVICES OPENMP)
   equi_check_kokkos()
   get_filename_component(prefix ${Kokkos_DIR}/../../.. ABSOLUTE)
+  set(EQUI_KOKKOS_IS_OURS OFF)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${Kokkos_DIR} (given)")
 else()
+  set(EQUI_KOKKOS_IS_OURS ON)
   set(visibility -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON)
   set(shared OFF)
   if(EQUI_LAMMPS_KOKKOS)
