@@ -362,3 +362,16 @@ def test_the_presets_of_a_workflow_belong_together():
         for program, mode, name in pattern.findall(text):
             kind = "test" if program == "ctest" else mode.strip().removeprefix("--") or "configure"
             assert name in names[kind], f"{file}: {program} {mode}--preset {name}"
+
+
+def test_continuous_integration_runs_each_build_that_finds_more():
+    text = (ROOT / ".github" / "workflows" / "test.yml").read_text()
+    assert ".ci/run" in text
+    for name in ("lammps-kokkos", "debug", "asan", "tsan", "cuda"):
+        assert f"run: cmake --workflow --preset {name}\n" in text
+    # Options by hand are options of this project, and the targets are those of its tests.
+    options = (ROOT / "cmake" / "EquiOptions.cmake").read_text() + (ROOT / "cmake" / "EquiGenerate.cmake").read_text()
+    assert all(f"({name} " in options for name in re.findall(r"-D(EQUI_\w+)=", text))
+    targets = (ROOT / "unittest" / "CMakeLists.txt").read_text()
+    (built,) = re.findall(r"--target ((?:\w+ ?)+)$", text, re.M)
+    assert all(re.search(rf"\b{name}\b", targets) for name in built.split())
