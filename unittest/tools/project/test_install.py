@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`pip install ./tools`: the package installs, is complete, and its command runs."""
+"""`pip install ./tools` and `cmake --install`: what is installed is complete, and its commands and its library work."""
 
 import os
 import shutil
@@ -10,8 +10,11 @@ from pathlib import Path
 
 import equi_tools
 import pytest
+from ase.build import bulk
+from equi_tools import lammps_runner
 
 ROOT = Path(__file__).resolve().parents[3]
+CMAKE = os.environ.get("EQUI_CMAKE") or shutil.which("cmake")
 PACKAGES = ("equi_tools", "equi_torch")
 
 
@@ -56,6 +59,62 @@ def test_the_installed_command_runs(installed, tmp_path):
     where = subprocess.run([sys.executable, "-c", "import equi_tools; print(equi_tools.__file__)"],
                            capture_output=True, text=True, cwd=tmp_path, env=environment)  # fmt: skip
     assert Path(where.stdout.strip()).is_relative_to(installed)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """A folder that CMake has installed this build into."""
+    folder = tmp_path_factory.mktemp("prefix")
+    done = subprocess.run([CMAKE, "--install", os.environ["EQUI_BUILD_DIR"], "--prefix", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+needs_plugin = pytest.mark.skipif(
+    not (Path(os.environ["EQUI_BUILD_DIR"]) / "lib" / "equiplugin.so").exists(), reason="a build without the plugin"
+)
+
+
+@needs_plugin
+def test_the_installation_is_where_packagers_look(prefix):
+    for name in ("bin/equi", "bin/equi_kernels", "lib/equiplugin.so", "lib/cmake/equi/equi-config.cmake",
+                 "include/equi/src/model/model_file.h", "share/equi/potentials/nacl-mace.equi"):  # fmt: skip
+        assert (prefix / name).is_file(), name
+    assert files_below(prefix / "share" / "equi" / "python") == files_below(ROOT / "tools")
+    # Nothing names the folders of this build.
+    for path in [*prefix.rglob("lib/cmake/equi/*"), prefix / "bin" / "equi"]:
+        assert str(ROOT) not in path.read_text() and os.environ["EQUI_BUILD_DIR"] not in path.read_text(), path
+
+
+@needs_plugin
+def test_the_installed_model_tool_finds_its_program(prefix, tmp_path):
+    environment = dict(os.environ, EQUI_PYTHON=sys.executable)
+    for name in ("EQUI_BUILD_DIR", "PYTHONPATH"):
+        environment.pop(name, None)
+    (tmp_path / "moved").symlink_to(prefix)    # called by another name
+    command = [tmp_path / "moved" / "bin" / "equi", "schedule", prefix / "share" / "equi" / "potentials" / "nacl-mace.equi"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0 and "convolution" in done.stdout, done.stderr
+
+
+@needs_plugin
+def test_a_program_outside_gets_the_energy_of_the_plugin(prefix, tmp_path):
+    atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True)
+    atoms.rattle(0.1, seed=3)
+    model = prefix / "share" / "equi" / "potentials" / "nacl-mace.equi"
+    for command in (
+        [CMAKE, "-S", ROOT / "unittest" / "installed", "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}"],
+        [CMAKE, "--build", tmp_path],
+    ):  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    lines = [" ".join(map(repr, map(float, atoms.cell.array.ravel())))]
+    lines += [" ".join([symbol, *map(repr, map(float, r))]) for symbol, r in zip(atoms.get_chemical_symbols(), atoms.positions)]
+    done = subprocess.run([tmp_path / "energy", model], input="\n".join(lines), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = lammps_runner.evaluate(atoms, model, plugin=prefix / "lib" / "equiplugin.so").energy
+    # Both in float64, with the same tables; LAMMPS turns the cell and sums in another order.
+    assert float(done.stdout) == pytest.approx(expected, rel=1e-9)
 
 
 def project():

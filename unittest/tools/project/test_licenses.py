@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = (".ci", "bench", "cmake", "examples", "kokkos", "potentials", "src", "tools", "unittest")
 SUFFIXES = {".cpp": "//", ".h": "//", ".py": "#", ".cmake": "#", ".in": "#", ".toml": "#"}
-NAMES = {"CMakeLists.txt": "#", ".clang-format": "#", "run": "#"}
+NAMES = {"CMakeLists.txt": "#", ".clang-format": "#", "run": "#", "jobs": "#"}
 # Texts of generators and of others; scripts that LAMMPS reads begin with `in.` and have no such suffix.
 LEFT_OUT = ("unittest/golden/", "tools/build/")
 
