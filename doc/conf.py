@@ -37,7 +37,7 @@ def value_of(spec):
     if kind == "tensor":
         return f"TENSOR ``{spec['shape']}``" if "shape" in spec else "TENSOR"
     low, high = (f"{spec[key]:g}" if key in spec else None for key in ("lowest", "highest"))
-    limits = f" from {low} to {high}" if low and high else f" from {low} on" if low else f" up to {high}" if high else ""
+    limits = f" from {low} to {high}" if low and high else f" from {low} on" if low else ""
     return {"boolean": "``true`` or ``false``", "null": "``null``"}.get(kind, kind + limits)
 
 

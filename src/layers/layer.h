@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Each layer of this room has, besides its numbers:
-//   static constexpr const char *TYPE;    the name of its type in a model file
-//   static const FieldSpecs &fields();    the schema of its entry in the document (src/document/field_spec.h)
-//   static L read(const JsonField &layer, LayerReader &reader);
-//       reads an entry that has these fields, and checks the rest
-//   Ports ports() const;          the features that it reads and writes
-//   LayerTraits traits() const;   what an evaluation must know about it
-//   LayerOperations operations(const OperationContext &context) const;
-//       the operations of an atom and of an edge
-//   void restrict_to(const KeptSpecies &kept);
-//       drops what it holds for other species
+//   TYPE          the name of its type in a model file
+//   fields()      the schema of its entry in the document (src/document/field_spec.h)
+//   read()        reads an entry that has these fields, and checks what the schema does not state
+//   ports()       the features that it reads and writes
+//   traits()      its answers to what an evaluation asks of any layer
+//   operations()  the floating-point operations of an atom and of an edge
+//   restrict_to() drops what it holds for other species
 // A layer that the kernels of contractions evaluate also has polynomials(), which returns its ContractionProduct.
 // A new layer is a header and a source here and a line in the list of layers (src/model/layer_list.h).
 //

@@ -229,6 +229,12 @@ def first_that_fits(alternatives):
     return check
 
 
+# Kinds of fields whose rule needs no more than the kind.
+KINDS = {
+    "text": text, "activation": text, "irreps": irreps, "tensor": tensor, "boolean": flag, "number": number, "null": nothing,
+}  # fmt: skip
+
+
 def rule_of(spec):
     """The rule of a field by its entry in layer_fields.json (src/document/field_spec.h)."""
     kind = spec["kind"]
@@ -244,7 +250,7 @@ def rule_of(spec):
         return fields_of(spec["fields"])
     if kind == "any_of":
         return first_that_fits(spec["alternatives"])
-    return {"text": text, "activation": text, "irreps": irreps, "tensor": tensor, "boolean": flag, "number": number, "null": nothing}[kind]
+    return KINDS[kind]
 
 
 def fields_of(specs, also=()):
