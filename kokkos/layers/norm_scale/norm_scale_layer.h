@@ -5,26 +5,22 @@
 
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/layers/row_layer.h"
+#include "src/base/model_limits.h"
 #include "src/layers/norm_scale.h"
 #include "src/numbers/dual.h"
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 namespace equi {
-
-// The call of a device's kernel has to fit into a GPU's memory for arguments.
-constexpr int MAX_NORM_BLOCKS = 8;
 
 // T: float, double or a Dual of them. X, Y: T or const T. Two features of equal irreps, without planes of tangents but
 // one of duals.
 template <class T, class X, class Y>
 struct NormScaleRow {
   // Of blocks that are not there null.
-  Pointer<X> x[MAX_NORM_BLOCKS] = {};
-  Pointer<Y> y[MAX_NORM_BLOCKS] = {};
-  int width[MAX_NORM_BLOCKS] = {}, dim[MAX_NORM_BLOCKS] = {};
+  Pointer<X> x[MAX_NORMALIZED_BLOCKS] = {};
+  Pointer<Y> y[MAX_NORMALIZED_BLOCKS] = {};
+  int width[MAX_NORMALIZED_BLOCKS] = {}, dim[MAX_NORMALIZED_BLOCKS] = {};
   // Of 64 bits, so that no padding follows two numbers of 32: what is left there from before may look like an address.
   int64_t num_blocks;
   Real<T> offset, factor;
@@ -96,12 +92,8 @@ class NormScaleRows {
   using Work = typename Backend::Work;
 
  public:
-  // Throws std::invalid_argument for more blocks than a kernel takes.
   NormScaleRows(const NormScale &layer, const FeatureLayout &layout)
-      : layout_(layout), offset_(layer.offset), factor_(layer.factor) {
-    if (layout.num_blocks() > MAX_NORM_BLOCKS)
-      throw std::invalid_argument("a scale by norms of more than " + std::to_string(MAX_NORM_BLOCKS) + " blocks");
-  }
+      : layout_(layout), offset_(layer.offset), factor_(layer.factor) {}
   void forward(const Work &work, int64_t count, FeatureRows<const R> x, FeatureRows<R> y, int direction) const {
     using Row = NormScaleRow<T, const T, T>;
     Backend::for_channels(work, "equi:norm_scale", count, padded(layout_.block(0).mul),

@@ -6,39 +6,32 @@
 
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/layers/row_layer.h"
+#include "src/base/model_limits.h"
 #include "src/layers/spherical_norm.h"
 #include "src/numbers/dual.h"
 
 #include <cstddef>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace equi {
-
-// The call of a device's kernel has to fit into a GPU's memory for arguments.
-constexpr int MAX_SPHERICAL_BLOCKS = 8;
 
 // What a row needs of the layer beside scales and biases; blocks are in the order of their groups.
 struct SphericalNormShape {
   int num_blocks, num_groups, mul, channels;    // channels: of a block with padding
   double epsilon;
   // All numbers are written: a kernel's arguments are copied whole.
-  int group_end[MAX_SPHERICAL_BLOCKS] = {};    // number of the first block of the next group
-  int block[MAX_SPHERICAL_BLOCKS] = {};        // its number in the feature
-  int dim[MAX_SPHERICAL_BLOCKS] = {};
-  double weight[MAX_SPHERICAL_BLOCKS] = {};
-  bool center[MAX_SPHERICAL_BLOCKS] = {}, has_bias[MAX_SPHERICAL_BLOCKS] = {};
+  int group_end[MAX_NORMALIZED_BLOCKS] = {};    // number of the first block of the next group
+  int block[MAX_NORMALIZED_BLOCKS] = {};        // its number in the feature
+  int dim[MAX_NORMALIZED_BLOCKS] = {};
+  double weight[MAX_NORMALIZED_BLOCKS] = {};
+  bool center[MAX_NORMALIZED_BLOCKS] = {}, has_bias[MAX_NORMALIZED_BLOCKS] = {};
 
-  // Throws std::invalid_argument for more blocks than a call takes.
   SphericalNormShape(const SphericalNorm &layer, const Irreps &irreps)
       : num_blocks(0),
         num_groups(static_cast<int>(layer.groups.size())),
         mul(irreps[0].mul),
         channels(padded(irreps[0].mul)),
         epsilon(layer.epsilon) {
-    if (irreps.size() > MAX_SPHERICAL_BLOCKS)
-      throw std::invalid_argument("a spherical norm of more than " + std::to_string(MAX_SPHERICAL_BLOCKS) + " blocks");
     for (int g = 0; g < num_groups; g++) {
       const NormGroup &group = layer.groups[g];
       for (size_t k = 0; k < group.blocks.size(); k++) {
@@ -72,9 +65,9 @@ struct SphericalNormRow {
   SphericalNormShape shape;
   const double *constants;    // SphericalNormShape::constants(), where the kernel can read them
   // Of each block of the shape.
-  Pointer<X> x[MAX_SPHERICAL_BLOCKS] = {};
-  Pointer<Y> y[MAX_SPHERICAL_BLOCKS] = {};
-  int width[MAX_SPHERICAL_BLOCKS] = {};
+  Pointer<X> x[MAX_NORMALIZED_BLOCKS] = {};
+  Pointer<Y> y[MAX_NORMALIZED_BLOCKS] = {};
+  int width[MAX_NORMALIZED_BLOCKS] = {};
 
   // direction: of duals, whose tangents are in plane 1 + direction.
   template <class R1, class R2>
@@ -122,7 +115,7 @@ struct SphericalNormRow {
 
   template <class Sum>
   EQUI_FUNCTION void forward(int64_t row, int lane, const Sum &sum) const {
-    D centers[MAX_SPHERICAL_BLOCKS];
+    D centers[MAX_NORMALIZED_BLOCKS];
     const double *bias = constants + shape.num_blocks * shape.channels;
     for (int g = 0, first = 0; g < shape.num_groups; first = shape.group_end[g++]) {
       const int end = shape.group_end[g];
@@ -141,7 +134,7 @@ struct SphericalNormRow {
   // s (a - mean(a)) - s^3 weight (sum of a d over the group) d, the mean being that of centered blocks.
   template <class Sum>
   EQUI_FUNCTION void backward(int64_t row, int lane, const Sum &sum) const {
-    D centers[MAX_SPHERICAL_BLOCKS], means[MAX_SPHERICAL_BLOCKS];
+    D centers[MAX_NORMALIZED_BLOCKS], means[MAX_NORMALIZED_BLOCKS];
     for (int g = 0, first = 0; g < shape.num_groups; first = shape.group_end[g++]) {
       const int end = shape.group_end[g];
       for (int b = first; b < end; b++) centers[b] = center(b, row, lane, sum);
@@ -176,7 +169,7 @@ class SphericalNormRows {
   using Work = typename Backend::Work;
 
  public:
-  // irreps, layout: of the input. Throws std::invalid_argument for more blocks than a kernel takes.
+  // irreps, layout: of the input.
   SphericalNormRows(const typename Backend::Target &target, const SphericalNorm &layer, const Irreps &irreps,
                     const FeatureLayout &layout)
       : shape_(layer, irreps), layout_(layout) {
