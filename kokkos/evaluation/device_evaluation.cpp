@@ -367,7 +367,7 @@ void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, in
 // Gathers of duals add to values too. Where tangents alone are wanted, the values of receivers' rows are what the last
 // step has left, and stay so.
 template <class T, class G>
-void DeviceEvaluation<T, G>::lay_values_aside(const FeatureLayout &layout, R *adjoint, bool and_back) {
+void DeviceEvaluation<T, G>::save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back) {
   const FeatureRows<R> rows{adjoint, neighborhood_->num_rows, 0};
   R *aside = aside_.data();
   for (const FeatureGroup &group : layout.groups()) {
@@ -393,11 +393,11 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
   R *adjoint = input >= 0 ? features_.exchanged_adjoint(s) : nullptr;
   const auto bring_values_back = [&] {
-    if (state_.tangents_alone()) recorder_.run(exec_, [&] { lay_values_aside(layout, adjoint, true); });
+    if (state_.tangents_alone()) recorder_.run(exec_, [&] { save_or_restore_values(layout, adjoint, true); });
   };
   recorder_.run(exec_, [&] {
     if (adjoint && !stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
-    if (is_gathered && state_.tangents_alone()) lay_values_aside(layout, adjoint, false);
+    if (is_gathered && state_.tangents_alone()) save_or_restore_values(layout, adjoint, false);
     if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
     for (int slice = 0; slice <= last; slice++) {
       for (const BatchAtoms &atoms : batches_)
@@ -478,8 +478,9 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.directions, state_.tangents_alone() && divides_edges_);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
-  check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0, edges_.room_between_cuts()),
-               options_);
+  check_memory(
+      memory_estimate(edges_.capacity(), far_edges_ ? far_edges_->capacity() : 0, edges_.capacity_between_cuts()),
+      options_);
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
   if (!state_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
@@ -487,12 +488,12 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   state_.has_bins = keeps_bins_ && state_.num_directions() == 1 && !state_.tangents_alone();
   if (state_.has_bins) {
     std::vector<DeviceStepSearch<T>> searches;
-    for (auto *layer : Base::sender_layers_) layer->add_search(edges_.room(), searches);
+    for (auto *layer : Base::sender_layers_) layer->add_search(edges_.capacity(), searches);
     find_bins(exec_, edges_, num_owned(), searches);
   }
   state_.energy = energy_.data();
   state_.sender_adjoints = request.forces && !Base::is_direct_ && kept_per_edge_ > 0
-                               ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room())
+                               ? sender_adjoints_.reserve(kept_per_edge_ * edges_.capacity())
                                : nullptr;
   state_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
   for (int d = 0; d < state_.num_directions(); d++)
@@ -514,8 +515,8 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   if (request.forces) sums.push_back(edges_.force_sum(summary->forces));
   if (request.forces && IS_DUAL<G>) sums.push_back(edges_.tangent_sum(summary->tangents));
   sum_.add_up(exec_, sums);
-  edges_.find_crowd(exec_, model_.max_neighbors);
-  const auto *closest = edges_.closest(), *crowd = edges_.crowd();
+  edges_.find_most_neighbors(exec_, model_.max_neighbors);
+  const auto *closest = edges_.closest(), *most_neighbors = edges_.most_neighbors();
   const int64_t *num_edges = edges_.begin() + num_owned(),
                 *num_far_edges = far_edges_ ? far_edges_->begin() + num_owned() : nullptr;
   Kokkos::parallel_for(
@@ -524,8 +525,8 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
         summary->closest = closest->loc;
         summary->num_edges = *num_edges;
         summary->num_far_edges = num_far_edges ? *num_far_edges : 0;
-        summary->crowd = crowd->loc;
-        summary->crowded_receiver = crowd->val;
+        summary->most_neighbors = most_neighbors->loc;
+        summary->most_neighbors_receiver = most_neighbors->val;
       });
 }
 
@@ -550,10 +551,11 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
   const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), summary.num_far_edges);
   check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
   if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
-  if (model_.max_neighbors > 0 && summary.crowded_receiver < num_owned()) {
+  if (model_.max_neighbors > 0 && summary.most_neighbors_receiver < num_owned()) {
     int atom;
-    copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.crowded_receiver), 1);
-    check_num_neighbors(model_.max_neighbors, summary.crowd, atom);
+    copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.most_neighbors_receiver),
+                 1);
+    check_num_neighbors(model_.max_neighbors, summary.most_neighbors, atom);
   }
   return result;
 }
@@ -642,22 +644,22 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
   const auto growth = [&](const DeviceEdges<T, G> &edges, int64_t number, int directions, bool divides) {
-    return edges.growth(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
+    return edges.additional_bytes(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
-  std::size_t bytes = memory_bytes() + growth(edges_, num_edges, plan_.max_directions(), divides_edges_) +
-                      (far_edges_ ? growth(*far_edges_, num_far_edges, 1, false) : 0) +
-                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
-                      sender_adjoints_.growth(kept_per_edge_ * num_edges),
+  std::size_t bytes = memory_bytes() + additional_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
+                      (far_edges_ ? additional_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
+                      neighborhood_->additional_bytes(slice_size_) + species_order_.additional_bytes(num_owned()) +
+                      sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;
-  const auto add_growth = [&](ArrayRef array, int64_t n) { bytes += array.growth(n); };
-  for_arrays(add_growth);
-  for_arrays_of_step(add_growth);
+  const auto add_additional = [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); };
+  for_arrays(add_additional);
+  for_arrays_of_step(add_additional);
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
   for (const auto &layer : Base::layers_)
-    if (layer) bytes += layer->growth(atoms_of_batch, edges_of_batch);
+    if (layer) bytes += layer->additional_bytes(atoms_of_batch, edges_of_batch);
   for (const auto *layer : Base::sender_layers_) {
-    if (keeps_bins_) bytes += layer->bins_growth(num_edges);
-    scratch = std::max(scratch, layer->scratch_growth(state_, edges_of_batch));
+    if (keeps_bins_) bytes += layer->additional_bin_bytes(num_edges);
+    scratch = std::max(scratch, layer->additional_scratch_bytes(state_, edges_of_batch));
   }
   return bytes + scratch;
 }

@@ -36,8 +36,8 @@ struct StepSummary {
   double forces[3], tangents[3];    // sums over rows: whether all are finite
   double distance;                  // of the closest pair
   int64_t closest, num_edges, num_far_edges;
-  double crowded_receiver;    // as DeviceEdges::crowd() has it, with its number of edges
-  int64_t crowd;
+  double most_neighbors_receiver;    // as DeviceEdges::most_neighbors() has it, with its number of edges
+  int64_t most_neighbors;
 };
 
 template <class T, class G>
@@ -66,7 +66,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // Parts of evaluate(); nvcc wants functions with kernels public.
   void launch_edges(const DeviceRequest &request);
   void launch_results(const DeviceRequest &request);
-  void lay_values_aside(const FeatureLayout &layout, R *adjoint, bool and_back);
+  void save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back);
 
  private:
   struct BatchAtoms {

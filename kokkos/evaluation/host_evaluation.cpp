@@ -469,7 +469,7 @@ constexpr int MAX_SCRATCH_ARRAYS = 16;
 
 // Of all threads: rows of the widest stage, and what convolutions need for lists of edges. Layers share the buffers.
 template <class T, class G>
-std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
+std::size_t HostEvaluation<T, G>::additional_scratch_bytes(int64_t num_edges) const {
   int64_t row_size = 0;
   for (const Stage &stage : plan_.stages) row_size = std::max(row_size, stage.batch_row_size);
   std::size_t bytes = 0;
@@ -485,7 +485,7 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
                                          [&](const Growth &g) { return g.array == array.address() || !g.array; });
       if (of_array == growth.end()) throw std::logic_error("HostEvaluation: more arrays of scratch than expected");
       of_array->array = array.address();
-      of_array->bytes = std::max(of_array->bytes, array.growth(n));
+      of_array->bytes = std::max(of_array->bytes, array.additional_bytes(n));
     };
     for (int k = thread->first_tile; k < thread->last_tile; k++)
       add(thread->scratch.features, tiles_[k].count * row_size);
@@ -499,14 +499,15 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
 
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
-  std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + (far_edges_ ? far_edges_->growth(num_far_edges) : 0) +
-                      Base::growth_of_arrays(num_owned()) + growth_of_scratch(num_edges) +
-                      energy_.growth(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
-                      (Base::is_direct_ ? direct_forces_.growth(3 * static_cast<int64_t>(num_owned())) : 0);
+  std::size_t bytes = memory_bytes() + edges_.additional_bytes(num_edges) +
+                      (far_edges_ ? far_edges_->additional_bytes(num_far_edges) : 0) +
+                      Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
+                      energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
+                      (Base::is_direct_ ? direct_forces_.additional_bytes(3 * static_cast<int64_t>(num_owned())) : 0);
   if (options_.deterministic) return bytes;
-  bytes += edge_partial_row_.growth(num_edges);
+  bytes += edge_partial_row_.additional_bytes(num_edges);
   for (const auto &thread : threads_)
-    bytes += thread->partial.growth(thread->partial_rows.size() * plan_.max_exchanged_row_size);
+    bytes += thread->partial.additional_bytes(thread->partial_rows.size() * plan_.max_exchanged_row_size);
   return bytes;
 }
 

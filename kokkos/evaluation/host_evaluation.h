@@ -65,7 +65,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
   // for the edges of a tile, which is little.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges) const;
   std::size_t memory_estimate() const { return memory_estimate(edges_.size(), far_edges_ ? far_edges_->size() : 0); }
-  std::size_t growth_of_scratch(int64_t num_edges) const;
+  std::size_t additional_scratch_bytes(int64_t num_edges) const;
   void keep_edges(bool backward_is_wanted);
   void find_partial_rows();
   void find_moving_senders(const Stage &stage);

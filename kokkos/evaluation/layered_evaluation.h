@@ -89,7 +89,7 @@ class LayeredEvaluation : public Interface {
   void backward_layers(Batch &batch, const Stage &stage) {
     batch.is_backward = true;
     for (const Step &step : stage.steps) {
-      if (!step.is_made_again) continue;
+      if (!step.is_recomputed) continue;
       batch.step = &step;
       layers_[step.layer]->forward(batch);
     }
@@ -139,9 +139,9 @@ class LayeredEvaluation : public Interface {
   void reserve_arrays(int64_t num_receivers) {
     for_arrays(num_receivers, [](ArrayRef array, int64_t n) { array.reserve(n); });
   }
-  std::size_t growth_of_arrays(int64_t num_receivers) const {
+  std::size_t additional_array_bytes(int64_t num_receivers) const {
     std::size_t bytes = 0;
-    for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
+    for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); });
     return bytes;
   }
   // Of arrays and of the layers' constants.

@@ -329,15 +329,15 @@ std::size_t Edges<T, G>::bytes() const {
 }
 
 template <class T, class G>
-std::size_t Edges<T, G>::growth(int64_t num_edges) const {
+std::size_t Edges<T, G>::additional_bytes(int64_t num_edges) const {
   if (is_borrowed_) return 0;
   const int64_t N = data_->neighborhood->num_receivers, of_directions = data_->num_directions * num_edges;
-  return data_->begin.growth(N + 1) + (IS_DUAL<G> ? data_->num_rigid.growth(N) : 0) +
-         data_->candidate_edge.growth(data_->neighborhood->first[N]) + data_->sender_row.growth(num_edges) +
-         data_->sender_species.growth(num_edges) + data_->distance.growth(of_directions) +
-         data_->unit_vector.growth(3 * of_directions) + data_->adjoint.growth(num_y_ * of_directions) +
-         data_->force.growth(3 * num_edges) + data_->harmonics.growth(num_y_ * of_directions) +
-         data_->receiver_virial.growth(9 * N);
+  return data_->begin.additional_bytes(N + 1) + (IS_DUAL<G> ? data_->num_rigid.additional_bytes(N) : 0) +
+         data_->candidate_edge.additional_bytes(data_->neighborhood->first[N]) +
+         data_->sender_row.additional_bytes(num_edges) + data_->sender_species.additional_bytes(num_edges) +
+         data_->distance.additional_bytes(of_directions) + data_->unit_vector.additional_bytes(3 * of_directions) +
+         data_->adjoint.additional_bytes(num_y_ * of_directions) + data_->force.additional_bytes(3 * num_edges) +
+         data_->harmonics.additional_bytes(num_y_ * of_directions) + data_->receiver_virial.additional_bytes(9 * N);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(Edges)

@@ -33,10 +33,10 @@ class RadialSet {
     return of_pair_.empty() ? 0 : of_pair_[receiver * num_species_ + sender];
   }
   // Whether table_index() is 0 for all.
-  bool one_for_all() const { return of_pair_.empty(); }
+  bool has_one_table() const { return of_pair_.empty(); }
   // Whether a pair and its reverse have the same function.
   bool is_of_undirected_pairs() const;
-  // table_index() as an array [receiver * species + sender], empty if one_for_all().
+  // table_index() as an array [receiver * species + sender], empty if has_one_table().
   const std::vector<int> &pairs() const { return of_pair_; }
 
   // The polynomials of a table's bins, bin after bin, of BinPosition::fraction: f(bin, column,

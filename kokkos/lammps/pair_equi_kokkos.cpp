@@ -90,7 +90,7 @@ void PairEquiKokkos<DeviceType>::init_style() {
   if (!evaluator)
     on_device.reset();
   else if (!on_device || &on_device->evaluator() != evaluator)
-    all_ranks_or_none([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
+    collective_try([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
   if (!on_device && is_for_gpus())
     error->all(FLERR,
                "Pair style equi/kk on a GPU needs kernels device, reference no and a single model file: use the suffix "

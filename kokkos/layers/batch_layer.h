@@ -26,10 +26,10 @@ class ArrayRef {
   ArrayRef(A &array)
       : array_(&array),
         reserve_([](void *a, int64_t n) { static_cast<A *>(a)->reserve(n); }),
-        growth_([](const void *a, int64_t n) { return static_cast<const A *>(a)->growth(n); }),
+        growth_([](const void *a, int64_t n) { return static_cast<const A *>(a)->additional_bytes(n); }),
         bytes_([](const void *a) { return static_cast<const A *>(a)->bytes(); }) {}
   void reserve(int64_t n) const { reserve_(array_, n); }
-  std::size_t growth(int64_t n) const { return growth_(array_, n); }
+  std::size_t additional_bytes(int64_t n) const { return growth_(array_, n); }
   std::size_t bytes() const { return bytes_(array_); }
   const void *address() const { return array_; }    // identifies the array
 
@@ -67,7 +67,7 @@ class BatchLayer {
   // On devices, the numbers of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }
   // On devices, the bytes that a batch of so many atoms and edges will add to bytes().
-  virtual std::size_t growth(int64_t, int64_t) const { return 0; }
+  virtual std::size_t additional_bytes(int64_t, int64_t) const { return 0; }
   // Bytes of the constants, and of the values that the layer keeps between passes.
   virtual std::size_t bytes() const { return 0; }
   // A line of the log without its indentation, empty if there is nothing to say.

@@ -44,10 +44,11 @@ class DeviceSenderLayer : public BatchLayer<DeviceBatch<T, G>> {
   // Adds the search for the bins of all edges of an evaluation, whose number is given, in the layer's tables, if it has
   // any. The layer keeps the bins, and reads them where DeviceEvaluationState::has_bins.
   virtual void add_search(int64_t, std::vector<DeviceStepSearch<T>> &) {}
-  virtual std::size_t bins_growth(int64_t) const { return 0; }    // bytes that this will add
+  virtual std::size_t additional_bin_bytes(int64_t) const { return 0; }    // bytes that this will add
 
   // Bytes that batches of num_edges edges will add to the scratch.
-  virtual std::size_t scratch_growth(const DeviceEvaluationState<T, G> &evaluation, int64_t num_edges) const = 0;
+  virtual std::size_t additional_scratch_bytes(const DeviceEvaluationState<T, G> &evaluation,
+                                               int64_t num_edges) const = 0;
 };
 
 }    // namespace equi

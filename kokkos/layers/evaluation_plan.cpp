@@ -58,7 +58,7 @@ void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &firs
 
 // Which features are evaluated again backward: those whose values are needed there, and what leads from kept ones to
 // them.
-std::vector<bool> find_features_made_again(const Model &model, const EvaluationPlan &plan,
+std::vector<bool> find_recomputed_features(const Model &model, const EvaluationPlan &plan,
                                            const std::vector<bool> &fixed, const std::vector<bool> &needed_input) {
   const size_t num_features = model.features.size();
   std::vector<bool> again(num_features, false);
@@ -183,7 +183,7 @@ void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std:
     if (feature.memory != static_cast<int>(f)) continue;
     const int number = static_cast<int>(f);
     const Life backward{2 * num_steps - 1 - forward[f].last, 2 * num_steps - 1 - forward[f].first};
-    if (feature.is_made_again)
+    if (feature.is_recomputed)
       feature.receiver_memory = feature.adjoint_receiver_memory = memories.take(number, {forward[f], backward});
     else {
       if (feature.storage == Storage::owned)
@@ -226,11 +226,11 @@ class PlanMaker {
     for (int f = 0; f < num_features_; f++) plan_.features[f].layout = FeatureLayout(model_.features[f], plan_.planes);
     find_fixed_features();
     divide_into_stages();
-    const std::vector<bool> again = find_features_made_again(model_, plan_, fixed_, needed_input_);
+    const std::vector<bool> again = find_recomputed_features(model_, plan_, fixed_, needed_input_);
     for (Stage &stage : plan_.stages)
       for (Step &step : stage.steps) {
         const int output = ports(model_.layers[step.layer]).output;
-        step.is_made_again = output >= 0 && again[output];
+        step.is_recomputed = output >= 0 && again[output];
       }
     for (int f = 0; f < num_features_; f++) {
       plan_.features[f].memory = memory_[f];
@@ -343,7 +343,7 @@ class PlanMaker {
   void place_feature(int f, bool is_again) {
     FeaturePlan &feature = plan_.features[f];
     const bool is_one_stage = first_stage_[f] == last_stage_[f];
-    feature.is_made_again = is_again && !is_one_stage;
+    feature.is_recomputed = is_again && !is_one_stage;
     feature.has_own_adjoint =
         !fixed_[f] && first_stage_[f] >= 0 &&
         (plan_.keeps_values || needs_own_adjoint_[f] || needed_output_[f] || (needed_input_[f] && readers_[f] > 1));
@@ -359,8 +359,8 @@ class PlanMaker {
       feature.storage = is_of_stage ? Storage::stage : Storage::batch;
       feature.offset = take(is_of_stage ? stage.stage_row_size : stage.batch_row_size, feature);
     }
-    if (feature.is_made_again) {
-      feature.again_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
+    if (feature.is_recomputed) {
+      feature.recomputed_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
       feature.has_own_adjoint = true;
     }
     if (!feature.has_own_adjoint) return;

@@ -122,7 +122,7 @@ class HostBatch {
     return all ? all + (evaluation.edges.begin()[from] - evaluation.edges.begin()[first]) : nullptr;
   }
   const int *functions(const RadialSet &set) {
-    if (set.one_for_all()) return nullptr;
+    if (set.has_one_table()) return nullptr;
     const int64_t *begin = evaluation.edges.begin() + first;
     int *function = scratch.function.reserve(begin[count] - begin[0]);
     for (int a = 0; a < count; a++)

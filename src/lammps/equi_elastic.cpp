@@ -122,7 +122,7 @@ std::vector<double> products(const equi::LammpsHessian &hessian, const std::vect
 ------------------------------------------------------------------------- */
 
 void EquiElastic::command(int narg, char **arg) {
-  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
+  equi::local_try(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
 void EquiElastic::calculate(int narg, char **arg) {

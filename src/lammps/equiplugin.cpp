@@ -32,7 +32,7 @@ template <class Base, class Style, class... Arguments>
 static void *make(void *lmp, Arguments... arguments) {
   LAMMPS *lammps = static_cast<LAMMPS *>(lmp);
   Base *made = nullptr;
-  equi::this_rank_or_none(lammps->error, lammps->world, "equi", [&] { made = new Style(lammps, arguments...); });
+  equi::local_try(lammps->error, lammps->world, "equi", [&] { made = new Style(lammps, arguments...); });
   return made;
 }
 

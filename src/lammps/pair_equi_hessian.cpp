@@ -58,7 +58,7 @@ std::unique_ptr<equi::Evaluator> PairEqui::make_directional(equi::EvaluatorOptio
   options.directional = true;
   std::unique_ptr<equi::Evaluator> made;
   std::string description;
-  all_ranks_or_none([&] {
+  collective_try([&] {
     made = evaluator_of_models(maker, options);
     description = made->describe();
   });
@@ -75,7 +75,7 @@ void PairEqui::reserve_buffers(const equi::Evaluator &evaluator) {
 }
 
 void PairEqui::read_new_list() {
-  run_without_escape([this] { update_neighborhood(); });
+  report_exceptions([this] { update_neighborhood(); });
   neighbor->ago = 1;
 }
 

@@ -89,7 +89,7 @@ class DeviceConvolution {
 
   std::size_t bytes() const;
   // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
+  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
 
  private:
   int rows_per_bin() const { return constants_.rows_per_bin(); }

@@ -253,25 +253,27 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
 }
 
 template <class T>
-std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+std::size_t DeviceConvolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
   std::size_t of_rigid = 0;
   if constexpr (IS_DUAL<T>)
-    if (rigid_) of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges);
+    if (rigid_) of_rigid = rigid_->additional_scratch_bytes(scratch.rigid, num_edges);
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  const std::size_t bytes = scratch.bins.records.growth(num_edges) + scratch.coupled.growth(num_edges * coupled_width) +
-                            scratch.y.growth(num_edges * harmonics_row(constants_.view().num_y)) +
-                            scratch.parts.growth(num_edges * path_groups_.part_size()) + of_rigid;
+  const std::size_t bytes = scratch.bins.records.additional_bytes(num_edges) +
+                            scratch.coupled.additional_bytes(num_edges * coupled_width) +
+                            scratch.y.additional_bytes(num_edges * harmonics_row(constants_.view().num_y)) +
+                            scratch.parts.additional_bytes(num_edges * path_groups_.part_size()) + of_rigid;
   if (network_) {
     const int64_t of_weights = network_->weights_size(num_edges);
-    return bytes + scratch.own_row.growth(num_edges) + scratch.other_row.growth(num_edges) +
-           scratch.network.growth(network_->scratch_size(num_edges)) + scratch.weights.growth(of_weights) +
-           scratch.weights_adj.growth(of_weights);
+    return bytes + scratch.own_row.additional_bytes(num_edges) + scratch.other_row.additional_bytes(num_edges) +
+           scratch.network.additional_bytes(network_->scratch_size(num_edges)) +
+           scratch.weights.additional_bytes(of_weights) + scratch.weights_adj.additional_bytes(of_weights);
   }
   const std::size_t of_exact = constants_.exact()
-                                   ? scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
-                                         scratch.exact_rows.growth(num_edges * constants_.scratch_per_edge())
+                                   ? scratch.table_row.additional_bytes(num_edges) +
+                                         scratch.fraction.additional_bytes(num_edges) +
+                                         scratch.exact_rows.additional_bytes(num_edges * constants_.scratch_per_edge())
                                    : 0;
-  return bytes + scratch.bins.bins_per_length.growth(num_edges) + of_exact;
+  return bytes + scratch.bins.bins_per_length.additional_bytes(num_edges) + of_exact;
 }
 
 template <class T>

@@ -90,13 +90,14 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   void add_search(int64_t num_edges, std::vector<DeviceStepSearch<T>> &searches) override {
     if (constants_.has_tables()) searches.push_back({constants_.search(num_edges, bins_), is_fixed_});
   }
-  std::size_t bins_growth(int64_t num_edges) const override {
-    return constants_.has_tables() ? bins_.growth(num_edges) : 0;
+  std::size_t additional_bin_bytes(int64_t num_edges) const override {
+    return constants_.has_tables() ? bins_.additional_bytes(num_edges) : 0;
   }
 
   std::size_t bytes() const override { return constants_.bytes() + bins_.bytes(); }
-  std::size_t scratch_growth(const DeviceEvaluationState<T, G> &evaluation, int64_t num_edges) const override {
-    return constants_.scratch_growth(evaluation.scratch, num_edges);
+  std::size_t additional_scratch_bytes(const DeviceEvaluationState<T, G> &evaluation,
+                                       int64_t num_edges) const override {
+    return constants_.additional_scratch_bytes(evaluation.scratch, num_edges);
   }
   std::string describe() const override {
     return "convolution " + std::to_string(number_) + ": " + std::to_string(constants_.host().view().num_paths) +

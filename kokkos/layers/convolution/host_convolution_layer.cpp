@@ -56,11 +56,11 @@ int HostConvolutionLayer<T, G>::gather_size() const {
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
-  if (!constants_.network() && !sees_rows(batch)) {
+  if (!constants_.network() && !uses_tangent_rows(batch)) {
     f(Run{batch.first, batch.count});
     return;
   }
-  const int most = sees_rows(batch) ? MOMENT_EDGES : NETWORK_EDGES;
+  const int most = uses_tangent_rows(batch) ? MOMENT_EDGES : NETWORK_EDGES;
   const int64_t *begin = batch.evaluation.edges.begin();
   const int end = batch.first + batch.count;
   for (int first = batch.first; first < end;) {
@@ -74,7 +74,7 @@ void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const 
 // What the network reads of the edges of a run.
 template <class T, class G>
 NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const Run &run, int direction,
-                                                             const SeenRows *seen) const {
+                                                             const TangentRows *tangents) const {
   const Edges<T, G> &edges = batch.evaluation.edges;
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
@@ -89,7 +89,8 @@ NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const
   FeatureRows<R> x = batch.rows(input_);
   x.first = 0;
   const G *distance = edges.distance(direction) + begin[0];
-  if (seen) return {count, distance, species, sender_species, seen->receiver, seen->sender, seen->x, direction};
+  if (tangents)
+    return {count, distance, species, sender_species, tangents->receiver, tangents->sender, tangents->x, direction};
   return {count,
           distance,
           species,
@@ -119,7 +120,7 @@ RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, co
 // The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in the step's edges.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction,
-                                                  const SeenRows *seen) const {
+                                                  const TangentRows *tangents) const {
   const Edges<T, G> &edges = batch.evaluation.edges;
   HostScratch<T, G> &scratch = batch.scratch;
   const int64_t *begin = edges.begin() + run.first;
@@ -129,7 +130,7 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
   R *bins_per_length = scratch.bins_per_length.reserve(count);
   const RadialRows<R> radial =
       constants_.network()
-          ? network_weights(batch, network_edges(batch, run, direction, seen), table_row, fraction, bins_per_length)
+          ? network_weights(batch, network_edges(batch, run, direction, tangents), table_row, fraction, bins_per_length)
           : constants_.radial(edges.distance(direction) + begin[0], batch.functions(constants_.radial_set(), run.first),
                               count, 0, count, scratch.radial.reserve(count * constants_.scratch_per_edge()), table_row,
                               fraction, bins_per_length);
@@ -202,8 +203,8 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
 // ---- edges of energy moments
 // The rows of the senders of a run's edges, and if a network reads them those of its receivers.
 template <class T, class G>
-typename HostConvolutionLayer<T, G>::SeenRows HostConvolutionLayer<T, G>::seen_rows(Batch &batch,
-                                                                                    const Run &run) const {
+typename HostConvolutionLayer<T, G>::TangentRows HostConvolutionLayer<T, G>::tangent_rows(Batch &batch,
+                                                                                          const Run &run) const {
   const Edges<T, G> &edges = batch.evaluation.edges;
   const FeatureLayout &layout = batch.layout(input_);
   const FeatureRows<R> x = batch.rows(input_);
@@ -230,16 +231,16 @@ template <class T, class G>
 void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
   const FeatureRows<R> y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
-    const SeenRows seen = seen_rows(batch, run);
+    const TangentRows tangents = tangent_rows(batch, run);
     const int64_t *begin = batch.evaluation.edges.begin() + run.first;
     int64_t *of_run = batch.scratch.gather_begin.reserve(run.count + 1);
     for (int a = 0; a <= run.count; a++) of_run[a] = begin[a] - begin[0];
     for (int d = 0; d < batch.evaluation.num_directions(); d++) {
-      ConvEdges<T> edges = edges_of(batch, run, d, &seen);
+      ConvEdges<T> edges = edges_of(batch, run, d, &tangents);
       edges.edge_begin = of_run;
-      edges.other_row = seen.sender;
+      edges.other_row = tangents.sender;
       edges.y += begin[0] * constants_.view().num_y;
-      batch.evaluation.kernels.forward(constants_.view(), edges, seen.x.data, seen.x.rows, y.data, y.rows,
+      batch.evaluation.kernels.forward(constants_.view(), edges, tangents.x.data, tangents.x.rows, y.data, y.rows,
                                        y.first + run.first - batch.first, kernel_scratch(batch, edges));
     }
   });
@@ -347,7 +348,7 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
 template <class T, class G>
 void HostConvolutionLayer<T, G>::forward(Batch &batch) {
   if (batch.evaluation.tangents_alone() && constants_.has_kernels_of_directions()) return forward_tangents(batch);
-  if (sees_rows(batch)) return forward_moments(batch);
+  if (uses_tangent_rows(batch)) return forward_moments(batch);
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
     for_directions(batch, run, [&](const ConvEdges<T> &edges) {

@@ -35,7 +35,7 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
   };
   // What the edges of a run see of the input: the feature's rows, or for energy moments (edge_rows.h) rows of their
   // own, unless the kernels take several directions at a time.
-  struct SeenRows {
+  struct TangentRows {
     FeatureRows<R> x;
     const int *receiver, *sender;    // [edges of the run] rows of x
   };
@@ -51,7 +51,7 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
 
   template <class F>
   void for_runs(const Batch &batch, const F &f) const;
-  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0, const SeenRows *seen = nullptr) const;
+  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0, const TangentRows *tangents = nullptr) const;
   template <class F>
   void for_directions(Batch &batch, const Run &run, const F &f) const;
   void set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first, int64_t count, int direction,
@@ -59,8 +59,8 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
   ConvEdges<T> make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row, const T *harmonics,
                           const RadialRows<R> &radial) const;
   NetworkEdges<T, G> network_edges(Batch &batch, const Run &run, int direction = 0,
-                                   const SeenRows *seen = nullptr) const;
-  SeenRows seen_rows(Batch &batch, const Run &run) const;
+                                   const TangentRows *tangents = nullptr) const;
+  TangentRows tangent_rows(Batch &batch, const Run &run) const;
   RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T, G> &inputs, int *table_row, T *fraction,
                                 R *bins_per_length) const;
   void forward_tangents(Batch &batch) const;
@@ -73,7 +73,7 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
   char *kernel_scratch(Batch &batch, const ConvEdges<T> &edges) const {
     return batch.scratch.kernel.reserve(batch.evaluation.kernels.scratch_bytes(constants_.view(), edges));
   }
-  bool sees_rows(const Batch &batch) const {
+  bool uses_tangent_rows(const Batch &batch) const {
     return batch.evaluation.energy_moments && !batch.step->fixed_input && !constants_.has_kernels_of_directions();
   }
   bool writes_receivers(const Batch &batch) const {

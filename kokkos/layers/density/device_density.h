@@ -34,8 +34,9 @@ class DeviceDensity {
   const HostDensity<T> &host() const { return density_; }
   std::size_t bytes() const;
   // Bytes that a batch of so many atoms and edges will add.
-  std::size_t growth(int64_t num_atoms, int64_t num_edges) const {
-    return value_.growth(num_edges) + derivative_.growth(num_edges) + dot_.growth(num_atoms);
+  std::size_t additional_bytes(int64_t num_atoms, int64_t num_edges) const {
+    return value_.additional_bytes(num_edges) + derivative_.additional_bytes(num_edges) +
+           dot_.additional_bytes(num_atoms);
   }
 
   // The density of the batch's edges and its derivatives, for the above; nvcc wants functions with kernels public.

@@ -37,8 +37,8 @@ class DeviceDensityLayer : public BatchLayer<DeviceBatch<T, G>> {
   }
   void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
   std::size_t bytes() const override { return density_.bytes(); }
-  std::size_t growth(int64_t num_atoms, int64_t num_edges) const override {
-    return density_.growth(num_atoms, num_edges);
+  std::size_t additional_bytes(int64_t num_atoms, int64_t num_edges) const override {
+    return density_.additional_bytes(num_atoms, num_edges);
   }
   std::string describe() const override { return "density normalization: " + density_.host().radial_set().describe(); }
 

@@ -138,12 +138,14 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
 constexpr int EDGE_NUMBERS = 6, EDGE_ROWS = 3;
 
 template <class T>
-std::size_t DeviceSo2Convolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+std::size_t DeviceSo2Convolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
   const int64_t n = std::min(num_edges, CHUNK), size = rotations_size(lmax_);
   const DeviceSo2Scratch<T> &s = scratch.so2;
-  return s.rows.growth(EDGE_ROWS * n) + s.numbers.growth((size + EDGE_NUMBERS) * n) +
-         (IS_FLOAT64 ? 0 : s.exact.growth(size * n)) + s.work.growth(work(nullptr, n, true).second) +
-         scratch.network.growth(network_.scratch_size(n)) + scratch.weights.growth(network_.weights_size(n));
+  return s.rows.additional_bytes(EDGE_ROWS * n) + s.numbers.additional_bytes((size + EDGE_NUMBERS) * n) +
+         (IS_FLOAT64 ? 0 : s.exact.additional_bytes(size * n)) +
+         s.work.additional_bytes(work(nullptr, n, true).second) +
+         scratch.network.additional_bytes(network_.scratch_size(n)) +
+         scratch.weights.additional_bytes(network_.weights_size(n));
 }
 
 template <class T>

@@ -63,8 +63,9 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
 
   int64_t kept_per_edge() const override { return row_size_; }
   std::size_t bytes() const override { return convolution_.bytes(); }
-  std::size_t scratch_growth(const DeviceEvaluationState<T, G> &evaluation, int64_t num_edges) const override {
-    return convolution_.scratch_growth(evaluation.scratch, num_edges);
+  std::size_t additional_scratch_bytes(const DeviceEvaluationState<T, G> &evaluation,
+                                       int64_t num_edges) const override {
+    return convolution_.additional_scratch_bytes(evaluation.scratch, num_edges);
   }
   std::string describe() const override { return convolution_.describe(); }
 
@@ -74,7 +75,7 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
   }
   // What backward() leaves for gather(), if there is memory for it.
   static FeatureRows<R> kept(const DeviceEvaluationState<T, G> &evaluation) {
-    return {evaluation.sender_adjoints, evaluation.edges.room(), 0};
+    return {evaluation.sender_adjoints, evaluation.edges.capacity(), 0};
   }
   DeviceNetworkInput<R> input(const Batch &batch) const {
     FeatureRows<R> x = batch.rows(input_);

@@ -48,7 +48,7 @@ int HostSo2Layer<T, G>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
-// What inputs_of() takes for a list, and see_rows().
+// What inputs_of() takes for a list, and set_tangent_rows().
 template <class T, class G>
 void HostSo2Layer<T, G>::for_edge_scratch(const HostEvaluationState<T, G> &evaluation, HostScratch<T, G> &scratch,
                                           int64_t num_edges, const ArrayVisitor &f) const {
@@ -207,7 +207,7 @@ void HostSo2Layer<T, G>::forward(Batch &batch) {
 
 // Gives a list the geometry of a direction, and rows of its senders and receivers as its edges see them (edge_rows.h).
 template <class T, class G>
-FeatureRows<Real<T>> HostSo2Layer<T, G>::see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
+FeatureRows<Real<T>> HostSo2Layer<T, G>::set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
   const Edges<T, G> &edges = batch.evaluation.edges;
   const FeatureLayout &layout = batch.layout(input_);
   const FeatureRows<const R> x = input_rows(batch);
@@ -236,7 +236,7 @@ void HostSo2Layer<T, G>::forward_moments(Batch &batch) {
     std::fill_n(of_direction, out_size, R(0));
     if (convolution_.heads() > 0) convolution_.begin(batch.count, softmax);
     for_lists(batch, [&](EdgeList &list) {
-      const FeatureRows<R> x = see_rows(batch, list, d, of_direction + out_size);
+      const FeatureRows<R> x = set_tangent_rows(batch, list, d, of_direction + out_size);
       const Inputs in = inputs_of(batch, list, x, false, false);
       convolution_.forward(in.edges, sum, list.out, softmax, in.work, in.values);
     });

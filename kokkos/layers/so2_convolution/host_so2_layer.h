@@ -75,7 +75,7 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
   Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
   FeatureRows<const R> input_rows(const Batch &batch) const;
   void forward_moments(Batch &batch);
-  FeatureRows<R> see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
+  FeatureRows<R> set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
   // Adjoints of the factors are left in their place. softmax: of the rows of out_adj.
   void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, So2Softmax<T> softmax,
                    FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const;
