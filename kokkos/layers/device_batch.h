@@ -89,7 +89,7 @@ struct DeviceEvaluationState {
   Planes planes = VALUES;              // that are computed
   // By edge, adjoints of a stage's senders (DeviceSenderLayer::kept_per_edge), or null: none are kept.
   R *sender_adjoints = nullptr;
-  DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
+  DeviceEdges<T, G> *far_edges = nullptr;    // within the far cutoff of a layer (LayerTraits), or null
   // Whether the convolutions know where each edge lies in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;
   // [num_receivers][3] device memory, eV/Angstrom, of a model that has them; null: not wanted

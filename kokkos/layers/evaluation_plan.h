@@ -3,11 +3,11 @@
 // order adjoints are written.
 //
 // Features that depend only on the species are *fixed*: they are computed once per species when the model is loaded.
-// The remaining layers are cut into stages. Each begins with a convolution or a Coulomb layer whose input has to be
-// known for the remote atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by
-// batch, so that features that are needed only within a stage take memory for one batch. A channel balance, which sums
-// over all atoms, begins a stage, too: before it the feature is changed in place, so that its input and its output are
-// one memory.
+// The remaining layers are cut into stages. Each begins with a convolution or a layer with far edges whose input has to
+// be known for the remote atoms too; between two stages ranks exchange that input. Within a stage the layers run batch
+// by batch, so that features that are needed only within a stage take memory for one batch. A channel balance, which
+// sums over all atoms, begins a stage, too: before it the feature is changed in place, so that its input and its output
+// are one memory.
 //
 // In models with SO(2) convolutions, whose edges cost some hundred times what their atoms do, the backward pass of a
 // batch first evaluates some layers *again*: maps of rows, where what they read is kept. Their results are then not

@@ -70,7 +70,7 @@ struct HostEvaluationState {
   std::vector<char> row_moves =
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
-  Edges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
+  Edges<T, G> *far_edges = nullptr;    // within the far cutoff of a layer (LayerTraits), or null
   // [num_receivers][3] eV/Angstrom, of a model that has them; null: not requested
   double *direct_forces = nullptr;
 

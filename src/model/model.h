@@ -26,9 +26,6 @@ const L *find_layer(const std::vector<Layer> &layers) {
     if (const L *found = std::get_if<L>(&layer)) return found;
   return nullptr;
 }
-inline const Coulomb *find_coulomb(const std::vector<Layer> &layers) {
-  return find_layer<Coulomb>(layers);
-}
 
 // Whether a trait holds for any of the layers.
 bool any_layer(const std::vector<Layer> &layers, bool LayerTraits::*trait);

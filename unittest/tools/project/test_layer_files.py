@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""How far a layer spreads: the files outside of tests and pages that name it, by its struct, its files or its type.
+
+A row layer is its document (header, source, line of the list, schema), its LibTorch reference, its room in kokkos/layers
+with a line in kokkos/evaluation/layers.h, its source in the build, and the converters of the frameworks that have it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDERS = ("src", "kokkos", "tools", "cmake", "bench")
+SUFFIXES = (".cpp", ".h", ".py", ".json", ".cmake", ".txt")
+# The most files of each. A number goes down with the files, never up.
+MOST = {
+    "norm_scale": 10,
+    "spherical_norm": 9,
+    "layer_norm": 13,
+    "direct_forces": 15,
+    "grid_network": 17,
+    "coulomb": 25,
+    "so2_convolution": 25,
+}  # fmt: skip
+
+
+def struct(layer):
+    return "".join(word.capitalize() for word in layer.split("_"))
+
+
+def names(text, layer):
+    """Whether a text names a layer."""
+    return bool(re.search(rf"\b{struct(layer)}\b|/[a-z0-9_]*{layer}[._/]|[\"']{layer}[\"']", text))
+
+
+@pytest.fixture(scope="module")
+def texts():
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES]
+    return [path.read_text() for path in paths if ".egg-info" not in path.as_posix() and "tools/build" not in path.as_posix()]
+
+
+@pytest.mark.parametrize("layer", MOST)
+def test_a_layer_joins_few_files(layer, texts):
+    assert len(texts) > 300
+    assert 6 <= sum(names(text, layer) for text in texts) <= MOST[layer]
+
+
+def test_a_file_that_names_a_layer_is_counted():
+    assert names("std::variant<NormScale, Linear>", "norm_scale") and names('#include "src/layers/norm_scale.h"', "norm_scale")
+    assert names("{'type': 'norm_scale'}", "norm_scale") and not names("struct NormScaleRow {};  // norm_scale of rows", "norm_scale")
