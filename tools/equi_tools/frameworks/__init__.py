@@ -265,7 +265,7 @@ class TorchMDNet(Framework):
         return torchmd_checkpoint.load(source, ignore_keys, charge, coulomb_cutoff, framework_version)
 
     def remarks(self, checkpoint):
-        if checkpoint.version == "unknown" and not checkpoint.is_channel_first:
+        if not checkpoint.is_order_known:
             yield (
                 "the checkpoint does not say whether torchmd-net 2.6.2 wrote it, which ordered its numbers otherwise than 3.0 and newer: if "
                 "so, convert it with --framework-version 2.6.2"

@@ -69,6 +69,11 @@ class Checkpoint(Origin):
         return "check_errors" in self.options or (self.version != "unknown" and _numbers(self.version) < CHANGE_OF_ORDER)
 
     @property
+    def is_order_known(self):
+        """Whether 2.6.2, which leaves the order open, cannot have written it or the user says so. It had no cutoff of charges."""
+        return self.version != "unknown" or self.is_channel_first or "coulomb_cutoff" in self.options
+
+    @property
     def has_charges(self):
         return self.options["model"] in TENSORNET2
 
