@@ -54,7 +54,7 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
   }
   void gather(DeviceStep<T, G> &step, const DeviceSenders &senders, int slice_first, FeatureRows<R> x_adj) override {
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first},
-        y_adj = step.features.rows({0, 0, nullptr}, output_, true);
+        y_adj = step.features.rows({slice_first, 0, nullptr}, output_, true);
     if constexpr (IS_DUAL<T>)
       if (is_divided(step)) {
         const DeviceBatchEdges rigid = step.edges.senders(senders, EdgePart::rigid);

@@ -455,8 +455,8 @@ void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   const ConvEdges<T> edges = make_edges(senders, senders.count, e.begin, e.receiver, e.harmonics, radial);
   // Blocks that start no path keep this.
   std::fill_n(sums.data, static_cast<size_t>(senders.count) * senders.layout(input_).row_size(), R(0));
-  const R *out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true).data;
-  step.kernels.backward_gather(op_.view(), edges, x.data, x.rows, senders.first, out_adj, step.num_receivers, sums.data,
+  const FeatureRows<R> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
+  step.kernels.backward_gather(op_.view(), edges, x.data, x.rows, senders.first, out_adj.data, out_adj.rows, sums.data,
                                senders.count, 0, kernel_scratch(senders, edges));
   if (!op_.network() || !op_.network()->reads_sender()) return;
   for (int64_t k = 0; k < e.count; k++) e.sender_row[k] -= senders.first;    // in `sums`
