@@ -268,6 +268,7 @@ void PairEqui::update_neighborhood() {
   // A list of this step is read, even if it was read before: its arrays can be new.
   const bool is_old = neighbor->ago != 0;
   if (is_old) check_listed_atoms();
+  if (is_old && update->ntimestep == update->firststep + 1) check_ghost_types();
   const bool same_list = is_old && impl->neighborhood_is_set;
   // Monte Carlo fixes exchange the types of atoms and keep the list.
   if (same_list && std::equal(impl->atom_type.begin(), impl->atom_type.end(), atom->type)) return;

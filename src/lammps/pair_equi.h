@@ -155,6 +155,7 @@ class PairEqui : public Pair {
   void check_hidden_atom();
   void update_neighborhood();
   void check_listed_atoms();
+  void check_ghost_types();
   void check_dropped_atoms();
   void check_special_neighbors();
   void check_bonds();

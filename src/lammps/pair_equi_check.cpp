@@ -29,8 +29,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 using namespace LAMMPS_NS;
 
@@ -214,6 +216,36 @@ void PairEqui::check_listed_atoms() {
       "atoms, as write_data and write_restart do: leave pre no out of the run command",
       update->ntimestep);
   equi::end_all_ranks(error, world, text.c_str());
+}
+
+// On the first step of a run, with an old list: commands between runs (set type) change types of atoms, and ghosts on
+// other ranks keep theirs. Collective.
+void PairEqui::check_ghost_types() {
+  std::vector<tagint> mine;    // IDs and types of atoms whose type has changed
+  const int nlocal = impl->neighborhood_is_set ? atom->nlocal : 0;
+  for (int i = 0; i < nlocal; i++)
+    if (atom->type[i] != impl->atom_type[i]) mine.insert(mine.end(), {atom->tag[i], atom->type[i]});
+  std::vector<int> sizes(comm->nprocs), begin(comm->nprocs + 1, 0);
+  const int size = static_cast<int>(mine.size());
+  MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, world);
+  std::partial_sum(sizes.begin(), sizes.end(), begin.begin() + 1);
+  if (begin.back() == 0) return;
+  std::vector<tagint> all(begin.back());
+  MPI_Allgatherv(mine.data(), size, MPI_LMP_TAGINT, all.data(), sizes.data(), begin.data(), MPI_LMP_TAGINT, world);
+  std::map<tagint, tagint> remote;
+  for (int k = 0; k < begin.back(); k += 2)
+    if (k < begin[comm->me] || k >= begin[comm->me + 1]) remote[all[k]] = all[k + 1];
+  int is_other = 0, is_other_anywhere = 0;
+  for (int i = atom->nlocal; i < atom->nlocal + atom->nghost; i++) {
+    const auto at = remote.find(atom->tag[i]);
+    is_other |= at != remote.end() && at->second != atom->type[i];
+  }
+  MPI_Allreduce(&is_other, &is_other_anywhere, 1, MPI_INT, MPI_MAX, world);
+  if (is_other_anywhere)
+    error->all(FLERR,
+               "Pair style equi: on step {} a command has changed types of atoms (set type), and ghosts on other ranks "
+               "have the old ones: leave pre no out of the run command",
+               update->ntimestep);
 }
 
 /* ----------------------------------------------------------------------

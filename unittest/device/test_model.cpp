@@ -260,7 +260,8 @@ TEST(DeviceModelRun, slices_do_not_show) {
     return 0.0;
   };
   for (const char *name :
-       {"odd_multiplicities", "parity_three_layers", "biases_and_deep_readout", "weights_of_features", "so2_of_m_0"}) {
+       {"odd_multiplicities", "parity_three_layers", "biases_and_deep_readout", "weights_of_features", "so2_of_m_0",
+        "messages_read_by_norm_scale", "messages_read_by_later", "messages_read_by_convolution"}) {
     const std::vector<TinyCase> cases = evaluator_law_cases();
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; });
     ASSERT_NE(found, cases.end()) << name;

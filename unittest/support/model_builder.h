@@ -148,18 +148,20 @@ class TinyModelMaker : LayerMaker {
     gate_blocks.insert(gate_blocks.end(), gated.begin(), gated.end());
     const Irreps z(gate_blocks);
 
+    const bool reads_messages = t == 2 && o_.message_reader == "convolution";
+    const Irreps sent = reads_messages ? messages_ : x;    // what the convolution reads
     // Paths to every irrep of the gate input, sorted by it.
     struct Path {
       int in, l2;
       IrrepBlock out;
     };
     std::vector<Path> paths;
-    for (int i = 0; i < x.size(); ++i)
+    for (int i = 0; i < sent.size(); ++i)
       for (int l2 = 0; l2 <= o_.lmax_edge; ++l2)
-        for (int l3 = std::abs(x[i].irrep.l - l2); l3 <= x[i].irrep.l + l2; ++l3) {
-          const Irrep r{l3, x[i].irrep.p * (o_.parity && l2 % 2 ? -1 : 1)};
+        for (int l3 = std::abs(sent[i].irrep.l - l2); l3 <= sent[i].irrep.l + l2; ++l3) {
+          const Irrep r{l3, sent[i].irrep.p * (o_.parity && l2 % 2 ? -1 : 1)};
           if (std::any_of(z.begin(), z.end(), [&](const IrrepBlock &b) { return b.irrep == r; }))
-            paths.push_back({i, l2, {x[i].mul, r}});
+            paths.push_back({i, l2, {sent[i].mul, r}});
         }
     std::stable_sort(paths.begin(), paths.end(), [](const Path &a, const Path &b) {
       return 2 * a.out.irrep.l + a.out.irrep.p < 2 * b.out.irrep.l + b.out.irrep.p;
@@ -197,21 +199,21 @@ class TinyModelMaker : LayerMaker {
       const Irreps messages = spherical_irreps(o_.so2_out);
       mid.assign(messages.begin(), messages.end());
     }
-    const Irreps input = is_so2 ? spherical_irreps(o_.so2_in) : x;
+    const Irreps input = is_so2 ? spherical_irreps(o_.so2_in) : sent;
     std::vector<IrrepBlock> y(input.begin(), input.end());
     for (const int num : {o_.sender_scalars, o_.receiver_scalars})
       if (num > 0) y.push_back({num, {0, 1}});
-    add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
+    if (!reads_messages) add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
     if (is_so2)
       so2_convolution("so2_" + n, "y" + n, "m" + n);
     else
       add({{"type", "convolution"},
-           {"input", "y" + n},
+           {"input", reads_messages ? "m1" : "y" + n},
            {"irreps_in", Irreps(y).to_string()},
            {"output", "m" + n},
            {"irreps_out", Irreps(mid).to_string()},
            {"paths", path_list},
-           {"radial", radial_network("radial" + n, num_weights, x.size())}});
+           {"radial", radial_network("radial" + n, num_weights, sent.size())}});
     std::string messages = "m" + n;
     if (o_.density) {
       add({{"type", "density_normalization"},
@@ -226,6 +228,12 @@ class TinyModelMaker : LayerMaker {
     }
     add(linear("lin2_" + n, messages, Irreps(mid), "z" + n, z, false, !adds));
     if (adds) add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, true));
+    if (t == 1 && o_.message_reader == "norm_scale") {
+      norm_scale("m1", "n1", Irreps(mid));
+      add(linear("lin3_1", "n1", Irreps(mid), "z1", z, false, true));
+    }
+    if (t == 2 && o_.message_reader == "later") add(linear("lin3_2", "m1", messages_, "z2", z, false, true));
+    messages_ = Irreps(mid);
     if (o_.late_inputs && t > 1) {
       const std::string scalars = "3x0e";
       add({{"type", "convolution"},
@@ -277,6 +285,8 @@ class TinyModelMaker : LayerMaker {
     else
       node_product({"s" + n}, {next}, next_name, next);
   }
+
+  Irreps messages_;    // those of the last interaction
 };
 
 ModelDocument make_tiny_model(const TinyModelOptions &options = {});

@@ -457,6 +457,16 @@ inline std::vector<TinyCase> family_cases() {
   points.denominator = 1.0;
   points.seed = 45;
   cases[23].turn_error = 2e-3;
+  // Messages that more than a linear layer of the same interaction reads.
+  for (const char *reader : {"norm_scale", "later", "convolution"}) {
+    TinyCase of_messages;
+    of_messages.name = std::string("messages_read_by_") + reader;
+    of_messages.options.hidden = {"5x0e+5x1e", "3x0e+2x1e", "5x0e"};
+    of_messages.options.message_reader = reader;
+    of_messages.options.xplor = false;
+    of_messages.options.seed = 37;
+    cases.push_back(of_messages);
+  }
   return cases;
 }
 

@@ -58,10 +58,13 @@ struct TinyModelOptions {
   // where all blocks of an entry of `hidden` have equal multiplicities.
   int grid_rings = 0;
   std::vector<int> grid_hidden = {};
-  bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
-  int balanced_channels = 0;        // of the first 0e block behind each interaction
-  bool balance_shares = false;      // by shares that the last channels of the first 0e block say
-  bool late_inputs = false;         // from the third interaction on, also a convolution of the one before the last
+  bool layer_norm = false;        // of what the readout reads; then the last entry of `hidden` has scalars alone
+  int balanced_channels = 0;      // of the first 0e block behind each interaction
+  bool balance_shares = false;    // by shares that the last channels of the first 0e block say
+  bool late_inputs = false;       // from the third interaction on, also a convolution of the one before the last
+  // What also reads the messages of the second interaction: "norm_scale" beside the linear layer, "later" a linear
+  // layer of the third interaction, "convolution" that of the third interaction.
+  std::string message_reader = "";
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
   double coulomb_cutoff = 0.0;    // not 0: a Coulomb energy of the scalars that the readout's input has

@@ -70,7 +70,7 @@ class DeviceConvolution {
                 FeatureRows<const R> out_adj, int direction, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the batch's atoms, senders, whose rows of the input are x; out_adj: the cotangent of the
-  // output with all its rows.
+  // output, from the row on that the edges count receivers from.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                       FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction, Scratch &scratch) const;
 

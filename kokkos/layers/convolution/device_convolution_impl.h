@@ -239,8 +239,7 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
                                           Scratch &scratch) const {
   const bool of_network = network_ && constants_.network()->reads_sender();
   const Pointer<T> of_weights = of_network ? weights_adj(batch, scratch) : Pointer<T>{};
-  // Rows of out_adj are those of receivers, which the edges name.
-  launch<PATH_GROUP_GATHER>(exec, batch, scratch, x_adj.rows, out_adj.rows, 0, direction,
+  launch<PATH_GROUP_GATHER>(exec, batch, scratch, x_adj.rows, out_adj.rows, out_adj.first, direction,
                             [&](DevicePathGroupCall<T> &u, int64_t block) {
                               u.x = x.data + block + x.first * u.x_width;
                               u.x_adj = x_adj.data + block + x_adj.first * u.x_width;

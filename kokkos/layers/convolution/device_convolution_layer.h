@@ -58,7 +58,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   void gather(DeviceEvaluationState<T, G> &evaluation, const DeviceSenders &senders, int slice_first,
               FeatureRows<R> x_adj) override {
     const FeatureRows<R> x{evaluation.features.data(input_), evaluation.num_rows, x_adj.first},
-        y_adj = evaluation.features.rows({0, 0, nullptr}, output_, true);
+        y_adj = evaluation.features.rows({slice_first, 0, nullptr}, output_, true);
     if constexpr (IS_DUAL<T>)
       if (is_divided(evaluation)) {
         const DeviceBatchEdges rigid = evaluation.edges.senders(senders, EdgePart::rigid);

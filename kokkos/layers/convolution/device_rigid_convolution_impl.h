@@ -101,7 +101,7 @@ void DeviceRigidConvolution<T>::gather_senders(const DeviceExec &exec, const Dev
                                                FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction,
                                                const Table &table, Scratch &scratch) const {
   const int plane = 1 + direction;
-  launch<PATH_GROUP_GATHER>(exec, batch, table, scratch, x_adj.rows, out_adj.rows, 0, {plane, plane},
+  launch<PATH_GROUP_GATHER>(exec, batch, table, scratch, x_adj.rows, out_adj.rows, out_adj.first, {plane, plane},
                             [&](DevicePathGroupCall<R> &u, int64_t block) {
                               u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
                               u.out_adj = out_adj.data;

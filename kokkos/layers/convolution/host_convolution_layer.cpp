@@ -465,10 +465,9 @@ void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   const ConvEdges<T> edges = make_edges(senders, senders.count, e.begin, e.receiver, e.harmonics, radial);
   // Blocks that start no path keep this.
   std::fill_n(sums.data, static_cast<size_t>(senders.count) * senders.layout(input_).row_size(), R(0));
-  const R *out_adj = evaluation.features.rows({0, evaluation.num_receivers, nullptr}, output_, true).data;
-  evaluation.kernels.backward_gather(constants_.view(), edges, x.data, x.rows, senders.first, out_adj,
-                                     evaluation.num_receivers, sums.data, senders.count, 0,
-                                     kernel_scratch(senders, edges));
+  const FeatureRows<R> out_adj = evaluation.features.rows({0, evaluation.num_receivers, nullptr}, output_, true);
+  evaluation.kernels.backward_gather(constants_.view(), edges, x.data, x.rows, senders.first, out_adj.data,
+                                     out_adj.rows, sums.data, senders.count, 0, kernel_scratch(senders, edges));
   if (!constants_.network() || !constants_.network()->reads_sender()) return;
   for (int64_t k = 0; k < e.count; k++) e.sender_row[k] -= senders.first;    // in `sums`
   constants_.network()->backward(evaluation.kernels, inputs, scratch.radial.data(), scratch.weights.data(),

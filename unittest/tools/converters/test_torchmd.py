@@ -383,6 +383,13 @@ def test_a_version_may_say_the_order_of_dimensions(changed, tmp_path, capsys):
     assert "--framework-version new: expected a version such as 2.6.2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name,is_open", [("charges", False), ("charges_of_clusters", True)])
+def test_a_cutoff_of_charges_says_the_order_of_dimensions(name, is_open):
+    """torchmd-net 2.6.2 has none."""
+    remarks = list(frameworks.TORCHMD.remarks(torchmd_checkpoint.load(source_of(name))))
+    assert any("whether torchmd-net 2.6.2 wrote it" in remark for remark in remarks) == is_open
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_not_supported_is_refused_by_name(case, changed, tmp_path):
     options, expected = REFUSED[case]

@@ -66,17 +66,21 @@ class Checkpoint(Origin):
 
     @property
     def remarks(self):
-        if self.version == "unknown" and not self.is_channel_first:
+        if not self.is_order_known:
             yield (
                 "the checkpoint does not say whether torchmd-net 2.6.2 wrote it, which ordered its numbers otherwise "
-                "than 3.0 and newer: if "
-                "so, convert it with --framework-version 2.6.2"
+                "than 3.0 and newer: if so, convert it with --framework-version 2.6.2"
             )
 
     @property
     def is_channel_first(self):
         """Whether it was written before torchmd-net 3.0 changed the order of dimensions. The option was removed in 2.6.2."""
         return "check_errors" in self.options or (self.version != "unknown" and _numbers(self.version) < CHANGE_OF_ORDER)
+
+    @property
+    def is_order_known(self):
+        """Whether 2.6.2, which leaves the order open, cannot have written it or the user says so. It had no cutoff of charges."""
+        return self.version != "unknown" or self.is_channel_first or "coulomb_cutoff" in self.options
 
     @property
     def has_charges(self):
