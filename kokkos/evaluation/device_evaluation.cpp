@@ -643,11 +643,12 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
-  const auto growth = [&](const DeviceEdges<T, G> &edges, int64_t number, int directions, bool divides) {
+  const auto additional_edge_bytes = [&](const DeviceEdges<T, G> &edges, int64_t number, int directions, bool divides) {
     return edges.additional_bytes(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
-  std::size_t bytes = memory_bytes() + additional_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
-                      (far_edges_ ? additional_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
+  std::size_t bytes = memory_bytes() +
+                      additional_edge_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
+                      (far_edges_ ? additional_edge_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
                       neighborhood_->additional_bytes(slice_size_) + species_order_.additional_bytes(num_owned()) +
                       sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;
