@@ -330,7 +330,7 @@ def parser():
     subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, function, add_arguments, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, description=text)
-        # Of the same effect before and after the command: its absence here does not undo what was said before.
+        # It has the same effect before and after the command: if it is absent here, an earlier one still holds.
         sub.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress display")
         sub.set_defaults(function=function)
         add_arguments(sub)

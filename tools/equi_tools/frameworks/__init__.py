@@ -21,7 +21,7 @@ FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, 
 
 def detect(source):
     """The framework of a source; SevenNet if nothing indicates another one, and for names without a dot."""
-    from .detection import framework_name  # it needs numpy, which many commands do not
+    from .detection import framework_name  # loads numpy, which many commands do not need
 
     return FRAMEWORKS[framework_name(source, FRAMEWORKS.values())]
 

@@ -14,7 +14,7 @@ from typing import Callable
 
 from ..errors import EquiError
 
-# Options for what the files of some frameworks leave to the user, each with the reason why those of the others take no such option.
+# Options for what the files of some frameworks leave to the user. The text says why the files of the others need no such option.
 SETTINGS = {
     "types": "the atoms of {title} models have no types but elements",
     "unit": "the energies of {title} models are in eV",

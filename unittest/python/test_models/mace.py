@@ -168,7 +168,7 @@ def _randomize(model, rng):
             set_to(parameter, rng.normal(0, 0.5, parameter.shape))
 
 
-# The options that this maker has names and values of its own for; the others are those of mace's classes.
+# Options of the models; all others are those of mace's classes.
 DEFAULTS = dict(
     elements=(11, 17), hidden="5x0e+5x1o", max_ell=2, correlation=2, num_interactions=2, blocks=RESIDUAL, first=None, dtype="float64",
     r_max=4.2, num_bessel=6, p=5, radial_MLP=(9, 7), mlp=6, gate="silu", scale_shift=True, heads=("Default",),
@@ -176,7 +176,7 @@ DEFAULTS = dict(
     agnostic=False, edge_irreps=None, edge_irreps_first=False, reduced=False, neighbors=0.75, last_readout_only=False,
     keep_last_layer_irreps=False,
 )  # fmt: skip
-# Of these options mace has other names.
+# What mace calls some of these options.
 MACE_NAMES = {
     "p": "num_polynomial_cutoff", "zbl": "pair_repulsion", "reduced": "use_reduced_cg", "agnostic": "use_agnostic_product",
     "last_readout_only": "use_last_readout_only", "edge_irreps_first": "use_edge_irreps_first",

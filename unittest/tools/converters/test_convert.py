@@ -530,7 +530,7 @@ def test_a_source_of_another_framework_is_compared_in_its_environment(status, tm
     assert (tmp_path / "arguments").read_text().split() == ["-m", "equi_tools", *arguments]
     # The other interpreter must not start a third one, and finds this package.
     seen = (tmp_path / "seen").read_text()
-    assert str(other) not in seen and str(Path(frameworks.__file__).parents[2]) in seen
+    assert str(other) not in seen and str(Path(frameworks.__file__).resolve().parents[2]) in seen
 
 
 def test_an_interpreter_that_does_not_exist_is_one_line(tmp_path, monkeypatch, capsys):

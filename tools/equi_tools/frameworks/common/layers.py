@@ -36,7 +36,7 @@ class TensorTable:
 
 
 def path(source, l, out, scale, **more):
-    """Of a convolution: block of the sender, order of the harmonics, block of the output."""
+    """A path of a convolution: block of the sender, order of the harmonics, block of the output."""
     return {"in": source, "l": l, "out": out, "scale": scale, **more}
 
 

@@ -20,7 +20,7 @@ class Origin:
     citation: str = "unknown"
     version: str = "unknown"  # of the framework that wrote it
 
-    # Not annotated, so that they are no fields: a framework's Checkpoint replaces them where it knows better.
+    # These have no annotation, so they are not fields. A framework's Checkpoint replaces them if it knows better.
     stated_unit = "eV"  # of energies if the user names none; None if the user has to
     remarks = ()  # what the user should know about the conversion
 
