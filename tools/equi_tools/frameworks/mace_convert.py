@@ -11,14 +11,12 @@ from math import sqrt
 import numpy as np
 
 from .. import symmetric_basis, torch_modules
+from ..document import LMAX_SUPPORTED
 from ..errors import EquiError
 from ..irreps import SCALAR
 from .e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, sign_of_coupling, split_rows
 from .elements import chosen_elements
 from .mace_checkpoint import child, class_name, irreps_of
-
-# The couplings of src/algebra/coupling.h are exact up to here.
-LMAX_SUPPORTED = 8
 
 # Exponents of the screening function, which mace has in its code only.
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
