@@ -28,8 +28,9 @@ def enter_environment(build_dir):
     if not wrapper.is_file():
         sys.exit(f"{wrapper} is missing: build the project first, or name its build folder with --build-dir")
     text = wrapper.read_text()
-    for name, python in re.findall(r'^export (EQUI_PYTHON_\w+)="\$\{\w+:-(.*)\}"', text, re.M):
-        os.environ.setdefault(name, python)
+    for python, name in re.findall(r"^python='(.+)'\n.* export (EQUI_PYTHON_\w+)=", text, re.M):
+        if Path(python).exists():
+            os.environ.setdefault(name, python)
     found = re.search(r"^exec '([^']+)'", text, re.M)
     if not found:
         sys.exit(f"{wrapper} does not name its Python")

@@ -61,7 +61,7 @@ void check(const Model &model, const EvaluatorOptions &options, const char *prec
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
   EvaluatorOptions in_double;
   in_double.precision = Precision::double_;
-  const auto host = make_kokkos_evaluator(model, in_double), device = make_device_evaluator(model, options);
+  const auto host = make_host_evaluator(model, in_double), device = make_device_evaluator(model, options);
   host->set_neighborhood(s.neighborhood);
   device->set_neighborhood(s.neighborhood);
   // The second evaluation of a small system is recorded, the third replayed.
@@ -91,7 +91,7 @@ void directions(const Model &model, EvaluatorOptions options, const char *precis
   in_double.precision = Precision::double_;
   in_double.directional = options.directional = true;
   options.kept_directions = NUM;
-  const auto host = make_kokkos_evaluator(model, in_double), device = make_device_evaluator(model, options);
+  const auto host = make_host_evaluator(model, in_double), device = make_device_evaluator(model, options);
   host->set_neighborhood(s.neighborhood);
   device->set_neighborhood(s.neighborhood);
   using Vectors = std::vector<std::array<double, 3>>;

@@ -47,7 +47,7 @@ void time_batches(const Model &model, EvaluatorOptions options, const ImageStruc
   std::vector<std::unique_ptr<Evaluator>> evaluators;
   for (const int batch : batches) {
     options.batch = batch;
-    evaluators.push_back(make_kokkos_evaluator(model, options));
+    evaluators.push_back(make_host_evaluator(model, options));
     evaluators.back()->set_neighborhood(s.neighborhood);
     evaluate(*evaluators.back(), s);
   }
@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
     options.precision = static_cast<Precision>(precision - precisions.begin());
     options.memory_limit = argc > 6 ? 1e6 * std::atof(argv[6]) : 0.0;
     const ImageStructure s = jittered_rock_salt(argc > 5 ? std::atoi(argv[5]) : 3, model.reach());
-    const auto evaluator = make_kokkos_evaluator(model, options);
+    const auto evaluator = make_host_evaluator(model, options);
     const double constants = static_cast<double>(evaluator->memory_bytes());
     evaluator->set_neighborhood(s.neighborhood);
     Results results = evaluate(*evaluator, s);
@@ -93,8 +93,9 @@ int main(int argc, char **argv) {
     const double atoms = s.neighborhood.num_receivers, edges = static_cast<double>(results.sums.num_edges),
                  bytes = static_cast<double>(evaluator->memory_bytes()) - constants;
     const Model folded = fold_linears(model);
-    const Operations operations =
-        count_operations(folded, make_evaluation_plan(folded, false), AVX512_TARGET).total().of_atom(edges / atoms);
+    const Operations operations = count_operations(folded, make_evaluation_plan(folded, false), AVX512_TARGET)
+                                      .total()
+                                      .per_atom_with(edges / atoms);
     const double rate = 1e-9 * operations.both() * atoms / best;
     const double bound = options.precision == Precision::double_ ? peak<double>() : peak<float>();
     std::printf("%s%.0f atoms, %.1f edges per atom, energy %.15g eV, sum of squared forces %.12g\n",

@@ -5,7 +5,7 @@
 //   bench_gaunt [LAST TEXT]    L = 1 to LAST (8), with generated text up to TEXT (6): that of trees compiles for
 //   minutes
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/contraction/contraction_op.h"
+#include "kokkos/layers/contraction/host_contraction.h"
 #include "src/algebra/gaunt_product.h"
 #include "src/generator/kernel_generator.h"
 
@@ -95,7 +95,7 @@ class Form {
  private:
   ChannelwiseProduct product_;
   FeatureLayout in_, out_;
-  ContractionOp<T> op_;
+  HostContraction<T> op_;
   const HostKernels<T> &kernels_;
   AlignedVector<char> scratch_;
   AlignedVector<T> x_, y_;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
-    gpu.py pack FILE.tar.xz          what the presets cuda-sm90 or cuda-sm80 have built, with the libraries it needs and models
-    gpu.py pack FILE.tar.xz --lammps     the LAMMPS of the preset lammps-kokkos-sm90 with its plugin and SevenNet-0
+    gpu.py pack FILE.tar.xz          what the preset cuda has built, with the libraries it needs and models
+    gpu.py pack FILE.tar.xz --lammps     the LAMMPS in build-lammps-cuda (CONTRIBUTING.md) with its plugin and SevenNet-0
     gpu.py run FILE.tar.xz [PART...] [--out DIR]
 
 Each part ends within some minutes and writes its tables and all that its programs print into DIR; without a name all run:
@@ -89,7 +89,7 @@ def add_programs(build, folder):
     for program in PROGRAMS:
         source = build / program if "/" in program else build / "bin" / program
         if not source.is_file():
-            sys.exit(f"{source} is missing: build it with 'cmake --workflow --preset cuda-sm90'")
+            sys.exit(f"{source} is missing: build it with 'cmake --workflow --preset cuda'")
         add_program(source, folder)
 
 
@@ -97,7 +97,7 @@ def add_lammps(build, folder):
     """The program that the build's lmp starts, and the plugin."""
     wrapper = build / "bin" / "lmp"
     if not wrapper.is_file():
-        sys.exit(f"{wrapper} is missing: build it with 'cmake --workflow --preset lammps-kokkos-sm90'")
+        sys.exit(f"{wrapper} is missing: CONTRIBUTING.md says how it is built")
     text = wrapper.read_text()
     program = Path(re.search(r"^exec '([^']+)'", text, re.M)[1])
     runtime = re.search(r"^runtime='([^']*)'", text, re.M)[1]
@@ -107,14 +107,14 @@ def add_lammps(build, folder):
 
 
 def pack(args):
-    build = Path(args.build_dir or ("build-lammps-kokkos-sm90" if args.lammps else "build-cuda-sm90")).resolve()
+    build = Path(args.build_dir or ("build-lammps-cuda" if args.lammps else "build-cuda")).resolve()
     with tempfile.TemporaryDirectory(prefix="equi-gpu-") as folder:
         folder = Path(folder)
         (add_lammps if args.lammps else add_programs)(build, folder)
         for name in ["sevennet-0"] if args.lammps else MODELS:
             source = Path(args.models) / f"{name}.equi"
             if not source.is_file() and name in OPTIONAL_MODELS:
-                print(f"without {source}, which the preset slow makes")
+                print(f"without {source}, which the workflow slow makes")
                 continue
             if not source.is_file():
                 sys.exit(f"{source} is missing: 'cmake --workflow --preset test' makes the models of the tests")

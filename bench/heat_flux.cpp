@@ -46,9 +46,9 @@ int main(int argc, char **argv) {
 
     EvaluatorOptions options;
     options.precision = is_double ? Precision::double_ : Precision::mixed;
-    const auto plain = make_kokkos_evaluator(model, options);
+    const auto plain = make_host_evaluator(model, options);
     options.directional = options.energy_moments = true;
-    const auto moving = make_kokkos_evaluator(model, options);
+    const auto moving = make_host_evaluator(model, options);
     plain->set_neighborhood(s.neighborhood);
     moving->set_neighborhood(s.neighborhood);
 

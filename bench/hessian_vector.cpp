@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   }
   const int cells = argc > 4 ? std::atoi(argv[4]) : 4, rounds = argc > 6 ? std::atoi(argv[6]) : 10,
             together = argc > 8 ? std::max(3, std::atoi(argv[8])) : 3;
-  const auto make = argc > 7 && std::string(argv[7]) == "device" ? make_device_evaluator : make_kokkos_evaluator;
+  const auto make = argc > 7 && std::string(argv[7]) == "device" ? make_device_evaluator : make_host_evaluator;
   const bool is_double = argc <= 5 || std::string(argv[5]) == "double";
   const Model model = read_model(argv[1]).restricted_to({argv[2], argv[3]});
   const ImageStructure s = jittered_rock_salt(cells, model.reach());

@@ -10,7 +10,7 @@
 #include "bench/on_threads.h"
 #include "bench/peak.h"
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/layers/operation_count.h"
 #include "src/algebra/spherical_harmonics.h"
 #include "src/evaluation/native_evaluators.h"
@@ -373,7 +373,7 @@ class Case {
 
   Convolution convolution_;
   FeatureLayout in_, out_;
-  ConvolutionOp<T> op_;
+  ConvolutionConstants<T> op_;
   const HostKernels<T> &kernels_;
   std::vector<T> distance_;
   AlignedVector<T> y_, x_, out_adj_, result_, x_adj_;

@@ -4,7 +4,7 @@
 
     registers.py LOG... [--out FILE.csv] [--most-bytes N]
 
-The build of the presets cuda-sm80 and cuda-sm90 prints it. Kernels whose registers are bounded so that more warps fit may spill some
+The build of the preset cuda prints it. Kernels whose registers are bounded so that more warps fit may spill some
 bytes and be faster for it (doc/gpu_roofline.rst). Ends with status 1 if one spills more than N bytes (default: 80).
 """
 

@@ -5,7 +5,7 @@
     wavefronts.py FILE... [--layer KEY:CHANNELS,...] [--rows-per-bin 6] [--precision float]
     wavefronts.py FILE... --check
 
-FILE: cubins, or objects and libraries with the generated kernels (build-cuda-sm90/lib/static/libequi_device.a). The layer
+FILE: cubins, or objects and libraries with the generated kernels (build-cuda/lib/static/libequi_device.a). The layer
 is SevenNet-0's main one unless named. Needs nvdisasm, and cuobjdump for files that are no cubins; they come with the CUDA
 toolkit or with PyPI's nvidia-cuda-nvdisasm and nvidia-cuda-cuobjdump.
 

@@ -8,7 +8,7 @@ function(equi_say)
   message(STATUS "equi: ${text}")
 endfunction()
 
-# One configure step at a time fills a cache that several build folders share; the others wait here until it ends, for
+# One configure step or script at a time fills a cache that several build folders share; the others wait here until it ends, for
 # its process may live on: `ctest --build-and-test` builds and tests in the same one. A file system without locks is no
 # reason to stop, nor is a finished cache that cannot be written to.
 file(MAKE_DIRECTORY ${EQUI_CACHE_DIR})
@@ -22,9 +22,15 @@ if(status EQUAL 0)
   endif()
   if(NOT status EQUAL 0)
     equi_say("${EQUI_CACHE_DIR} cannot be locked (${status}): configure one build folder at a time")
-  else()
+  elseif(NOT CMAKE_SCRIPT_MODE_FILE)
     cmake_language(EVAL CODE "cmake_language(DEFER DIRECTORY [[${CMAKE_SOURCE_DIR}]] CALL file LOCK [[${lock}]] RELEASE)")
   endif()
+endif()
+
+# EQUI_JOBS: how many compilers the configure step runs at a time.
+set(EQUI_JOBS $ENV{CMAKE_BUILD_PARALLEL_LEVEL})
+if(NOT EQUI_JOBS)
+  execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/jobs OUTPUT_VARIABLE EQUI_JOBS OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
 
 # equi_run(WHAT COMMAND...): runs a command of the configure step, its output kept in a log; stops with the end of that

@@ -42,23 +42,7 @@ foreach(header ${equi_kernel_headers})
 endforeach()
 # How `equi compile` calls the compiler; and the stamp in the names of its libraries, a hash of all that the text of a
 # kernel, its interface and its machine code depend on: the plugin takes no library of another version.
-set(kernel_sources
-    ${equi_kernel_headers}
-    src/algebra/coupling.cpp
-    src/algebra/gaunt_product.cpp
-    src/algebra/sphere_grid.cpp
-    src/algebra/sphere_grid.h
-    src/generator/contraction_generator.cpp
-    src/generator/contraction_schedule.cpp
-    src/generator/contraction_schedule.h
-    src/generator/generated_text.h
-    src/generator/kernel_generator.cpp
-    src/generator/kernel_schedule.cpp
-    src/generator/kernel_schedule.h
-    src/generator/path_text.cpp
-    src/generator/path_text.h
-    src/generator/path_group_generator.cpp
-    src/generator/uvw_generator.cpp)
+equi_with_includes(kernel_sources ${equi_kernel_headers} ${generator_sources})
 list(TRANSFORM kernel_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel_sources})
 set(hashes "")
@@ -110,7 +94,7 @@ function(equi_make_texts name files)
     add_dependencies(${library} ${name})
   endforeach()
 endfunction()
-# Of generated text only addresses are checked, and by calls: a path group with all checks in line compiles five times as long.
+# Generated text is only checked for addresses, and by calls: a path group with all checks in line compiles five times as long.
 set(generated_options ${equi_text_options})
 if(EQUI_SANITIZE)
   set(generated_options -fno-sanitize=undefined)

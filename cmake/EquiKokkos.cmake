@@ -3,6 +3,7 @@
 # a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
 # Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and LAMMPS and
 # the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed.
+# EQUI_KOKKOS_IS_OURS: whether it was built here.
 
 # equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
 function(equi_mend file old new)
@@ -71,8 +72,10 @@ if(Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT})
   kokkos_check(DEVICES OPENMP)
   equi_check_kokkos()
   get_filename_component(prefix ${Kokkos_DIR}/../../.. ABSOLUTE)
+  set(EQUI_KOKKOS_IS_OURS OFF)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${Kokkos_DIR} (given)")
 else()
+  set(EQUI_KOKKOS_IS_OURS ON)
   set(visibility -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON)
   set(shared OFF)
   if(EQUI_LAMMPS_KOKKOS)
@@ -114,7 +117,7 @@ else()
     equi_say("building Kokkos ${EQUI_KOKKOS_VERSION} (once, about a minute on the host, longer for CUDA)")
     equi_run("configuring Kokkos" ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -S ${source} -B ${prefix}/build
              -DCMAKE_INSTALL_PREFIX=${prefix} ${options})
-    equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel 4 --target install)
+    equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel ${EQUI_JOBS} --target install)
     file(REMOVE_RECURSE ${prefix}/build)
     file(TOUCH ${prefix}/.complete)
   endif()

@@ -65,12 +65,8 @@ if(NOT EXISTS ${lammps_build}/.complete)
   endif()
   equi_run("configuring LAMMPS" ${environment} ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -S ${lammps_source}/cmake
            -B ${lammps_build} ${options})
-  set(jobs --parallel 4)
-  if(DEFINED ENV{CMAKE_BUILD_PARALLEL_LEVEL})
-    set(jobs "")
-  endif()
   # Its progress is shown. An interrupted build goes on where it was.
-  execute_process(COMMAND ${environment} ${CMAKE_COMMAND} --build ${lammps_build} ${jobs} RESULT_VARIABLE status)
+  execute_process(COMMAND ${environment} ${CMAKE_COMMAND} --build ${lammps_build} --parallel ${EQUI_JOBS} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "LAMMPS could not be built (${status}); the messages are above")
   endif()

@@ -14,3 +14,4 @@ add_custom_target(
   COMMAND ${EQUI_MANUAL_COMMAND}
   COMMENT "The manual: ${PROJECT_BINARY_DIR}/manual/index.html"
   VERBATIM)
+add_dependencies(manual environment_manual)

@@ -9,14 +9,16 @@ set(tool ${PROJECT_BINARY_DIR}/bin/equi)
 set(tool_environment PYTHONPATH=${PROJECT_SOURCE_DIR}/tools EQUI_BUILD_DIR=${PROJECT_BINARY_DIR})
 # The sources that decide what a file contains that is converted from a framework.
 function(equi_converter_sources framework result)
-  set(modules __init__ convert coupling equi_file irreps reference_values self_check structures torch_archive torch_modules variants
-              frameworks/__init__ frameworks/e3nn_layers frameworks/elements
-              frameworks/oracle frameworks/origin frameworks/state frameworks/tensornet_layers)
-  list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/tools/equi_tools/)
+  set(tools ${PROJECT_SOURCE_DIR}/tools/equi_tools)
+  set(modules __init__ convert coupling equi_file irreps reference_values self_check structures torch_archive torch_modules)
+  list(TRANSFORM modules PREPEND ${tools}/)
   list(TRANSFORM modules APPEND .py)
-  file(GLOB own CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/equi_tools/frameworks/${framework}_*.py)
+  file(GLOB own CONFIGURE_DEPENDS ${tools}/frameworks/*.py ${tools}/frameworks/common/*.py ${tools}/frameworks/${framework}/*.py)
   set(${result} ${modules} ${own} PARENT_SCOPE)
 endfunction()
+# Makers of random models, which need the model tool.
+set(makers ${PROJECT_SOURCE_DIR}/unittest/python/test_models)
+set(maker_environment PYTHONPATH=${PROJECT_SOURCE_DIR}/tools:${PROJECT_SOURCE_DIR}/unittest/python EQUI_BUILD_DIR=${PROJECT_BINARY_DIR})
 equi_converter_sources(sevenn converter)
 
 # equi_convert(SOURCE NAME): build/models/NAME.equi from a checkpoint that sevenn ships.
@@ -35,14 +37,16 @@ equi_convert(7net-l3i5 sevennet-l3i5)
 add_custom_command(
   OUTPUT ${models}/tiny.stamp
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/tiny
-  COMMAND ${CMAKE_COMMAND} -E env ${tool_environment} ${EQUI_PYTHON_EXECUTABLE} -m equi_tools.testing ${models}/tiny
+  COMMAND ${CMAKE_COMMAND} -E env ${maker_environment} ${EQUI_PYTHON_EXECUTABLE} -m test_models.sevenn ${models}/tiny
   COMMAND ${CMAKE_COMMAND} -E touch ${models}/tiny.stamp
-  DEPENDS ${converter} ${PROJECT_SOURCE_DIR}/tools/equi_tools/testing.py
+  DEPENDS ${converter} ${makers}/__init__.py ${makers}/sevenn.py
   COMMENT "Making small models for the tests"
   VERBATIM)
 
-# build/models/FRAMEWORK: a random model of every variant of FRAMEWORK_testing, and the file converted from it.
+# build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those of
+# slow_frameworks are for the slow tests.
 set(random_models "")
+set(slow_random_models "")
 foreach(framework IN LISTS known_frameworks)
   string(TOUPPER ${framework} name)
   if(EQUI_PYTHON_${name}_EXECUTABLE)
@@ -50,13 +54,17 @@ foreach(framework IN LISTS known_frameworks)
     add_custom_command(
       OUTPUT ${models}/${framework}.stamp
       COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/${framework}
-      COMMAND ${CMAKE_COMMAND} -E env ${tool_environment} OMP_NUM_THREADS=1
-              ${EQUI_PYTHON_${name}_EXECUTABLE} -m equi_tools.frameworks.${framework}_testing ${models}/${framework}
+      COMMAND ${CMAKE_COMMAND} -E env ${maker_environment} OMP_NUM_THREADS=1
+              ${EQUI_PYTHON_${name}_EXECUTABLE} -m test_models.${framework} ${models}/${framework}
       COMMAND ${CMAKE_COMMAND} -E touch ${models}/${framework}.stamp
-      DEPENDS ${sources}
+      DEPENDS ${sources} ${makers}/__init__.py ${makers}/${framework}.py
       COMMENT "Making small ${framework} models for the tests"
       VERBATIM)
-    list(APPEND random_models ${models}/${framework}.stamp)
+    set(list random_models)
+    if(framework IN_LIST slow_frameworks)
+      set(list slow_random_models)
+    endif()
+    list(APPEND ${list} ${models}/${framework}.stamp)
     # The stored random models of the reference trajectories.
     set(stored ${PROJECT_SOURCE_DIR}/unittest/trajectories)
     file(GLOB packed CONFIGURE_DEPENDS ${stored}/${framework}*.xz)
@@ -71,14 +79,29 @@ foreach(framework IN LISTS known_frameworks)
       DEPENDS ${sources} ${packed} ${stored}/random_models.py
       COMMENT "Converting the ${framework} models of the reference trajectories"
       VERBATIM)
-    list(APPEND random_models ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
+    list(APPEND ${list} ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
   endif()
 endforeach()
 
 if(EQUI_TESTS)
+  # What the tests need from outside, and the models; with the prefix slow_ that of the slow tests.
+  add_custom_target(test_environments ALL)
+  add_custom_target(slow_environments)
+  add_dependencies(test_environments environment_torch)
+  foreach(name IN LISTS known_frameworks ITEMS manual wheel)
+    if(NOT TARGET environment_${name})
+      continue()
+    elseif(name IN_LIST slow_frameworks)
+      add_dependencies(slow_environments environment_${name})
+    else()
+      add_dependencies(test_environments environment_${name})
+    endif()
+  endforeach()
   add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi
                                             ${random_models})
-  add_dependencies(test_models equi_kernels)
+  add_dependencies(test_models equi_kernels test_environments)
+  add_custom_target(slow_models DEPENDS ${slow_random_models})
+  add_dependencies(slow_models test_models slow_environments)
 endif()
 
 add_custom_target(

@@ -37,6 +37,7 @@ add_custom_command(
   COMMENT "Making the Python wheel"
   VERBATIM)
 add_custom_target(wheel ALL DEPENDS ${PROJECT_BINARY_DIR}/wheel.stamp)
+add_dependencies(wheel environment_wheel)
 
 if(EQUI_TESTS)
   set(EQUI_WHEELHOUSE ${EQUI_CACHE_DIR}/wheelhouse)

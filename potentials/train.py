@@ -255,7 +255,7 @@ def errors(model, graphs):
 
 
 def share_of_rate(progress):
-    """Of the rate, after that part of the training: from 1 to LAST_RATE along a cosine."""
+    """Factor of the rate, after that part of the training: from 1 to LAST_RATE along a cosine."""
     return LAST_RATE + (1 - LAST_RATE) * (1 + math.cos(math.pi * progress)) / 2
 
 

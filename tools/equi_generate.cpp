@@ -56,14 +56,14 @@ std::string device_path_groups_of(const std::string &keys, const KernelTarget &t
     launches.back().of_duals = launch.compare(0, dual.size(), dual) == 0;
     if (launches.back().of_duals) launch = launch.substr(dual.size());
     for (const std::string &key : parts_of(launch, '+'))
-      launches.back().path_groups.push_back(PathGroupShape::of_key(key));
+      launches.back().path_groups.push_back(PathGroupShape::from_key(key));
   }
   return generate_device_path_groups(launches, target, of_edges);
 }
 
 std::string path_groups_of(const std::string &keys, const KernelTarget &target) {
   if (target.is_device()) return device_path_groups_of(keys, target, false);
-  return generate_path_group(make_path_group_schedule(PathGroupShape::of_key(keys), target), target);
+  return generate_path_group(make_path_group_schedule(PathGroupShape::from_key(keys), target), target);
 }
 
 std::string contractions_of(const std::string &names, const KernelTarget &target) {
@@ -105,7 +105,7 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "contraction" && words.size() == 4) {
     write(words[3], contractions_of(words[2], kernel_target(words[1])));
   } else if (verb == "library" && words.size() == 4) {
-    write(words[3], generate_path_group_library(PathGroupShape::of_key(words[2]), host_target_of(words[1])));
+    write(words[3], generate_path_group_library(PathGroupShape::from_key(words[2]), host_target_of(words[1])));
   } else {
     throw std::invalid_argument(
         "usage: equi_generate list | path_group TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | "

@@ -75,7 +75,7 @@ KernelLibraryFound found_for(const std::string &target, const std::string &key, 
         const ContractionSchedule schedule = make_contraction_schedule(*product);
         if (schedule.key() == key) return find_kernel_library(set, schedule);
       }
-  return find_kernel_library(set, PathGroupShape::of_key(key));
+  return find_kernel_library(set, PathGroupShape::from_key(key));
 }
 
 bool is_there(const std::string &target, const std::string &key) {

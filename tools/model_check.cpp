@@ -115,7 +115,7 @@ bool try_model(const std::string &bytes, const std::string &path, ForcesOf force
   options.precision = Precision::double_;
   const EvaluatorFactory make_exact = [](const Model &of_structure, EvaluatorOptions exact) {
     exact.radial_exact = true;
-    return make_kokkos_evaluator(of_structure, exact);
+    return make_host_evaluator(of_structure, exact);
   };
   const auto evaluator = make_exact(model.restricted_to(elements), options);
   evaluator->set_neighborhood(structure.images.neighborhood);
@@ -164,7 +164,7 @@ void print_model_check(const Model &whole) {
   std::vector<Structure> structures;
   if (!needs_all_pairs(model.layers)) structures.push_back(make_structure(model, chosen_symbols(model), true));
   structures.push_back(make_structure(model, chosen_symbols(model), false));
-  const auto plain = make_plain_evaluator(model, {});
+  const auto plain = make_host_evaluator(model, plain_options());
   NoExchange exchange;
   constexpr struct {
     const char *name;
@@ -181,7 +181,8 @@ void print_model_check(const Model &whole) {
       EvaluatorOptions options;
       options.precision = precision.precision;
       options.radial_exact = precision.radial_exact;
-      const auto evaluator = make_host_evaluator(model, options, set);
+      options.instruction_set = set;
+      const auto evaluator = make_host_evaluator(model, options);
       for (const Structure &structure : structures) {
         LawSystem system = system_of(structure.images);
         system.is_invariant = is_invariant(model.layers);

@@ -2,23 +2,7 @@
 #include "kokkos/evaluation/device_evaluation.h"
 
 #include "kokkos/geometry/radial_set.h"
-#include "kokkos/layers/channel_balance/device_channel_balance.h"
-#include "kokkos/layers/contraction/device_contraction_layer.h"
-#include "kokkos/layers/convolution/device_convolution_layer.h"
-#include "kokkos/layers/coulomb/device_coulomb_layer.h"
-#include "kokkos/layers/density/device_density_layer.h"
-#include "kokkos/layers/direct_forces/device_direct_forces_layer.h"
-#include "kokkos/layers/embedding/device_embedding_layer.h"
-#include "kokkos/layers/gate/device_gate.h"
-#include "kokkos/layers/grid_network/device_grid_network_layer.h"
-#include "kokkos/layers/layer_norm/device_layer_norm.h"
-#include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/norm_scale/device_norm_scale.h"
-#include "kokkos/layers/readout/device_readout_layer.h"
-#include "kokkos/layers/repulsion/device_repulsion_layer.h"
-#include "kokkos/layers/so2_convolution/device_so2_layer.h"
-#include "kokkos/layers/spherical_norm/device_spherical_norm.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -46,44 +30,6 @@ constexpr double FILLED = 0.99;
 // What the recordings of a small system's steps may take before they are made: some tens of kB for each launch.
 constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 20;
 
-// The op of a layer of each type.
-template <class T, class G>
-struct MakeDeviceLayer : DeviceContext {
-  using Op = std::unique_ptr<LayerOp<DeviceBatch<T, G>>>;
-  using LayerContext::layout;
-  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<DeviceEmbeddingLayer<T, G>>(*this, l); }
-  Op operator()(const Linear &l) { return std::make_unique<DeviceLinearLayer<T, G>>(*this, l); }
-  Op operator()(const Convolution &l) { return std::make_unique<DeviceConvolutionLayer<T, G>>(*this, l); }
-  Op operator()(const So2Convolution &l) { return std::make_unique<DeviceSo2Layer<T, G>>(*this, l); }
-  Op operator()(const Gate &l) {
-    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceGate<T>(GateOp<T>(l, layout(l.input), layout(l.output))));
-  }
-  Op operator()(const DensityNormalization &l) { return std::make_unique<DeviceDensityLayer<T, G>>(*this, l); }
-  Op operator()(const LayerNorm &l) {
-    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
-  }
-  Op operator()(const ChannelBalance &l) {
-    return std::make_unique<ChannelBalanceLayer<DeviceBatch<T, G>, T, DeviceChannelBalance<T>>>(l, layout(l.input));
-  }
-  Op operator()(const NormScale &l) {
-    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
-  }
-  Op operator()(const SphericalNorm &l) {
-    return make_in_place_layer<DeviceBatch<T, G>>(
-        l, DeviceSphericalNorm<T>(this->exec, l, this->model.features[l.input], layout(l.input)));
-  }
-  Op operator()(const GridNetwork &l) { return std::make_unique<DeviceGridNetworkLayer<T, G>>(*this, l); }
-  Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
-  Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
-  Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
-    return std::make_unique<DeviceContractionLayer<T, G>>(*this, ports, name, product);
-  }
-  Op operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
-  Op operator()(const DirectForces &l) { return std::make_unique<DeviceDirectForcesLayer<T, G>>(*this, l); }
-  Op operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
-  Op operator()(const Coulomb &l) { return std::make_unique<DeviceCoulombLayer<T, G>>(*this, l); }
-};
-
 }    // namespace
 
 template <class T, class G>
@@ -93,18 +39,16 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       dense_(DeviceExec()),
       own_dense_(own_exec_),
       edges_(DeviceExec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff, model.nearest),
-      step_{plan_, features_, edges_, model.num_species()},
-      exec_(step_.exec),
+      state_{plan_, features_, edges_, model.num_species()},
+      exec_(state_.exec),
       summary_("equi:summary") {
-  if (Base::coulomb_)
-    step_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::coulomb_->cutoff, Matrix());
-  assign(exec_, device_shift_, Base::shift_);
-  MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
-  Base::make_ops(make);
-  divides_edges_ = plan_.keeps_values && std::any_of(Base::ops_.begin(), Base::ops_.end(), [](const auto &op) {
-                     const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
-                     return c && c->divides_edges();
-                   });
+  if (Base::far_cutoff_ > 0.0)
+    state_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::far_cutoff_, Matrix());
+  assign(exec_, device_shift_, Base::energies_.shift);
+  DeviceContext context{{model_, plan_, options_, Base::energies_.scale}, exec_};
+  Base::prepare_layers(context);
+  divides_edges_ = plan_.keeps_values && std::any_of(Base::sender_layers_.begin(), Base::sender_layers_.end(),
+                                                     [](const auto *layer) { return layer->divides_edges(); });
   evaluate_fixed_features();
 }
 
@@ -117,8 +61,8 @@ void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   DeviceBuffer<int> device_species;
   assign(exec_, device_species, species);
   features_.for_fixed_arrays([&](DeviceBuffer<R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
-  step_.planes = {0, plan_.planes};
-  Batch of_species{step_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
+  state_.planes = {0, plan_.planes};
+  Batch of_species{state_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
   check_launches();
@@ -150,14 +94,12 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
-  for (const Layer &layer : model_.layers)
-    if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
-      batch_size_ = std::min(batch_size_, NETWORK_BATCH);
+  if (any_layer(model_.layers, &LayerTraits::has_edge_networks)) batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   batch_size_ = std::min(batch_size_, slice_size_);
-  step_.num_rows = n.num_rows;
-  step_.num_receivers = n.num_receivers;
-  step_.row_species = n.row_species.data();
+  state_.num_rows = n.num_rows;
+  state_.num_receivers = n.num_receivers;
+  state_.row_species = n.row_species.data();
   kept_per_edge_ = sender_adjoints_per_edge();
   keeps_bins_ = false;
   const auto estimate = [&] {
@@ -181,13 +123,11 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     batch_size_ /= 2;
   }
   transpose_neighborhood(exec_, slice_size_, n);
-  const bool can_fuse = std::any_of(Base::ops_.begin(), Base::ops_.end(), [](const auto &op) {
-    const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
-    return c && c->can_fuse();
-  });
+  const bool can_fuse = std::any_of(Base::sender_layers_.begin(), Base::sender_layers_.end(),
+                                    [](const auto *layer) { return layer->can_fuse(); });
   const bool has_reverse = can_fuse && n.num_slices == 1 && is_symmetric(model_.pair_cutoff) &&
                            model_.nearest.count == 0 && has_reverse_candidates(exec_, n);
-  step_.num_reversible = has_reverse ? n.num_receivers : 0;
+  state_.num_reversible = has_reverse ? n.num_receivers : 0;
 
   std::vector<int> receiver_cuts{0};
   std::vector<int64_t> sender_cuts{0};
@@ -221,10 +161,9 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   const bool is_small =
       n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 &&
       (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
-  const bool has_so2 = std::any_of(model_.layers.begin(), model_.layers.end(),
-                                   [](const Layer &layer) { return std::holds_alternative<So2Convolution>(layer); });
+  const bool has_costly_edges = any_layer(model_.layers, &LayerTraits::has_costly_edges);
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts,
-                          !options_.graphs || options_.radial_exact || has_so2 || !is_small);
+                          !options_.graphs || options_.radial_exact || has_costly_edges || !is_small);
   keeps_bins_ = !edges_.is_counted();
   if (far_edges_) far_edges_->set_neighborhood(exec_, n, receiver_cuts, sender_cuts, edges_.is_counted());
   recorder_.forget();
@@ -263,11 +202,11 @@ void DeviceEvaluation<T, G>::for_arrays_of_step(const ArrayVisitor &f) {
   for (const FeaturePlan &feature : plan_.features)
     if (feature.has_own_adjoint) in_place_row_size = std::max<int64_t>(in_place_row_size, feature.layout.row_size());
   f(batch_features_, atoms * batch_row_size);
-  f(step_.in_place, atoms * in_place_row_size);
+  f(state_.in_place, atoms * in_place_row_size);
   int64_t scratch_size = 0;
-  for (const auto &op : Base::ops_)
-    if (op) scratch_size = std::max(scratch_size, op->scratch_size(atoms));
-  f(step_.layer_scratch, scratch_size);
+  for (const auto &layer : Base::layers_)
+    if (layer) scratch_size = std::max(scratch_size, layer->scratch_size(atoms));
+  f(state_.layer_scratch, scratch_size);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   if (plan_.keeps_values) f(aside_, owned * (plan_.max_exchanged_row_size / plan_.planes));
   f(energy_, owned * plan_.max_directions());
@@ -278,9 +217,9 @@ int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
   int64_t most = 0;
   for (const Stage &stage : plan_.stages) {
     int num_layers = 0;
-    Base::template for_convolutions<DeviceSenderOp<T, G>>(stage, [&](const Step &, DeviceSenderOp<T, G> &op) {
-      if (op.kept_per_edge() == 0) return;
-      most = std::max(most, op.kept_per_edge());
+    Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
+      if (layer.kept_per_edge() == 0) return;
+      most = std::max(most, layer.kept_per_edge());
       num_layers++;
     });
     if (num_layers > 1) return 0;
@@ -290,10 +229,10 @@ int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
 
 template <class T, class G>
 DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, const Stage &stage) {
-  Batch batch{step_,
+  Batch batch{state_,
               atoms.first,
               atoms.count,
-              step_.row_species + atoms.first,
+              state_.row_species + atoms.first,
               {species_order_.data() + atoms.first, atoms.species_begin.data()}};
   batch.features = batch_features_.data();
   batch.cut = atoms.cut;
@@ -401,34 +340,34 @@ template <class T, class G>
 void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
-  Base::template for_convolutions<DeviceSenderOp<T, G>>(stage, [&](const Step &, DeviceSenderOp<T, G> &op) {
-    if (!remote && op.is_fused(step_)) {
+  Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
+    if (!remote && layer.is_fused(state_)) {
       for (const BatchAtoms &atoms : batches_)
-        op.fused(step_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
-                 {adjoint, neighborhood_->num_rows, atoms.first});
+        layer.fused(state_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
+                    {adjoint, neighborhood_->num_rows, atoms.first});
       return;
     }
     for (const BatchAtoms &atoms : sender_batches_)
       if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
-        op.gather(step_, {atoms.cut, position + atoms.first, atoms.count}, slice * slice_size_,
-                  {adjoint, neighborhood_->num_rows, atoms.first});
+        layer.gather(state_, {atoms.cut, position + atoms.first, atoms.count}, slice * slice_size_,
+                     {adjoint, neighborhood_->num_rows, atoms.first});
   });
 }
 
 template <class T, class G>
 void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
-  if (last - first == neighborhood_->num_rows && !step_.tangents_alone()) {    // the groups follow one another
+  if (last - first == neighborhood_->num_rows && !state_.tangents_alone()) {    // the groups follow one another
     static_assert(CHANNEL_PAD % 4 == 0, "rows that are no multiple of four numbers");
     device_fill(exec_, reinterpret_cast<Four<R> *>(data), (last - first) * layout.row_size() / 4, Four<R>{});
     return;
   }
-  zero_planes(exec_, last - first, layout, step_.planes, FeatureRows<R>{data, neighborhood_->num_rows, first});
+  zero_planes(exec_, last - first, layout, state_.planes, FeatureRows<R>{data, neighborhood_->num_rows, first});
 }
 
 // Gathers of duals add to values too. Where tangents alone are wanted, the values of receivers' rows are what the last
 // step has left, and stay so.
 template <class T, class G>
-void DeviceEvaluation<T, G>::lay_values_aside(const FeatureLayout &layout, R *adjoint, bool and_back) {
+void DeviceEvaluation<T, G>::save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back) {
   const FeatureRows<R> rows{adjoint, neighborhood_->num_rows, 0};
   R *aside = aside_.data();
   for (const FeatureGroup &group : layout.groups()) {
@@ -454,11 +393,11 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
   R *adjoint = input >= 0 ? features_.exchanged_adjoint(s) : nullptr;
   const auto bring_values_back = [&] {
-    if (step_.tangents_alone()) recorder_.run(exec_, [&] { lay_values_aside(layout, adjoint, true); });
+    if (state_.tangents_alone()) recorder_.run(exec_, [&] { save_or_restore_values(layout, adjoint, true); });
   };
   recorder_.run(exec_, [&] {
     if (adjoint && !stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
-    if (is_gathered && step_.tangents_alone()) lay_values_aside(layout, adjoint, false);
+    if (is_gathered && state_.tangents_alone()) save_or_restore_values(layout, adjoint, false);
     if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
     for (int slice = 0; slice <= last; slice++) {
       for (const BatchAtoms &atoms : batches_)
@@ -479,7 +418,7 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   });
   recorder_.run(exec_, [&] {
     const int64_t rows = neighborhood_->num_rows;
-    add_planes(exec_, num_owned(), layout, step_.planes, FeatureRows<const R>{returned_.data(), rows, 0},
+    add_planes(exec_, num_owned(), layout, state_.planes, FeatureRows<const R>{returned_.data(), rows, 0},
                FeatureRows<R>{adjoint, rows, 0});
   });
   bring_values_back();
@@ -490,7 +429,7 @@ template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
   const bool backward_is_wanted = request.forces && !Base::is_direct_;
-  step_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
+  state_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
   values_are_kept_ = false;
   begin_step(request);
   const auto step = [&] {
@@ -526,7 +465,7 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
   if (edges_.is_counted()) return recorder_.begin_plain_step();
   int largest_batch = 0;
   for (const BatchAtoms &atoms : batches_) largest_batch = std::max(largest_batch, atoms.count);
-  const int directions = 2 * request.directions.count + (step_.tangents_alone() ? 1 : 0);
+  const int directions = 2 * request.directions.count + (state_.tangents_alone() ? 1 : 0);
   recorder_.begin_step(
       (request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0) + 8 * directions,
       {request.positions, request.directions.v},
@@ -536,35 +475,35 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
 // The edges of a step, and what does not go through the layers.
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
-  edges_.build(exec_, request.positions, request.directions, step_.tangents_alone() && divides_edges_);
+  edges_.build(exec_, request.positions, request.directions, state_.tangents_alone() && divides_edges_);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
-  check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0, edges_.room_between_cuts()),
-               options_);
+  check_memory(
+      memory_estimate(edges_.capacity(), far_edges_ ? far_edges_->capacity() : 0, edges_.capacity_between_cuts()),
+      options_);
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
-  if (!step_.tangents_alone()) for_arrays(reserve);
+  if (!state_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
   // Where tangents alone are wanted, convolutions with tables read parts of the edges.
-  step_.has_bins = keeps_bins_ && step_.num_directions() == 1 && !step_.tangents_alone();
-  if (step_.has_bins) {
+  state_.has_bins = keeps_bins_ && state_.num_directions() == 1 && !state_.tangents_alone();
+  if (state_.has_bins) {
     std::vector<DeviceStepSearch<T>> searches;
-    for (const auto &op : Base::ops_)
-      if (auto *c = dynamic_cast<DeviceSenderOp<T, G> *>(op.get())) c->add_search(edges_.room(), searches);
+    for (auto *layer : Base::sender_layers_) layer->add_search(edges_.capacity(), searches);
     find_bins(exec_, edges_, num_owned(), searches);
   }
-  step_.energy = energy_.data();
-  step_.sender_adjoints = request.forces && !Base::is_direct_ && kept_per_edge_ > 0
-                              ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room())
-                              : nullptr;
-  step_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
-  for (int d = 0; d < step_.num_directions(); d++)
-    fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), step_.energy_of(d));
+  state_.energy = energy_.data();
+  state_.sender_adjoints = request.forces && !Base::is_direct_ && kept_per_edge_ > 0
+                               ? sender_adjoints_.reserve(kept_per_edge_ * edges_.capacity())
+                               : nullptr;
+  state_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
+  for (int d = 0; d < state_.num_directions(); d++)
+    fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), state_.energy_of(d));
 }
 
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   StepSummary *summary = summary_.data();
-  const bool has_derivatives = request.forces && !step_.direct_forces;
+  const bool has_derivatives = request.forces && !state_.direct_forces;
   if (has_derivatives) edges_.finish(exec_, request.virial, request.atom_virial);
   if (has_derivatives && far_edges_) {
     far_edges_->finish(exec_, request.virial, request.atom_virial);
@@ -576,8 +515,8 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   if (request.forces) sums.push_back(edges_.force_sum(summary->forces));
   if (request.forces && IS_DUAL<G>) sums.push_back(edges_.tangent_sum(summary->tangents));
   sum_.add_up(exec_, sums);
-  edges_.find_crowd(exec_, model_.max_neighbors);
-  const auto *closest = edges_.closest(), *crowd = edges_.crowd();
+  edges_.find_most_neighbors(exec_, model_.max_neighbors);
+  const auto *closest = edges_.closest(), *most_neighbors = edges_.most_neighbors();
   const int64_t *num_edges = edges_.begin() + num_owned(),
                 *num_far_edges = far_edges_ ? far_edges_->begin() + num_owned() : nullptr;
   Kokkos::parallel_for(
@@ -586,8 +525,8 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
         summary->closest = closest->loc;
         summary->num_edges = *num_edges;
         summary->num_far_edges = num_far_edges ? *num_far_edges : 0;
-        summary->crowd = crowd->loc;
-        summary->crowded_receiver = crowd->val;
+        summary->most_neighbors = most_neighbors->loc;
+        summary->most_neighbors_receiver = most_neighbors->val;
       });
 }
 
@@ -611,11 +550,12 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
   for (int k = 0; with_forces && k < 3; k++) sum += summary.forces[k] + (IS_DUAL<T> ? summary.tangents[k] : 0.0);
   const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), summary.num_far_edges);
   check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
-  if (!has_all_pairs) check_all_pairs(false, Base::coulomb_->cutoff);
-  if (model_.max_neighbors > 0 && summary.crowded_receiver < num_owned()) {
+  if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
+  if (model_.max_neighbors > 0 && summary.most_neighbors_receiver < num_owned()) {
     int atom;
-    copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.crowded_receiver), 1);
-    check_num_neighbors(model_.max_neighbors, summary.crowd, atom);
+    copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.most_neighbors_receiver),
+                 1);
+    check_num_neighbors(model_.max_neighbors, summary.most_neighbors, atom);
   }
   return result;
 }
@@ -633,10 +573,10 @@ int DeviceEvaluation<T, G>::find_not_finite(bool with_forces) const {
     for (size_t k = 0; atom < 0 && k < numbers.size(); k++)
       if (!std::isfinite(numbers[k])) atom = row_atom[k / width];
   };
-  for (int d = 0; d < step_.num_directions(); d++)
-    search(reinterpret_cast<const double *>(step_.energy_of(d)), num_owned(), PLANES<D>);
+  for (int d = 0; d < state_.num_directions(); d++)
+    search(reinterpret_cast<const double *>(state_.energy_of(d)), num_owned(), PLANES<D>);
   if (with_forces) search(edges_.row_forces(), num_rows, 3);
-  for (int d = 0; with_forces && IS_DUAL<T> && d < step_.num_directions(); d++)
+  for (int d = 0; with_forces && IS_DUAL<T> && d < state_.num_directions(); d++)
     search(edges_.row_tangents() + 3 * static_cast<int64_t>(num_rows) * d, num_rows, 3);
   return atom;
 }
@@ -695,8 +635,8 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
-         energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.layer_scratch.bytes() +
-         step_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
+         energy_.bytes() + returned_.bytes() + state_.in_place.bytes() + state_.layer_scratch.bytes() +
+         state_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
          sender_adjoints_.bytes() + aside_.bytes() + positions_.bytes() + direction_.bytes() +
          (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
@@ -704,23 +644,22 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
   const auto growth = [&](const DeviceEdges<T, G> &edges, int64_t number, int directions, bool divides) {
-    return edges.growth(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
+    return edges.additional_bytes(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
-  std::size_t bytes = memory_bytes() + growth(edges_, num_edges, plan_.max_directions(), divides_edges_) +
-                      (far_edges_ ? growth(*far_edges_, num_far_edges, 1, false) : 0) +
-                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
-                      sender_adjoints_.growth(kept_per_edge_ * num_edges),
+  std::size_t bytes = memory_bytes() + additional_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
+                      (far_edges_ ? additional_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
+                      neighborhood_->additional_bytes(slice_size_) + species_order_.additional_bytes(num_owned()) +
+                      sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;
-  const auto add_growth = [&](ArrayRef array, int64_t n) { bytes += array.growth(n); };
-  for_arrays(add_growth);
-  for_arrays_of_step(add_growth);
+  const auto add_additional = [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); };
+  for_arrays(add_additional);
+  for_arrays_of_step(add_additional);
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
-  for (const auto &op : Base::ops_) {
-    if (op) bytes += op->growth(atoms_of_batch, edges_of_batch);
-    const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
-    if (!c) continue;
-    if (keeps_bins_) bytes += c->bins_growth(num_edges);
-    scratch = std::max(scratch, c->scratch_growth(step_, edges_of_batch));
+  for (const auto &layer : Base::layers_)
+    if (layer) bytes += layer->additional_bytes(atoms_of_batch, edges_of_batch);
+  for (const auto *layer : Base::sender_layers_) {
+    if (keeps_bins_) bytes += layer->additional_bin_bytes(num_edges);
+    scratch = std::max(scratch, layer->additional_scratch_bytes(state_, edges_of_batch));
   }
   return bytes + scratch;
 }

@@ -18,7 +18,7 @@
 #include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/evaluation/device_evaluator.h"
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/device_backend.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"
@@ -36,16 +36,16 @@ struct StepSummary {
   double forces[3], tangents[3];    // sums over rows: whether all are finite
   double distance;                  // of the closest pair
   int64_t closest, num_edges, num_far_edges;
-  double crowded_receiver;    // as DeviceEdges::crowd() has it, with its number of edges
-  int64_t crowd;
+  double most_neighbors_receiver;    // as DeviceEdges::most_neighbors() has it, with its number of edges
+  int64_t most_neighbors;
 };
 
 template <class T, class G>
-class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T, G>, DeviceBuffer<Real<T>>> {
+class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend<T, G>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
   using Batch = DeviceBatch<T, G>;
-  using Base = LayeredEvaluation<DeviceEvaluator, Batch, DeviceBuffer<R>>;
+  using Base = LayeredEvaluation<DeviceEvaluator, DeviceBackend<T, G>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
@@ -66,12 +66,12 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   // Parts of evaluate(); nvcc wants functions with kernels public.
   void launch_edges(const DeviceRequest &request);
   void launch_results(const DeviceRequest &request);
-  void lay_values_aside(const FeatureLayout &layout, R *adjoint, bool and_back);
+  void save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back);
 
  private:
   struct BatchAtoms {
     int slice, cut, first, count;      // from this cut of DeviceEdges to the next
-    std::vector<int> species_begin;    // DeviceSpeciesOrder, of receivers
+    std::vector<int> species_begin;    // SpeciesOrder, of receivers
   };
 
   void evaluate_fixed_features();
@@ -104,7 +104,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
-  bool divides_edges_ = false;       // whether an op does
+  bool divides_edges_ = false;       // whether an layer does
   bool with_atom_virial_ = false;    // whether a step has been asked for it
   int batch_size_ = 0;               // receivers, or senders, of a launch
   bool keeps_bins_ = false;          // whether a small system's step finds the bins of all convolutions at once
@@ -114,12 +114,12 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   const DeviceNeighborhood *neighborhood_ = nullptr;
   DeviceNeighborhood copied_neighborhood_;    // of a host's
   DeviceEdges<T, G> edges_;
-  std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceStep::far_edges
+  std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceEvaluationState::far_edges
   // None crosses from a slice to the next, from interior receivers or from owned rows to others.
   std::vector<BatchAtoms> batches_, sender_batches_;
   DeviceBuffer<int> species_order_;
 
-  DeviceStep<T, G> step_;
+  DeviceEvaluationState<T, G> state_;
   DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;

@@ -3,23 +3,7 @@
 
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/channel_balance/channel_balance_op.h"
-#include "kokkos/layers/contraction/host_contraction_layer.h"
-#include "kokkos/layers/convolution/host_convolution_layer.h"
-#include "kokkos/layers/coulomb/host_coulomb_layer.h"
-#include "kokkos/layers/density/host_density_layer.h"
-#include "kokkos/layers/direct_forces/host_direct_forces_layer.h"
-#include "kokkos/layers/embedding/host_embedding_layer.h"
-#include "kokkos/layers/gate/gate_op.h"
-#include "kokkos/layers/grid_network/host_grid_network_layer.h"
-#include "kokkos/layers/layer_norm/layer_norm_op.h"
-#include "kokkos/layers/linear/host_linear_layer.h"
 #include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/norm_scale/norm_scale_op.h"
-#include "kokkos/layers/readout/host_readout_layer.h"
-#include "kokkos/layers/repulsion/host_repulsion_layer.h"
-#include "kokkos/layers/so2_convolution/host_so2_layer.h"
-#include "kokkos/layers/spherical_norm/spherical_norm_op.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"
@@ -48,44 +32,6 @@ constexpr int MIN_TILE = 16, MAX_TILE = 64;
 // `deterministic`: tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
 
-// The op of a layer of each type.
-template <class T, class G>
-struct MakeHostLayer : HostContext {
-  using Op = std::unique_ptr<LayerOp<HostBatch<T, G>>>;
-  using LayerContext::layout;
-  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(*this, l); }
-  Op operator()(const Linear &l) { return std::make_unique<HostLinearLayer<T, G>>(*this, l); }
-  Op operator()(const Convolution &l) { return std::make_unique<HostConvolutionLayer<T, G>>(*this, l); }
-  Op operator()(const So2Convolution &l) { return std::make_unique<HostSo2Layer<T, G>>(*this, l); }
-  Op operator()(const Gate &l) {
-    return make_in_place_layer<HostBatch<T, G>>(l, GateOp<T>(l, layout(l.input), layout(l.output)));
-  }
-  Op operator()(const DensityNormalization &l) { return std::make_unique<HostDensityLayer<T, G>>(*this, l); }
-  Op operator()(const LayerNorm &l) {
-    return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
-  }
-  Op operator()(const ChannelBalance &l) {
-    return std::make_unique<ChannelBalanceLayer<HostBatch<T, G>, T, ChannelBalanceOp<T>>>(l, layout(l.input));
-  }
-  Op operator()(const NormScale &l) {
-    return make_in_place_layer<HostBatch<T, G>>(l, NormScaleOp<T>(l, layout(l.input)));
-  }
-  Op operator()(const SphericalNorm &l) {
-    return make_in_place_layer<HostBatch<T, G>>(l,
-                                                SphericalNormOp<T>(l, this->model.features[l.input], layout(l.input)));
-  }
-  Op operator()(const GridNetwork &l) { return std::make_unique<HostGridNetworkLayer<T, G>>(*this, l); }
-  Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
-  Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
-  Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
-    return std::make_unique<HostContractionLayer<T, G>>(*this, ports, name, product);
-  }
-  Op operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
-  Op operator()(const DirectForces &l) { return std::make_unique<HostDirectForcesLayer<T, G>>(*this, l); }
-  Op operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
-  Op operator()(const Coulomb &l) { return std::make_unique<HostCoulombLayer<T, G>>(*this, l); }
-};
-
 }    // namespace
 
 template <class T, class G>
@@ -97,27 +43,27 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
                                 options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest, set),
-      step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
+      state_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
   if (options.energy_moments && has_channel_balance(model.layers))
     throw std::invalid_argument(
         "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
         "depends on atoms at any distance");
-  if (Base::coulomb_) {
+  if (Base::far_cutoff_ > 0.0) {
     if (options.energy_moments)
       throw std::invalid_argument("there are no energy moments of a model with a Coulomb energy of its own charges");
-    step_.far_edges = &far_edges_.emplace(0, Base::coulomb_->cutoff, Matrix(), NearestNeighbors(), set);
+    state_.far_edges = &far_edges_.emplace(0, Base::far_cutoff_, Matrix(), NearestNeighbors(), set);
   }
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
-  MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
-  Base::make_ops(make);
-  kept_per_edge_ = make.kept_per_edge;
+  HostContext context{{model_, plan_, options_, Base::energies_.scale}, set};
+  Base::prepare_layers(context);
+  kept_per_edge_ = context.kept_per_edge;
   std::vector<int> species(model.num_species());
   std::iota(species.begin(), species.end(), 0);
-  step_.planes = {0, plan_.planes};
-  step_.energy_moments = options.energy_moments;
+  state_.planes = {0, plan_.planes};
+  state_.energy_moments = options.energy_moments;
   features_.for_fixed_arrays([](Buffer<R> &array, int64_t n) { std::fill_n(array.reserve(n), n, R(0)); });
-  Batch of_species{step_, threads_[0]->scratch, 0, model.num_species(), species.data()};
+  Batch of_species{state_, threads_[0]->scratch, 0, model.num_species(), species.data()};
   Base::evaluate_fixed_features(of_species);
 }
 
@@ -125,7 +71,7 @@ template <class T, class G>
 std::string HostEvaluation<T, G>::describe() const {
   char text[200];
   std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels and dense products%s\n", Base::precision_name(),
-                kokkos_backend().c_str(), step_.kernels.name, options_.deterministic ? ", deterministic" : "");
+                kokkos_backend().c_str(), state_.kernels.name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text + Base::describe_layers();
   if (const InstructionSet best = best_instruction_set(false); best != best_instruction_set()) {
     std::snprintf(text, sizeof text,
@@ -135,8 +81,8 @@ std::string HostEvaluation<T, G>::describe() const {
     lines += text;
   }
   KernelReport report;
-  for (const auto &op : Base::ops_)
-    if (op) op->report_kernels(report);
+  for (const auto &layer : Base::layers_)
+    if (layer) layer->report_kernels(report);
   if (report.generic_path_groups + report.generic_contractions == 0 || set_ == InstructionSet::generic) return lines;
   // Seconds on one core of a Xeon of the Ice Lake class. Models of a few layers were 1.9 (contractions) and 3.1 times
   // (convolutions) faster there with the kernels.
@@ -171,9 +117,9 @@ void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   values_are_kept_ = false;
   edges_.set_neighborhood(n);
   if (far_edges_) far_edges_->set_neighborhood(n);
-  step_.num_receivers = n.num_receivers;
-  step_.num_rows = n.num_rows;
-  step_.row_species = n.row_species.data();
+  state_.num_receivers = n.num_receivers;
+  state_.num_rows = n.num_rows;
+  state_.row_species = n.row_species.data();
   features_.set_rows(n.num_rows, n.num_receivers, n.num_receivers);
   divide_tiles();
   if (!options_.deterministic) build_partials();
@@ -266,20 +212,20 @@ void HostEvaluation<T, G>::find_partial_rows() {
 // Where tangents alone are computed: which rows of the stage's input have any.
 template <class T, class G>
 void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
-  if (!step_.tangents_alone() || stage.exchanged_input < 0) return;
+  if (!state_.tangents_alone() || stage.exchanged_input < 0) return;
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
   const FeatureRows<R> x{features_.data(stage.exchanged_input), neighborhood_->num_rows, 0};
-  step_.row_moves.resize(neighborhood_->num_rows);
+  state_.row_moves.resize(neighborhood_->num_rows);
   Kokkos::parallel_for("equi:moving", Kokkos::RangePolicy<HostExec>(0, neighborhood_->num_rows), [&](int row) {
     bool moves = false;
     for (int g = 0; g < layout.num_groups() && !moves; g++) {
       const FeatureGroup &group = layout.group(g);
       const R *numbers = x.group(group) + static_cast<int64_t>(row) * group.width();
-      group.for_numbers(step_.planes, [&](int first, int count) {
+      group.for_numbers(state_.planes, [&](int first, int count) {
         moves = moves || std::any_of(numbers + first, numbers + first + count, [](R t) { return t != R(0); });
       });
     }
-    step_.row_moves[row] = moves;
+    state_.row_moves[row] = moves;
   });
 }
 
@@ -299,12 +245,12 @@ void HostEvaluation<T, G>::add_partials(int s) {
         const Thread &thread = *threads_[partial_source_[p].thread];
         const R *from = thread.partial.data() + static_cast<int64_t>(thread.partial_rows.size()) * group.offset +
                         static_cast<int64_t>(partial_source_[p].partial_row) * group.width();
-        group.for_numbers(step_.planes, [&](int first, int count) {
+        group.for_numbers(state_.planes, [&](int first, int count) {
           for (int c = first; c < first + count; c++) to[c] = add ? to[c] + from[c] : from[c];
         });
         add = true;
       }
-      if (!add) group.for_numbers(step_.planes, [&](int first, int count) { std::fill_n(to + first, count, R(0)); });
+      if (!add) group.for_numbers(state_.planes, [&](int first, int count) { std::fill_n(to + first, count, R(0)); });
     }
   });
 }
@@ -317,15 +263,15 @@ void HostEvaluation<T, G>::gather_senders(int s) {
   const int num_rows = neighborhood_->num_rows, num_threads = static_cast<int>(threads_.size());
   R *adjoint = features_.exchanged_adjoint(s);
   bool add_all = false;    // the sums of the convolutions before
-  Base::template for_convolutions<HostSenderOp<T, G>>(stage, [&](const Step &step, HostSenderOp<T, G> &op) {
-    const int size = op.gather_size(), num_blocks = (num_rows + size - 1) / size;
+  Base::for_convolutions(stage, [&](const Step &step, HostSenderLayer<T, G> &layer) {
+    const int size = layer.gather_size(), num_blocks = (num_rows + size - 1) / size;
     on_threads("equi:gather", [&](int t) {
       Thread &thread = *threads_[t];
       for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
         const int first = block * size, count = std::min(size, num_rows - first);
-        Batch senders{step_, thread.scratch, first, count, step_.row_species + first, &step};
+        Batch senders{state_, thread.scratch, first, count, state_.row_species + first, &step};
         const FeatureRows<R> sums{thread.partial.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
-        op.gather(senders, sums);
+        layer.gather(senders, sums);
         const FeatureRows<R> rows{adjoint, num_rows, first};
         for (const FeatureGroup &group : layout.groups()) {
           for (int a = 0; a < count; a++) {
@@ -347,7 +293,7 @@ void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F
   for (int k = thread.first_tile; k < thread.last_tile; k++) {
     const Tile &tile = tiles_[k];
     thread.scratch.features.reserve(tile.count * stage.batch_row_size);
-    Batch batch{step_, thread.scratch, tile.first, tile.count, step_.row_species + tile.first};
+    Batch batch{state_, thread.scratch, tile.first, tile.count, state_.row_species + tile.first};
     batch.partial = {thread.partial.data(), static_cast<int64_t>(thread.partial_rows.size()), 0};
     f(batch);
   }
@@ -356,7 +302,7 @@ void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F
 template <class T, class G>
 void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
-    Base::balance(step_.work(), stage, num_owned(), false, exchange);
+    Base::balance(state_.work(), stage, num_owned(), false, exchange);
     if (stage.exchanged_input >= 0)
       exchange.forward(
           Base::pieces(stage.exchanged_input, features_.data(stage.exchanged_input), neighborhood_->num_rows));
@@ -381,7 +327,7 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
       for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
     });
     if (stage.returns_adjoints) return_senders(s, exchange);
-    Base::balance(step_.work(), stage, num_owned(), true, exchange);
+    Base::balance(state_.work(), stage, num_owned(), true, exchange);
   }
 }
 
@@ -407,8 +353,8 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
     return std::all_of(numbers, numbers + count, [](double number) { return std::isfinite(number); });
   };
   for (int i = 0; i < num_owned(); i++)
-    for (int d = 0; d < step_.num_directions(); d++) {
-      const D e = step_.energy_of(i, d);
+    for (int d = 0; d < state_.num_directions(); d++) {
+      const D e = state_.energy_of(i, d);
       if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
     }
   const int num_atoms = neighborhood_->num_atoms;
@@ -429,14 +375,15 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
 template <class T, class G>
 void HostEvaluation<T, G>::add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const {
   for (int i = 0; i < num_owned(); i++) {
-    const double e = value_of(step_.energy_of(i, 0)) + Base::shift_[step_.row_species[i]];
+    const double e = value_of(state_.energy_of(i, 0)) + Base::energies_.shift[state_.row_species[i]];
     result.energy += e;
-    result.energy_tangent += tangent_of(step_.energy_of(i, 0));
+    result.energy_tangent += tangent_of(state_.energy_of(i, 0));
     const int atom = neighborhood_->receiver[i];
     if (request.atom_energy) request.atom_energy[atom] += e;
     for (int c = 0; request.energy_moments && c < 3; c++)
-      request.energy_moments[atom][c] += tangent_of(step_.energy_of(i, 1 + c));
-    for (int c = 0; step_.direct_forces && c < 3; c++) request.forces[atom][c] += step_.direct_forces[i][c];
+      request.energy_moments[atom][c] += tangent_of(state_.energy_of(i, 1 + c));
+    for (int c = 0; state_.direct_forces && c < 3; c++)
+      request.forces[atom][c] += state_.direct_forces[3 * static_cast<int64_t>(i) + c];
   }
 }
 
@@ -449,8 +396,8 @@ constexpr double BUFFER_ROOM = 1.125;
 // enough for.
 template <class T, class G>
 void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
-  step_.kept = nullptr;
-  step_.num_kept = 0;
+  state_.kept = nullptr;
+  state_.num_kept = 0;
   if (kept_per_edge_ == 0) return;
   int64_t count = edges_.size();
   if (options_.memory_limit > 0.0) {
@@ -461,8 +408,8 @@ void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
     count = std::min(count, static_cast<int64_t>(room / of_edge));
   }
   if (!backward_is_wanted || count == 0) return;
-  step_.kept = kept_.reserve(kept_per_edge_ * count);
-  step_.num_kept = count;
+  state_.kept = kept_.reserve(kept_per_edge_ * count);
+  state_.num_kept = count;
 }
 
 template <class T, class G>
@@ -473,7 +420,7 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   if (options_.energy_moments != static_cast<bool>(request.energy_moments) ||
       (options_.energy_moments && (backward_is_wanted || request.virial || request.atom_virial)))
     throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
-  step_.planes = Base::planes_of_step(
+  state_.planes = Base::planes_of_step(
       request.same_positions && !request.forces && !request.virial && !request.atom_virial, request.num_directions);
   values_are_kept_ = false;
   edges_.build(request);
@@ -481,13 +428,14 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   result.num_edges = edges_.size();
   keep_edges(backward_is_wanted);
   check_memory(memory_estimate(), options_);
-  if (!step_.tangents_alone()) Base::reserve_arrays(num_owned());
-  const int64_t num_energies = static_cast<int64_t>(step_.num_directions()) * num_owned();
-  step_.energy = energy_.reserve(num_energies);
+  if (!state_.tangents_alone()) Base::reserve_arrays(num_owned());
+  const int64_t num_energies = static_cast<int64_t>(state_.num_directions()) * num_owned();
+  state_.energy = energy_.reserve(num_energies);
   if (!options_.deterministic) find_partial_rows();
-  step_.edge_partial_row = edge_partial_row_.data();
-  std::fill_n(step_.energy, num_energies, D(0.0));
-  step_.direct_forces = Base::is_direct_ && request.forces ? direct_forces_.reserve(num_owned()) : nullptr;
+  state_.edge_partial_row = edge_partial_row_.data();
+  std::fill_n(state_.energy, num_energies, D(0.0));
+  state_.direct_forces =
+      Base::is_direct_ && request.forces ? direct_forces_.reserve(3 * static_cast<int64_t>(num_owned())) : nullptr;
   forward(exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
@@ -497,7 +445,7 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   }
   const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), far_edges_ ? far_edges_->size() : 0);
   check_evaluation(edges_.collision(), result, find_not_finite(request));
-  if (!has_all_pairs) check_all_pairs(false, Base::coulomb_->cutoff);
+  if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
   const int64_t *begin = edges_.begin();
   check_num_neighbors(this->model_.max_neighbors, num_owned(), neighborhood_->receiver.data(),
                       [&](int i) { return begin[i + 1] - begin[i]; });
@@ -521,7 +469,7 @@ constexpr int MAX_SCRATCH_ARRAYS = 16;
 
 // Of all threads: rows of the widest stage, and what convolutions need for lists of edges. Layers share the buffers.
 template <class T, class G>
-std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
+std::size_t HostEvaluation<T, G>::additional_scratch_bytes(int64_t num_edges) const {
   int64_t row_size = 0;
   for (const Stage &stage : plan_.stages) row_size = std::max(row_size, stage.batch_row_size);
   std::size_t bytes = 0;
@@ -537,14 +485,13 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
                                          [&](const Growth &g) { return g.array == array.address() || !g.array; });
       if (of_array == growth.end()) throw std::logic_error("HostEvaluation: more arrays of scratch than expected");
       of_array->array = array.address();
-      of_array->bytes = std::max(of_array->bytes, array.growth(n));
+      of_array->bytes = std::max(of_array->bytes, array.additional_bytes(n));
     };
     for (int k = thread->first_tile; k < thread->last_tile; k++)
       add(thread->scratch.features, tiles_[k].count * row_size);
     const bool has_edges = thread->first_tile < thread->last_tile || options_.deterministic;
-    for (const auto &op : Base::ops_)
-      if (const auto *c = dynamic_cast<const HostSenderOp<T, G> *>(op.get()); c && has_edges)
-        c->for_edge_scratch(step_, thread->scratch, num_edges, add);
+    for (const HostSenderLayer<T, G> *layer : Base::sender_layers_)
+      if (has_edges) layer->for_edge_scratch(state_, thread->scratch, num_edges, add);
     for (const Growth &g : growth) bytes += g.bytes;
   }
   return bytes;
@@ -552,39 +499,27 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
 
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
-  std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + (far_edges_ ? far_edges_->growth(num_far_edges) : 0) +
-                      Base::growth_of_arrays(num_owned()) + growth_of_scratch(num_edges) +
-                      energy_.growth(static_cast<int64_t>(step_.num_directions()) * num_owned()) +
-                      (Base::is_direct_ ? direct_forces_.growth(num_owned()) : 0);
+  std::size_t bytes = memory_bytes() + edges_.additional_bytes(num_edges) +
+                      (far_edges_ ? far_edges_->additional_bytes(num_far_edges) : 0) +
+                      Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
+                      energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
+                      (Base::is_direct_ ? direct_forces_.additional_bytes(3 * static_cast<int64_t>(num_owned())) : 0);
   if (options_.deterministic) return bytes;
-  bytes += edge_partial_row_.growth(num_edges);
+  bytes += edge_partial_row_.additional_bytes(num_edges);
   for (const auto &thread : threads_)
-    bytes += thread->partial.growth(thread->partial_rows.size() * plan_.max_exchanged_row_size);
+    bytes += thread->partial.additional_bytes(thread->partial_rows.size() * plan_.max_exchanged_row_size);
   return bytes;
 }
 
 EQUI_INSTANTIATE_PRECISIONS(HostEvaluation)
 
-std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options,
-                                               const std::string &instruction_set) {
+std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
-  const InstructionSet set = instruction_set_of_name(instruction_set);
+  const InstructionSet set =
+      options.instruction_set.empty() ? best_instruction_set() : instruction_set_of_name(options.instruction_set);
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o, set);
   });
-}
-
-std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
-  return make_host_evaluator(model, options, instruction_set_name(best_instruction_set()));
-}
-
-std::unique_ptr<Evaluator> make_plain_evaluator(const Model &model, const EvaluatorOptions &options) {
-  EvaluatorOptions exact;
-  exact.precision = Precision::double_;
-  exact.radial_exact = true;
-  exact.folds = false;
-  exact.memory_limit = options.memory_limit;
-  return make_host_evaluator(model, exact, instruction_set_name(InstructionSet::generic));
 }
 
 }    // namespace equi

@@ -16,7 +16,7 @@
 #define EQUI_HOST_EVALUATION_H
 
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/host_batch.h"
+#include "kokkos/layers/host_backend.h"
 
 #include <memory>
 #include <optional>
@@ -25,11 +25,11 @@
 namespace equi {
 
 template <class T, class G>
-class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buffer<Real<T>>> {
+class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
   using Batch = HostBatch<T, G>;
-  using Base = LayeredEvaluation<Evaluator, Batch, Buffer<R>>;
+  using Base = LayeredEvaluation<Evaluator, HostBackend<T, G>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
@@ -65,7 +65,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   // for the edges of a tile, which is little.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges) const;
   std::size_t memory_estimate() const { return memory_estimate(edges_.size(), far_edges_ ? far_edges_->size() : 0); }
-  std::size_t growth_of_scratch(int64_t num_edges) const;
+  std::size_t additional_scratch_bytes(int64_t num_edges) const;
   void keep_edges(bool backward_is_wanted);
   void find_partial_rows();
   void find_moving_senders(const Stage &stage);
@@ -80,8 +80,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
 
   InstructionSet set_;
   Edges<T, G> edges_;
-  std::optional<Edges<T, G>> far_edges_;    // HostStep::far_edges
-  HostStep<T, G> step_;
+  std::optional<Edges<T, G>> far_edges_;    // HostEvaluationState::far_edges
+  HostEvaluationState<T, G> state_;
 
   const Neighborhood *neighborhood_ = nullptr;
   std::vector<Tile> tiles_;
@@ -96,8 +96,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   std::vector<int> candidate_partial_row_;    // [candidates] partial row of the sender
   Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
-  Buffer<std::array<double, 3>> direct_forces_;
-  Buffer<R> kept_;    // HostStep::kept
+  Buffer<double> direct_forces_;    // HostEvaluationState::direct_forces
+  Buffer<R> kept_;                  // HostEvaluationState::kept
   int64_t kept_per_edge_ = 0;
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The skeleton that the evaluations on both back ends share: the plan, the ops of the layers, the memory of features,
+// The skeleton that the evaluations on both back ends share: the plan, the prepared layers, the memory of features,
 // and their description for the log.
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 
-#include "kokkos/layers/channel_balance/channel_balance_layer.h"
+#include "kokkos/evaluation/layers.h"
+#include "kokkos/layers/balance_layer.h"
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
-#include "kokkos/layers/layer_op.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
@@ -22,22 +23,17 @@
 
 namespace equi {
 
-// Interface: Evaluator, or a class derived from it. Batch: HostBatch or DeviceBatch. Array: of numbers of features.
-template <class Interface, class Batch, class Array>
+// Interface: Evaluator, or a class derived from it. Backend: HostBackend or DeviceBackend.
+template <class Interface, class Backend>
 class LayeredEvaluation : public Interface {
  public:
+  using Batch = typename Backend::Batch;
   using R = typename Batch::R;
-  using Op = LayerOp<Batch>;
+  using Array = typename Backend::template Array<R>;
+  using SenderLayer = typename Backend::SenderLayer;
 
   LayeredEvaluation(const Model &model, const EvaluatorOptions &options, EvaluationPlan plan)
       : model_(model), options_(options), plan_(std::move(plan)), features_(plan_, model.num_species()) {
-    scale_.assign(model.num_species(), 1.0);
-    shift_.assign(model.num_species(), 0.0);
-    for (const Layer &layer : model_.layers)
-      if (const auto *s = std::get_if<ScaleShift>(&layer)) {
-        scale_ = s->scale;
-        shift_ = s->shift;
-      }
     if (is_direct_ && options.directional)
       throw std::invalid_argument(
           "there are no second derivatives and no energy moments with direct forces, which are no derivatives of the "
@@ -68,45 +64,39 @@ class LayeredEvaluation : public Interface {
     return pieces_;
   }
 
-  // make(layer): the op of a layer of each type; make: a LayerContext.
-  template <class Make>
-  void make_ops(Make &make) {
-    make.pair_scale = scale_;
-    for (const Layer &layer : model_.layers)
-      ops_.push_back(std::visit(
-          [&](const auto &l) -> std::unique_ptr<Op> {
-            using L = std::decay_t<decltype(l)>;
-            if constexpr (!std::is_same_v<L, ScaleShift>) return make(l);
-            make.pair_scale.assign(model_.num_species(), 1.0);    // pairs are scaled only before it
-            return nullptr;
-          },
-          layer));
+  // Prepares all layers of the model.
+  void prepare_layers(typename Backend::Context &context) {
+    context.pair_scale = energies_.scale;
+    for (const Layer &layer : model_.layers) {
+      layers_.push_back(std::visit([&](const auto &l) { return prepare_layer<Backend>(context, l); }, layer));
+      if (reads_senders(layer)) sender_layers_.push_back(static_cast<SenderLayer *>(layers_.back().get()));
+    }
   }
   // Features that depend on the species alone, and what other features get of them. The batch has a row per species.
   void evaluate_fixed_features(Batch &species) {
-    for (int k : plan_.fixed_layers) ops_[k]->forward(species);
+    for (int k : plan_.fixed_layers) layers_[k]->forward(species);
     for (const Stage &stage : plan_.stages)
       for (const Step &step : stage.steps)
-        if (step.fixed_input) ops_[step.layer]->prepare(species);
+        if (step.fixed_input) layers_[step.layer]->prepare(species);
   }
 
   void forward_layers(Batch &batch, const Stage &stage) {
     for (const Step &step : stage.steps) {
-      batch.layer = &step;
-      ops_[step.layer]->forward(batch);
+      batch.step = &step;
+      layers_[step.layer]->forward(batch);
     }
   }
   void backward_layers(Batch &batch, const Stage &stage) {
     batch.is_backward = true;
     for (const Step &step : stage.steps) {
-      if (!step.is_made_again) continue;
-      batch.layer = &step;
-      ops_[step.layer]->forward(batch);
+      if (!step.is_recomputed) continue;
+      batch.step = &step;
+      layers_[step.layer]->forward(batch);
     }
     for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
       if (step->adjoint == Step::Adjoint::none) continue;
-      batch.layer = &*step;
-      ops_[step->layer]->backward(batch);
+      batch.step = &*step;
+      layers_[step->layer]->backward(batch);
     }
   }
   // What all ranks do before the forward pass of a stage, or after its backward pass, with their receivers.
@@ -116,7 +106,7 @@ class LayeredEvaluation : public Interface {
       if (is_adjoint && !step.has_adjoint) return;
       const int feature = ports(model_.layers[step.layer]).output;
       const BatchRows<R> all{0, num_receivers, nullptr};
-      static_cast<BalanceOp<Batch> &>(*ops_[step.layer])
+      static_cast<BalanceLayer<Batch> &>(*layers_[step.layer])
           .balance(work, features_.rows(all, feature, false), features_.rows(all, feature, true), num_receivers,
                    is_adjoint, exchange);
     };
@@ -125,33 +115,33 @@ class LayeredEvaluation : public Interface {
     else
       std::for_each(stage.balances.begin(), stage.balances.end(), apply);
   }
-  // With a Coulomb energy over all pairs: whether each atom of all ranks has an edge to each other one. Collective.
+  // For an energy of clusters: whether each atom of all ranks has an edge to each other one. Collective.
   bool has_all_pairs(GhostExchange &exchange, int num_receivers, int64_t num_far_edges) const {
-    if (!coulomb_ || !coulomb_->is_over_all_pairs) return true;
+    if (!needs_all_pairs(model_.layers)) return true;
     double sums[] = {static_cast<double>(num_receivers), static_cast<double>(num_far_edges)};
     exchange.sum(sums, 2);
     return sums[1] == sums[0] * (sums[0] - 1.0);
   }
-  // f(step, op) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
-  template <class ConvolutionOp, class F>
+  // f(step, layer) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
+  template <class F>
   void for_convolutions(const Stage &stage, const F &f) {
     for (const Step &step : stage.steps)
       if (reads_senders(model_.layers[step.layer]) && !step.fixed_input && step.adjoint != Step::Adjoint::none)
-        f(step, static_cast<ConvolutionOp &>(*ops_[step.layer]));
+        f(step, static_cast<SenderLayer &>(*layers_[step.layer]));
   }
 
   // f(array, numbers) for what an evaluation keeps of rows.
   void for_arrays(int64_t num_receivers, const ArrayVisitor &f) const {
     features_.for_arrays(f);
-    for (const auto &op : ops_)
-      if (op) op->for_arrays([&](ArrayRef array, int64_t n) { f(array, num_receivers * n); });
+    for (const auto &layer : layers_)
+      if (layer) layer->for_arrays([&](ArrayRef array, int64_t n) { f(array, num_receivers * n); });
   }
   void reserve_arrays(int64_t num_receivers) {
     for_arrays(num_receivers, [](ArrayRef array, int64_t n) { array.reserve(n); });
   }
-  std::size_t growth_of_arrays(int64_t num_receivers) const {
+  std::size_t additional_array_bytes(int64_t num_receivers) const {
     std::size_t bytes = 0;
-    for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
+    for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); });
     return bytes;
   }
   // Of arrays and of the layers' constants.
@@ -159,8 +149,8 @@ class LayeredEvaluation : public Interface {
     std::size_t bytes = 0;
     features_.for_fixed_arrays([&](Array &array, int64_t) { bytes += array.bytes(); });
     for_arrays(0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
-    for (const auto &op : ops_)
-      if (op) bytes += op->bytes();
+    for (const auto &layer : layers_)
+      if (layer) bytes += layer->bytes();
     return bytes;
   }
 
@@ -170,20 +160,21 @@ class LayeredEvaluation : public Interface {
   }
   std::string describe_layers() const {
     std::string lines;
-    for (const auto &op : ops_)
-      if (const std::string line = op ? op->describe() : ""; !line.empty()) lines += "  " + line + "\n";
+    for (const auto &layer : layers_)
+      if (const std::string line = layer ? layer->describe() : ""; !line.empty()) lines += "  " + line + "\n";
     return lines;
   }
 
   Model model_;
-  const Coulomb *coulomb_ = find_coulomb(model_.layers);    // or null
+  const double far_cutoff_ = far_cutoff(model_.layers);    // Angstrom; 0: there are no far edges
   const bool is_direct_ = has_direct_forces(model_.layers);
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   mutable FeatureMemory<R, Array> features_;
-  std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
-  std::vector<double> scale_, shift_;       // per species, eV
-  bool values_are_kept_ = false;            // of the positions of the last evaluation
+  std::vector<PreparedLayer<Backend>> layers_;    // per layer of the model; null where it takes no part in batches
+  std::vector<SenderLayer *> sender_layers_;      // those of them that read the features of senders
+  const Model::EnergyScale energies_ = model_.energy_scale();
+  bool values_are_kept_ = false;    // of the positions of the last evaluation
 
  private:
   FeaturePieces<R> pieces_;

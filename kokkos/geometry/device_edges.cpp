@@ -62,7 +62,7 @@ DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species
       num_species_(num_species),
       nearest_(nearest),
       closest_("equi:closest"),
-      crowd_("equi:crowd") {
+      most_neighbors_("equi:most_neighbors") {
   std::vector<double> of_pairs(static_cast<size_t>(num_species) * num_species, cutoff);
   if (!pair_cutoff.data.empty()) of_pairs = pair_cutoff.data;
   assign(exec, cutoff_, of_pairs);
@@ -112,21 +112,21 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
   int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_positions + 1);
   begins(exec, before, n.first.data(), n.num_receivers, begin);
   begins(exec, transposed_before, n.sender_first.data(), num_positions, sender_begin);
-  room_ = num_candidates;
+  capacity_ = num_candidates;
   if (is_counted_) {
     count_edges(exec, begin, sender_begin, host_cuts_.data());
-    room_ = host_cuts_[num_receiver_cuts_ - 1];
+    capacity_ = host_cuts_[num_receiver_cuts_ - 1];
   }
 
-  int *sender_row = sender_row_.reserve(room_), *sender_species = sender_species_.reserve(room_),
-      *pair = pair_.reserve(room_);
+  int *sender_row = sender_row_.reserve(capacity_), *sender_species = sender_species_.reserve(capacity_),
+      *pair = pair_.reserve(capacity_);
   num_directions_ = directions.count;
-  const int64_t room = room_, of_directions = directions.count * room_;
+  const int64_t capacity = capacity_, of_directions = directions.count * capacity_;
   distance_.reserve(of_directions);
   unit_vector_.reserve(3 * of_directions);
   reserve_harmonics(harmonics_, of_directions, num_y_);
   device_zero(exec, adjoint_.reserve(num_y_ * of_directions), num_y_ * of_directions);
-  force_.reserve(3 * room_);
+  force_.reserve(3 * capacity_);
   const EdgeArrays<T, G> edges = arrays();
   const DeviceDirections v = directions;
   const HarmonicsNorms norms;
@@ -144,7 +144,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
         const int64_t e = before[c];
         if (before[c + 1] == e) return;
         const int64_t i = inside.receiver_of(c), j = inside.sender_atom[c];
-        for (int d = 0; d < v.count; d++) note_closest(best, edges.along(d, room).set(norms, e, x, v[d], i, j), c);
+        for (int d = 0; d < v.count; d++) note_closest(best, edges.along(d, capacity).set(norms, e, x, v[d], i, j), c);
         sender_row[e] = inside.candidate_row[c];
         sender_species[e] = inside.row_species[inside.candidate_row[c]];
         pair[e] = inside.pair(c);
@@ -152,8 +152,8 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
       Closest(closest_));
 
   const int slice_size = n.slice_size;
-  int64_t *sender_edge = sender_edge_.reserve(room_);
-  int *sender_receiver = sender_receiver_.reserve(room_);
+  int64_t *sender_edge = sender_edge_.reserve(capacity_);
+  int *sender_receiver = sender_receiver_.reserve(capacity_);
   Kokkos::parallel_for(
       "equi:edges_of_senders", DeviceRange(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
         const int64_t p = transposed_before[k] - transposed_before[0], c = transposed[k];
@@ -189,7 +189,7 @@ void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &d
   const int *candidate_receiver = n.candidate_receiver.data(), *receiver = n.receiver.data(),
             *sender_atom = n.sender_atom.data(), *sender_row = sender_row_.data(),
             *sender_species = sender_species_.data(), *sender_receiver = sender_receiver_.data();
-  int *is_rigid = is_rigid_.reserve(room_);
+  int *is_rigid = is_rigid_.reserve(capacity_);
   Kokkos::parallel_for(
       "equi:rigid", DeviceRange(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t c) {
         const int64_t e = before[c], i = receiver[candidate_receiver[c]], j = sender_atom[c];
@@ -202,16 +202,16 @@ void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &d
   for (const EdgePart part : {EdgePart::rigid, EdgePart::moving}) {
     List &list = lists_[part == EdgePart::moving];
     const int wanted = part == EdgePart::rigid;
-    int64_t *part_before = part_before_.reserve(room_ + 1), *edge = list.edge.reserve(room_),
-            *of_sender = list.sender_edge.reserve(room_);
-    int *row = list.sender_row.reserve(room_), *species = list.sender_species.reserve(room_),
-        *of_receiver = list.sender_receiver.reserve(room_);
+    int64_t *part_before = part_before_.reserve(capacity_ + 1), *edge = list.edge.reserve(capacity_),
+            *of_sender = list.sender_edge.reserve(capacity_);
+    int *row = list.sender_row.reserve(capacity_), *species = list.sender_species.reserve(capacity_),
+        *of_receiver = list.sender_receiver.reserve(capacity_);
     running_sums(
-        exec, room_, KOKKOS_LAMBDA(int64_t e) { return static_cast<int64_t>(e < begin[N] && is_rigid[e] == wanted); },
-        part_before);
+        exec, capacity_,
+        KOKKOS_LAMBDA(int64_t e) { return static_cast<int64_t>(e < begin[N] && is_rigid[e] == wanted); }, part_before);
     begins(exec, part_before, begin, N, list.begin.reserve(N + 1));
     Kokkos::parallel_for(
-        "equi:edges_of_part", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+        "equi:edges_of_part", DeviceRange(exec, 0, capacity_), KOKKOS_LAMBDA(int64_t e) {
           const int64_t p = part_before[e];
           if (part_before[e + 1] == p) return;
           edge[p] = e;
@@ -219,12 +219,12 @@ void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &d
           species[p] = sender_species[e];
         });
     running_sums(
-        exec, room_,
+        exec, capacity_,
         KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(k < begin[N] && is_rigid[sender_edge[k]] == wanted); },
         part_before);
     begins(exec, part_before, sender_begin, num_positions, list.sender_begin.reserve(num_positions + 1));
     Kokkos::parallel_for(
-        "equi:sender_edges_of_part", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t k) {
+        "equi:sender_edges_of_part", DeviceRange(exec, 0, capacity_), KOKKOS_LAMBDA(int64_t k) {
           const int64_t p = part_before[k];
           if (part_before[k + 1] == p) return;
           of_sender[p] = sender_edge[k];
@@ -249,7 +249,7 @@ EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
 
 template <class T, class G>
 DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part) const {
-  const int64_t before = is_counted_ ? counts(part)[cut] : 0, after = is_counted_ ? counts(part)[cut + 1] : room_;
+  const int64_t before = is_counted_ ? counts(part)[cut] : 0, after = is_counted_ ? counts(part)[cut + 1] : capacity_;
   if (part == EdgePart::all)
     return {num_atoms, begin_.data() + first,
             before,    after - before,
@@ -262,7 +262,7 @@ DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms,
 template <class T, class G>
 DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int num_atoms, EdgePart part) const {
   const int64_t *cuts = is_counted_ ? counts(part) + num_receiver_cuts_ + cut : nullptr;
-  const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : room_;
+  const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : capacity_;
   const bool is_all = part == EdgePart::all;
   const List &list = lists_[part == EdgePart::moving];
   return {num_atoms,
@@ -274,18 +274,18 @@ DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int
 }
 
 template <class T, class G>
-void DeviceEdges<T, G>::find_crowd(const DeviceExec &exec, int most) {
+void DeviceEdges<T, G>::find_most_neighbors(const DeviceExec &exec, int most) {
   if (most == 0) return;
   const int64_t *begin = begin_.data();
   Kokkos::parallel_reduce(
-      "equi:find_crowd", DeviceRange(exec, 0, neighborhood_->num_receivers),
+      "equi:find_most_neighbors", DeviceRange(exec, 0, neighborhood_->num_receivers),
       KOKKOS_LAMBDA(int64_t i, Kokkos::ValLocScalar<double, int64_t> & first) {
         const int64_t num_edges = begin[i + 1] - begin[i];
         if (num_edges <= most || static_cast<double>(i) >= first.val) return;
         first.val = static_cast<double>(i);
         first.loc = num_edges;
       },
-      Closest(crowd_));
+      Closest(most_neighbors_));
 }
 
 template <class T, class G>
@@ -314,10 +314,10 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
   const HarmonicsNorms norms;
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   for (int d = 0; d < num_directions_; d++) {
-    const EdgeArrays<T, G> edges = arrays().along(d, room_);
+    const EdgeArrays<T, G> edges = arrays().along(d, capacity_);
     double *row_tangents = all_tangents + 3 * rows * d;
     Kokkos::parallel_for(
-        "equi:edge_forces", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+        "equi:edge_forces", DeviceRange(exec, 0, capacity_), KOKKOS_LAMBDA(int64_t e) {
           if (e < begin[N]) edges.set_force(norms, e);
         });
 
@@ -383,8 +383,8 @@ DeviceSum::Term DeviceEdges<T, G>::tangent_sum(double *tangents) const {
 }
 
 template <class T, class G>
-int64_t DeviceEdges<T, G>::room_between_cuts() const {
-  if (!is_counted_) return room_;
+int64_t DeviceEdges<T, G>::capacity_between_cuts() const {
+  if (!is_counted_) return capacity_;
   const int64_t *before = counts(EdgePart::all);
   int64_t most = 0;
   for (int cut = 1; cut < num_cuts_; cut++)
@@ -406,27 +406,30 @@ std::size_t DeviceEdges<T, G>::bytes() const {
 }
 
 template <class T, class G>
-std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
-                                      int num_directions, bool divides, bool with_atom_virial) const {
+std::size_t DeviceEdges<T, G>::additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
+                                                int num_directions, bool divides, bool with_atom_virial) const {
   const int64_t of_directions = num_directions * num_edges, N = n.num_receivers, rows = n.num_rows,
                 candidates = n.num_candidates;
   std::size_t of_lists = 0;
   if (divides) {
-    of_lists = part_before_.growth(num_edges + 1) + is_rigid_.growth(num_edges);
+    of_lists = part_before_.additional_bytes(num_edges + 1) + is_rigid_.additional_bytes(num_edges);
     for (const List &list : lists_)
-      of_lists += list.begin.growth(N + 1) + list.edge.growth(num_edges) +
-                  list.sender_begin.growth(n.slices_of(slice_size) * rows + 1) + list.sender_edge.growth(num_edges) +
-                  list.sender_row.growth(num_edges) + list.sender_species.growth(num_edges) +
-                  list.sender_receiver.growth(num_edges);
+      of_lists += list.begin.additional_bytes(N + 1) + list.edge.additional_bytes(num_edges) +
+                  list.sender_begin.additional_bytes(n.slices_of(slice_size) * rows + 1) +
+                  list.sender_edge.additional_bytes(num_edges) + list.sender_row.additional_bytes(num_edges) +
+                  list.sender_species.additional_bytes(num_edges) + list.sender_receiver.additional_bytes(num_edges);
   }
-  return of_lists + row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows * num_directions) : 0) +
-         receiver_virial_.growth(9 * N) + (with_atom_virial ? row_virial_.growth(9 * rows) : 0) +
-         edge_before_.growth(2 * candidates + 1) + begin_.growth(N + 1) +
-         sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
-         sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
-         pair_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +
-         (nearest_.count > 0 ? seen_.growth(candidates) : 0) + adjoint_.growth(num_y_ * of_directions) +
-         force_.growth(3 * num_edges) + harmonics_.growth(harmonics_row(num_y_) * of_directions);
+  return of_lists + row_forces_.additional_bytes(3 * rows) +
+         (IS_DUAL<G> ? row_tangents_.additional_bytes(3 * rows * num_directions) : 0) +
+         receiver_virial_.additional_bytes(9 * N) + (with_atom_virial ? row_virial_.additional_bytes(9 * rows) : 0) +
+         edge_before_.additional_bytes(2 * candidates + 1) + begin_.additional_bytes(N + 1) +
+         sender_begin_.additional_bytes(n.slices_of(slice_size) * rows + 1) + sender_edge_.additional_bytes(num_edges) +
+         sender_row_.additional_bytes(num_edges) + sender_species_.additional_bytes(num_edges) +
+         sender_receiver_.additional_bytes(num_edges) + pair_.additional_bytes(num_edges) +
+         distance_.additional_bytes(of_directions) + unit_vector_.additional_bytes(3 * of_directions) +
+         (nearest_.count > 0 ? seen_.additional_bytes(candidates) : 0) +
+         adjoint_.additional_bytes(num_y_ * of_directions) + force_.additional_bytes(3 * num_edges) +
+         harmonics_.additional_bytes(harmonics_row(num_y_) * of_directions);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)

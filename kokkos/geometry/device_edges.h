@@ -102,41 +102,41 @@ class DeviceEdges {
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
   // After build(), unless most is 0: the first receiver with more edges than that, and how many; if there is none, a
   // number that no receiver has. In device memory.
-  void find_crowd(const DeviceExec &exec, int most);
-  const Kokkos::ValLocScalar<double, int64_t> *crowd() const { return crowd_.data(); }
+  void find_most_neighbors(const DeviceExec &exec, int most);
+  const Kokkos::ValLocScalar<double, int64_t> *most_neighbors() const { return most_neighbors_.data(); }
   Collision collision(const DeviceExec &exec, int64_t candidate, double distance) const;
 
   // Of a step: the number of edges or, where they are not counted, of those for which there is space; the same for the
   // atoms between two cuts that have most.
-  int64_t room() const { return room_; }
-  int64_t room_between_cuts() const;
+  int64_t capacity() const { return capacity_; }
+  int64_t capacity_between_cuts() const;
   int num_y() const { return num_y_; }
 
   // The atoms from this cut to the next, with their edges; the first atom is given. other_row holds rows of senders or,
   // by_species, their species.
   DeviceBatchEdges receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part = EdgePart::all) const;
   DeviceBatchEdges senders(int cut, int64_t first_position, int num_atoms, EdgePart part = EdgePart::all) const;
-  DeviceBatchEdges senders(const DeviceSenders &of, EdgePart part = EdgePart::all) const {
-    return senders(of.cut, of.first_position, of.num_atoms, part);
+  DeviceBatchEdges senders(const DeviceSenders &range, EdgePart part = EdgePart::all) const {
+    return senders(range.cut, range.first_position, range.num_atoms, part);
   }
 
   // All in device memory. Edges in the order of receivers:
   const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
   // Species of the receiver times the number of species, plus that of the sender.
   const int *pair() const { return pair_.data(); }
-  const G *distance(int direction = 0) const { return distance_.data() + direction * room_; }
+  const G *distance(int direction = 0) const { return distance_.data() + direction * capacity_; }
   const G *unit_vector() const { return unit_vector_.data(); }    // [E][3]
   // [E] rows (harmonics_row.h)
   const T *harmonics(int direction = 0) const {
-    return harmonics_.data() + NUMBERS_BEFORE_HARMONICS + direction * room_ * harmonics_row(num_y_);
+    return harmonics_.data() + NUMBERS_BEFORE_HARMONICS + direction * capacity_ * harmonics_row(num_y_);
   }
   // [E][num_y] dE/dY, slot 0 dE/dr; 0 after build(), the caller adds to it before finish().
-  G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * room_; }
+  G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * capacity_; }
 
   std::size_t bytes() const;
   // Bytes that a step of num_edges edges and so many directions in a neighborhood with slices of this size will add.
-  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions, bool divides,
-                     bool with_atom_virial) const;
+  std::size_t additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions,
+                               bool divides, bool with_atom_virial) const;
 
   // Parts of build(); nvcc wants functions with kernels public.
   void count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin, int64_t *counts);
@@ -150,14 +150,14 @@ class DeviceEdges {
   NearestNeighbors nearest_;
   const DeviceNeighborhood *neighborhood_ = nullptr;
   bool is_counted_ = true;
-  int64_t room_ = 0;
+  int64_t capacity_ = 0;
   int num_directions_ = 1;
 
   using Closest = Kokkos::MinLoc<double, int64_t, DeviceExec::memory_space>;
-  typename Closest::result_view_type closest_;    // distance and candidate
-  typename Closest::result_view_type crowd_;      // receiver and number of edges
-  DeviceBuffer<double> cutoff_;                   // per pair
-  DeviceBuffer<double> seen_;                     // [candidates], negative if its receiver does not see it; or empty
+  typename Closest::result_view_type closest_;           // distance and candidate
+  typename Closest::result_view_type most_neighbors_;    // receiver and number of edges
+  DeviceBuffer<double> cutoff_;                          // per pair
+  DeviceBuffer<double> seen_;    // [candidates], negative if its receiver does not see it; or empty
   // Rows of the cuts, receivers' then senders', and the edges before them: of all, rigid and moving ones.
   int num_receiver_cuts_ = 0, num_cuts_ = 0;
   DeviceBuffer<int64_t> cut_row_;

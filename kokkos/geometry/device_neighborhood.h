@@ -32,11 +32,11 @@ struct DeviceNeighborhood {
            row_atom.bytes();
   }
   // Bytes that a transposition will add.
-  std::size_t growth(int size) const {
+  std::size_t additional_bytes(int size) const {
     const int64_t positions = static_cast<int64_t>(slices_of(size)) * num_rows;
-    return candidate_receiver.growth(num_candidates) + transposed.growth(num_candidates) +
-           unsorted.growth(num_candidates) + sender_first.growth(positions + 1) + count.growth(positions) +
-           row_atom.growth(num_rows);
+    return candidate_receiver.additional_bytes(num_candidates) + transposed.additional_bytes(num_candidates) +
+           unsorted.additional_bytes(num_candidates) + sender_first.additional_bytes(positions + 1) +
+           count.additional_bytes(positions) + row_atom.additional_bytes(num_rows);
   }
 };
 

@@ -21,7 +21,9 @@ struct DeviceRadialBins {
   DeviceBuffer<DeviceEdgeRecord<T>> records;
   DeviceBuffer<Real<T>> bins_per_length;
   std::size_t bytes() const { return records.bytes() + bins_per_length.bytes(); }
-  std::size_t growth(int64_t num_edges) const { return records.growth(num_edges) + bins_per_length.growth(num_edges); }
+  std::size_t additional_bytes(int64_t num_edges) const {
+    return records.additional_bytes(num_edges) + bins_per_length.additional_bytes(num_edges);
+  }
 };
 
 // Finds them for one edge after the other in the tables of a convolution.

@@ -28,7 +28,7 @@ class DeviceRadialSet {
     int first_piece, num_pieces, first_bin;
   };
   DeviceRadialSet(const DeviceExec &exec, const RadialSet &set) {
-    if (!set.one_for_all()) assign(exec, pairs_, set.pairs());
+    if (!set.has_one_table()) assign(exec, pairs_, set.pairs());
     if (set.exact()) return;
     std::vector<RadialTable::Piece> pieces;
     std::vector<Table> tables;

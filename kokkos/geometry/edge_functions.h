@@ -52,9 +52,9 @@ struct EdgeArrays {
   const G *adjoint;    // [E][num_y], slot 0 by the distance
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
-  // Of arrays for several directions, of `room` edges each, those of one.
-  EQUI_FUNCTION EdgeArrays along(int direction, int64_t room) const {
-    const int64_t before = direction * room;
+  // Of arrays for several directions, of `capacity` edges each, those of one.
+  EQUI_FUNCTION EdgeArrays along(int direction, int64_t capacity) const {
+    const int64_t before = direction * capacity;
     return {lmax, distance + before, unit + 3 * before, force, y + y_row * before, y_row, adjoint + num_y() * before};
   }
 

@@ -171,24 +171,24 @@ void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Clos
   const double *xi = x[n.receiver[receiver]];
   const EdgeArrays<T, G> edges = arrays(0);
   const int lanes = kernels_.lanes;
-  Lanes of;
+  Lanes block;
   int64_t candidate[MAX_EDGE_LANES];
   int64_t e = data_->begin.data()[receiver];
   int filled = 0;
   const auto write = [&] {
-    kernels_.harmonics(NORMS, lmax_, of.vector, of.length, of.unit, of.y);
+    kernels_.harmonics(NORMS, lmax_, block.vector, block.length, block.unit, block.y);
     for (int lane = 0; lane < filled; lane++, e++) {
-      note_closest(closest, of.length[lane] >= 0.0 ? of.length[lane] : BROKEN_DISTANCE, candidate[lane]);
-      edges.distance[e] = static_cast<G>(of.length[lane]);
-      for (int k = 0; k < 3; k++) edges.unit[3 * e + k] = static_cast<G>(of.unit[k * lanes + lane]);
-      for (int k = 0; k < num_y_; k++) edges.y[num_y_ * e + k] = static_cast<T>(of.y[k * lanes + lane]);
+      note_closest(closest, block.length[lane] >= 0.0 ? block.length[lane] : BROKEN_DISTANCE, candidate[lane]);
+      edges.distance[e] = static_cast<G>(block.length[lane]);
+      for (int k = 0; k < 3; k++) edges.unit[3 * e + k] = static_cast<G>(block.unit[k * lanes + lane]);
+      for (int k = 0; k < num_y_; k++) edges.y[num_y_ * e + k] = static_cast<T>(block.y[k * lanes + lane]);
     }
     filled = 0;
   };
-  std::fill_n(of.vector, 3 * lanes, 1.0);
+  std::fill_n(block.vector, 3 * lanes, 1.0);
   for (int64_t c = n.first[receiver]; c < n.first[receiver + 1]; c++) {
     if (data_->candidate_edge.data()[c] < 0) continue;
-    for (int k = 0; k < 3; k++) of.vector[k * lanes + filled] = x[n.sender_atom[c]][k] - xi[k];
+    for (int k = 0; k < 3; k++) block.vector[k * lanes + filled] = x[n.sender_atom[c]][k] - xi[k];
     candidate[filled++] = c;
     if (filled == lanes) write();
   }
@@ -230,20 +230,20 @@ void Edges<T, G>::set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64
     for (int64_t e = begin; e < end; e++) edges.set_force(NORMS, e);
   } else {
     const int lanes = kernels_.lanes;
-    Lanes of;
-    std::fill_n(of.length, lanes, 1.0);
-    std::fill_n(of.unit, 3 * lanes, 0.0);
-    std::fill_n(of.y, num_y_ * lanes, 0.0);
+    Lanes block;
+    std::fill_n(block.length, lanes, 1.0);
+    std::fill_n(block.unit, 3 * lanes, 0.0);
+    std::fill_n(block.y, num_y_ * lanes, 0.0);
     for (int64_t e = begin; e < end; e += lanes) {
       const int filled = static_cast<int>(std::min<int64_t>(lanes, end - e));
       for (int lane = 0; lane < filled; lane++) {
-        of.length[lane] = edges.distance[e + lane];
-        for (int k = 0; k < 3; k++) of.unit[k * lanes + lane] = edges.unit[3 * (e + lane) + k];
-        for (int k = 0; k < num_y_; k++) of.y[k * lanes + lane] = edges.adjoint[num_y_ * (e + lane) + k];
+        block.length[lane] = edges.distance[e + lane];
+        for (int k = 0; k < 3; k++) block.unit[k * lanes + lane] = edges.unit[3 * (e + lane) + k];
+        for (int k = 0; k < num_y_; k++) block.y[k * lanes + lane] = edges.adjoint[num_y_ * (e + lane) + k];
       }
-      kernels_.gradient(NORMS, lmax_, of.length, of.unit, of.y, of.vector);
+      kernels_.gradient(NORMS, lmax_, block.length, block.unit, block.y, block.vector);
       for (int lane = 0; lane < filled; lane++)
-        for (int k = 0; k < 3; k++) edges.force[3 * (e + lane) + k] = static_cast<G>(of.vector[k * lanes + lane]);
+        for (int k = 0; k < 3; k++) edges.force[3 * (e + lane) + k] = static_cast<G>(block.vector[k * lanes + lane]);
     }
   }
 }
@@ -329,15 +329,15 @@ std::size_t Edges<T, G>::bytes() const {
 }
 
 template <class T, class G>
-std::size_t Edges<T, G>::growth(int64_t num_edges) const {
+std::size_t Edges<T, G>::additional_bytes(int64_t num_edges) const {
   if (is_borrowed_) return 0;
   const int64_t N = data_->neighborhood->num_receivers, of_directions = data_->num_directions * num_edges;
-  return data_->begin.growth(N + 1) + (IS_DUAL<G> ? data_->num_rigid.growth(N) : 0) +
-         data_->candidate_edge.growth(data_->neighborhood->first[N]) + data_->sender_row.growth(num_edges) +
-         data_->sender_species.growth(num_edges) + data_->distance.growth(of_directions) +
-         data_->unit_vector.growth(3 * of_directions) + data_->adjoint.growth(num_y_ * of_directions) +
-         data_->force.growth(3 * num_edges) + data_->harmonics.growth(num_y_ * of_directions) +
-         data_->receiver_virial.growth(9 * N);
+  return data_->begin.additional_bytes(N + 1) + (IS_DUAL<G> ? data_->num_rigid.additional_bytes(N) : 0) +
+         data_->candidate_edge.additional_bytes(data_->neighborhood->first[N]) +
+         data_->sender_row.additional_bytes(num_edges) + data_->sender_species.additional_bytes(num_edges) +
+         data_->distance.additional_bytes(of_directions) + data_->unit_vector.additional_bytes(3 * of_directions) +
+         data_->adjoint.additional_bytes(num_y_ * of_directions) + data_->force.additional_bytes(3 * num_edges) +
+         data_->harmonics.additional_bytes(num_y_ * of_directions) + data_->receiver_virial.additional_bytes(9 * N);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(Edges)

@@ -78,7 +78,7 @@ class Edges {
   const Collision &collision() const { return data_->collision; }
   std::size_t bytes() const;    // 0 if borrowed
   // Bytes that a step of num_edges edges will add.
-  std::size_t growth(int64_t num_edges) const;
+  std::size_t additional_bytes(int64_t num_edges) const;
 
  private:
   struct Data {

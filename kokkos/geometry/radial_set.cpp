@@ -114,7 +114,7 @@ void RadialSet::drop_rows() {
 bool RadialSet::is_of_undirected_pairs() const {
   for (int i = 0; i < num_species_; i++)
     for (int j = 0; j < i; j++)
-      if (of_pair(i, j) != of_pair(j, i)) return false;
+      if (table_index(i, j) != table_index(j, i)) return false;
   return true;
 }
 

@@ -29,14 +29,14 @@ class RadialSet {
   int num_coefficients() const { return tables_.front().degree + 1; }    // of a bin's polynomial
 
   // Number of the function of a pair.
-  int of_pair(int receiver, int sender) const {
+  int table_index(int receiver, int sender) const {
     return of_pair_.empty() ? 0 : of_pair_[receiver * num_species_ + sender];
   }
-  // Whether of_pair() is 0 for all.
-  bool one_for_all() const { return of_pair_.empty(); }
+  // Whether table_index() is 0 for all.
+  bool has_one_table() const { return of_pair_.empty(); }
   // Whether a pair and its reverse have the same function.
   bool is_of_undirected_pairs() const;
-  // of_pair() as an array [receiver * species + sender], empty if one_for_all().
+  // table_index() as an array [receiver * species + sender], empty if has_one_table().
   const std::vector<int> &pairs() const { return of_pair_; }
 
   // The polynomials of a table's bins, bin after bin, of BinPosition::fraction: f(bin, column,

@@ -46,7 +46,7 @@ static void add_float32(int64_t n, const float *from, double *to) {
 }
 
 // a[index + k] of each lane.
-EQUI_INLINE Simd<double> of_lanes(const double *a, const int64_t (&index)[EDGE_LANES], int k = 0) {
+EQUI_INLINE Simd<double> gather_lanes(const double *a, const int64_t (&index)[EDGE_LANES], int k = 0) {
   Simd<double> v = {};
   EQUI_UNROLL_SIMD
   for (int lane = 0; lane < EDGE_LANES; lane++) v[lane] = a[index[lane] + k];
@@ -70,13 +70,13 @@ EQUI_INLINE void find_bins_at(const BinCall<R> &p, int64_t e, int filled) {
     int64_t index[EDGE_LANES] = {};
     for (int lane = 0; lane < filled; lane++) index[lane] = int64_t(t.num_pieces) * p.table[e + lane];
     auto number = r < r;    // of the piece, negative
-    for (int k = 1; k < t.num_pieces; k++) number += r >= of_lanes(t.begin, index, k);
+    for (int k = 1; k < t.num_pieces; k++) number += r >= gather_lanes(t.begin, index, k);
     EQUI_UNROLL_SIMD
     for (int lane = 0; lane < EDGE_LANES; lane++) index[lane] -= number[lane];
-    begin = of_lanes(t.begin, index);
-    bins_per_length = of_lanes(t.bins_per_length, index);
-    first_row = of_lanes(t.first_row, index);
-    last_bin = of_lanes(t.last_bin, index);
+    begin = gather_lanes(t.begin, index);
+    bins_per_length = gather_lanes(t.bins_per_length, index);
+    first_row = gather_lanes(t.first_row, index);
+    last_bin = gather_lanes(t.last_bin, index);
   } else {
     begin = t.begin[0] - V{};
     bins_per_length = t.bins_per_length[0] - V{};

@@ -20,7 +20,7 @@ struct So2Order {
   const int most = c.shape.largest_m(L);
   const T *const d = c.rotations + e * rotations_size(c.shape.lmax) + (L > 0 ? rotations_size(L - 1) : 0);
 
-  EQUI_INLINE Pointer<T> of_atom(int n, int k) const {
+  EQUI_INLINE Pointer<T> atom_row(int n, int k) const {
     const int64_t stride = PLANES<T> * c.channels;
     return make_pointer<T>(c.x[L] + (int64_t(c.row[e]) * DIM + n) * stride + k, c.channels);
   }
@@ -28,7 +28,7 @@ struct So2Order {
     for (int k = 0; k < c.channels; k += LANES<T>) {
       Simd<T> x[DIM];
       EQUI_UNROLL_SIMD
-      for (int n = 0; n < DIM; n++) x[n] = load(of_atom(n, k));
+      for (int n = 0; n < DIM; n++) x[n] = load(atom_row(n, k));
       for (int m = -most; m <= most; m++) {
         const T *const row = d + (L + m) * DIM;
         Simd<T> sum = row[0] * x[0];
@@ -49,7 +49,7 @@ struct So2Order {
         for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
       }
       EQUI_UNROLL_SIMD
-      for (int n = 0; n < DIM; n++) add_to(of_atom(n, k), factor * sum[n]);
+      for (int n = 0; n < DIM; n++) add_to(atom_row(n, k), factor * sum[n]);
     }
   }
 };
@@ -177,11 +177,12 @@ static EQUI_INLINE void for_so2_gates(const So2GateCall<T> &c, const F &f) {
     for (int l = 0; l <= shape.lmax; l++)
       for (int k = 0; k < shape.channels; k += GATE_BLOCK) {
         const int64_t at = l == 0 ? shape.at(PLANES<T> * c.count, e, 0, 0) : shape.gate_at(e, l - 1);
-        const Pointer<T> of = make_pointer<T>(c.z + at + k, c.count * shape.width(0));
+        const Pointer<T> input = make_pointer<T>(c.z + at + k, c.count * shape.width(0));
         GateBlock<T> value{}, derivative{};
         const int count = c.mul - k < GATE_BLOCK ? c.mul - k : GATE_BLOCK;
-        activate_block<T>(l == 0 ? c.scalars : c.gates, Real<T>(1), of, count, value.pointer(), derivative.pointer());
-        f(e, l, k, of, value.pointer(), derivative.pointer());
+        activate_block<T>(l == 0 ? c.scalars : c.gates, Real<T>(1), input, count, value.pointer(),
+                          derivative.pointer());
+        f(e, l, k, input, value.pointer(), derivative.pointer());
       }
 }
 
@@ -198,7 +199,7 @@ static void so2_gate(const So2GateCall<T> &c) {
 
 template <class T>
 static void so2_gate_backward(const So2GateCall<T> &c) {
-  for_so2_gates(c, [&](int64_t e, int l, int k, Pointer<T> of, Pointer<T> value, Pointer<T> derivative) {
+  for_so2_gates(c, [&](int64_t e, int l, int k, Pointer<T> input, Pointer<T> value, Pointer<T> derivative) {
     Simd<T> sum[GATE_BLOCK / LANES<T>] = {};
     for_so2_components(c.z_shape, l, LANES<T>, [&](int m, int j) {
       const Pointer<T> z = so2_component<T>(c.z_shape, c.count, c.z, e, l, m) + (k + j);
@@ -206,7 +207,7 @@ static void so2_gate_backward(const So2GateCall<T> &c) {
       sum[j / LANES<T>] += l == 0 ? h : h * load(z);
       store(z, h * load(value + j));
     });
-    for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(of + j, load(derivative + j) * sum[j / LANES<T>]);
+    for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(input + j, load(derivative + j) * sum[j / LANES<T>]);
   });
 }
 
@@ -216,8 +217,8 @@ constexpr int SO2_POINT_BLOCK = 4;
 // The components of an edge for a block of channels, side by side.
 template <class T>
 struct So2Components {
-  GateBlock<T> of[SO2_COMPONENTS];
-  EQUI_INLINE Pointer<T> operator[](int c) { return of[c].pointer(); }
+  GateBlock<T> blocks[SO2_COMPONENTS];
+  EQUI_INLINE Pointer<T> operator[](int c) { return blocks[c].pointer(); }
 };
 
 template <class T>
@@ -313,8 +314,8 @@ static void so2_points_backward(const So2PointsCall<T> &c) {
       const int64_t at = c.z_shape.gate_at(e, 0) + k, plane = c.count * c.z_shape.width(0);
       activate_block<T>(c.scalars, Real<T>(1), make_pointer<const T>(c.z + at, plane), count, activated.pointer(),
                         derivative.pointer());
-      const Pointer<T> of = make_pointer<T>(c.z_adj + at, plane);
-      for (int j = 0; j < count; j++) put(of, j, of[j] + derivative.pointer()[j] * y_adj[0][j]);
+      const Pointer<T> z_adj = make_pointer<T>(c.z_adj + at, plane);
+      for (int j = 0; j < count; j++) put(z_adj, j, z_adj[j] + derivative.pointer()[j] * y_adj[0][j]);
       set_to_zero<T>(y_adj[0]);
     }
     for (int p = 0; p < c.points; p += SO2_POINT_BLOCK) {
@@ -324,14 +325,15 @@ static void so2_points_backward(const So2PointsCall<T> &c) {
       for (int q = 0; q < n; q++) {
         activate_block<T>(c.at_points, Real<T>(1), values[q].pointer(), count, activated.pointer(),
                           derivative.pointer());
-        const Pointer<T> of = of_values[q].pointer();
-        for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(of + j, load(derivative.pointer() + j) * load(of + j));
+        const Pointer<T> value_adj = of_values[q].pointer();
+        for (int j = 0; j < GATE_BLOCK; j += LANES<T>)
+          store(value_adj + j, load(derivative.pointer() + j) * load(value_adj + j));
       }
       so2_from_points<T>(c.to, c.components, p, n, of_values, x_adj);
     }
     for_so2_columns(c.z_shape, [&](int i, int l, int m) {
-      const Pointer<T> of = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m) + k;
-      for (int j = 0; j < count; j++) put(of, j, of[j] + x_adj[i][j]);
+      const Pointer<T> z_adj = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m) + k;
+      for (int j = 0; j < count; j++) put(z_adj, j, z_adj[j] + x_adj[i][j]);
     });
   });
 }

@@ -140,7 +140,7 @@ class PathGroupCase {
       forward(tables, e, a);
     } else {
       e.other_row = number_.data();
-      const Numbers<R> x = seen_rows(factor);
+      const Numbers<R> x = tangent_rows(factor);
       for (; e.direction < DIRECTIONS; ++e.direction, e.y += y_.size(), e.fraction += fraction_.size())
         kernels_.forward(tables, e, x.data(), NUM_EDGES, a.out.data(), NUM_ATOMS, 0, scratch(tables, e).data());
     }
@@ -220,7 +220,7 @@ class PathGroupCase {
   }
 
   // For each edge the sender's row with tangents as PathGroupCall::sender_factor says.
-  Numbers<R> seen_rows(const Numbers<R> &factor) const {
+  Numbers<R> tangent_rows(const Numbers<R> &factor) const {
     const FeatureGroup &group = in_.group(0);
     Numbers<R> rows;
     for (int e = 0; e < NUM_EDGES; ++e) {

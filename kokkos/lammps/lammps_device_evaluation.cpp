@@ -277,9 +277,9 @@ void LammpsDeviceEvaluation::multiply_hessian(AtomKokkos &atom, int count, const
 }
 
 void LammpsDeviceEvaluation::send_ghosts_home(GhostExchange &exchange, bool with_virial) {
-  const DeviceResults of = results();
-  FeaturePieces<double> pieces{{of.forces, 3}};
-  if (with_virial) pieces.push_back({of.virial, 9});
+  const DeviceResults device_results = results();
+  FeaturePieces<double> pieces{{device_results.forces, 3}};
+  if (with_virial) pieces.push_back({device_results.virial, 9});
   exchange.reverse(pieces);
 }
 

@@ -90,7 +90,7 @@ void PairEquiKokkos<DeviceType>::init_style() {
   if (!evaluator)
     on_device.reset();
   else if (!on_device || &on_device->evaluator() != evaluator)
-    all_ranks_or_none([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
+    collective_try([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
   if (!on_device && is_for_gpus())
     error->all(FLERR,
                "Pair style equi/kk on a GPU needs kernels device, reference no and a single model file: use the suffix "
@@ -250,11 +250,11 @@ void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   // Forces and virials of rows or of all atoms, energies of receivers or of owned atoms.
   const int nlocal = atom->nlocal, nall = atom->nlocal + atom->nghost;
   const bool per_atom_virial = vflag_atom || cvflag_atom;
-  equi::DeviceResults of;
+  equi::DeviceResults device_results;
   int num_rows = nall, num_energies = nlocal;
   decltype(copy_to_space<DeviceType, 1>(nullptr, 0)) forces, energies, virials;
   if (on_device) {
-    of = on_device->results();
+    device_results = on_device->results();
     num_rows = impl->neighborhood.num_rows;
     num_energies = impl->neighborhood.num_receivers;
   } else {
@@ -262,9 +262,10 @@ void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
     if (eflag_atom) energies = copy_to_space<DeviceType, 1>(impl->energies.data(), nlocal);
     if (per_atom_virial) virials = copy_to_space<DeviceType, 9>(impl->virials.data()->data(), nall);
   }
-  const int *atom_of_row = of.row_atom;
-  const double *f = on_device ? of.forces : forces.data(), *e = on_device ? of.energy : energies.data(),
-               *v = on_device ? of.virial : virials.data();
+  const int *atom_of_row = device_results.row_atom;
+  const double *f = on_device ? device_results.forces : forces.data(),
+               *e = on_device ? device_results.energy : energies.data(),
+               *v = on_device ? device_results.virial : virials.data();
   add_forces(num_rows, atom_of_row, f, atomKK->k_f.template view<DeviceType>());
   atomKK->modified(execution_space, datamask_modify);
 

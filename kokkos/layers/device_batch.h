@@ -19,6 +19,7 @@ namespace equi {
 
 struct DeviceContext : LayerContext {
   const DeviceExec &exec;
+  const DeviceExec &target() const { return exec; }
 };
 
 // Memory of SO(2) convolutions for some edges at a time.
@@ -69,9 +70,9 @@ struct DeviceConvScratch {
   }
 };
 
-// What is the same for all batches of an evaluation.
+// The state of an evaluation, which all its batches share.
 template <class T, class G>
-struct DeviceStep {
+struct DeviceEvaluationState {
   using R = Real<T>;
   const EvaluationPlan &plan;
   FeatureMemory<R, DeviceBuffer<R>> &features;
@@ -86,15 +87,15 @@ struct DeviceStep {
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [directions][receivers] device memory, added to
   Planes planes = VALUES;              // that are computed
-  // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
+  // By edge, adjoints of a stage's senders (DeviceSenderLayer::kept_per_edge), or null: none are kept.
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
-  // Whether the convolutions know where each edge lies in their tables (DeviceSenderOp::add_search).
+  // Whether the convolutions know where each edge lies in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;
   // [num_receivers][3] device memory, eV/Angstrom, of a model that has them; null: not wanted
   double *direct_forces = nullptr;
   DeviceBuffer<R> in_place = {};
-  DeviceBuffer<R> layer_scratch = {};    // of one layer after the other, LayerOp::scratch_size
+  DeviceBuffer<R> layer_scratch = {};    // of one layer after the other, BatchLayer::scratch_size
   DeviceConvScratch<T> scratch = {};
 
   const DeviceExec &work() const { return exec; }
@@ -108,34 +109,49 @@ class DeviceBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = DeviceExec;    // what a step works with
+  using Work = DeviceExec;    // what layers work with
 
-  DeviceStep<T, G> &step;
+  DeviceEvaluationState<T, G> &evaluation;
   int first, count;
   const int *species;          // [count] device memory
-  DeviceSpeciesOrder order;    // of the rows
+  SpeciesOrder order;          // of the rows
   R *features = nullptr;       // storage batch
   int cut = 0;                 // of DeviceEdges, up to the next one
   int64_t stage_first = 0;     // first row in the slice
   int exchanged_input = -1;    // of the stage
-  const Step *layer = nullptr;
+  const Step *step = nullptr;
   bool is_backward = false;    // whether what is evaluated again is wanted (EvaluationPlan)
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
-    return step.features.rows({first, count, features, stage_first, is_backward}, feature, adjoint);
+    return evaluation.features.rows({first, count, features, stage_first, is_backward}, feature, adjoint);
   }
-  const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
+  const FeatureLayout &layout(int feature) const { return evaluation.plan.features[feature].layout; }
   // Adjoints of the exchanged input begin with what slices before have gathered.
-  bool adds(int feature) const { return layer->adds(feature) || step.plan.features[feature].memory == exchanged_input; }
+  bool adds(int feature) const {
+    return step->adds(feature) || evaluation.plan.features[feature].memory == exchanged_input;
+  }
   DeviceBatchEdges edges(bool by_species = false, EdgePart part = EdgePart::all) const {
-    return step.edges.receivers(cut, first, count, by_species, part);
+    return evaluation.edges.receivers(cut, first, count, by_species, part);
   }
 
+  SpeciesOrder species_order(bool) const { return order; }
+
+  void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
+    equi::zero_planes(evaluation.exec, count, layout, planes, rows);
+  }
+  // Rows of species, [species][row], copied or added to the rows of atoms.
+  void copy_species_rows(const FeatureLayout &layout, const R *species_rows, FeatureRows<R> to, bool add) const {
+    equi::copy_species_rows<R>(evaluation.exec, count, layout, {species_rows, evaluation.num_species, 0}, species, to,
+                               add);
+  }
+  // Memory that one layer after the other uses.
+  R *layer_scratch(int64_t size) const { return evaluation.layer_scratch.reserve(size); }
+
   void copy_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
-    equi::copy_planes(step.exec, count, layout, planes, from, to);
+    equi::copy_planes(evaluation.exec, count, layout, planes, from, to);
   }
   void add_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
-    equi::add_planes(step.exec, count, layout, planes, from, to);
+    equi::add_planes(evaluation.exec, count, layout, planes, from, to);
   }
   // replace_by_adjoints() of input_rows.h, of one feature or of two; the second may be none, -1.
   template <class F>
@@ -144,7 +160,7 @@ class DeviceBatch {
   }
   template <class F>
   void replace_by_adjoints(const InputFeatures &features, const F &f) {
-    equi::replace_by_adjoints(*this, features, step.in_place, f);
+    equi::replace_by_adjoints(*this, features, evaluation.in_place, f);
   }
 };
 

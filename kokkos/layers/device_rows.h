@@ -28,13 +28,6 @@ template <class R>
 void add_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
                 FeatureRows<const R> from, FeatureRows<R> to);
 
-// Which rows of a batch belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the batch. order:
-// device memory, begin: host memory.
-struct DeviceSpeciesOrder {
-  const int *order;
-  const int *begin;
-};
-
 // Rows of `result` (one per species) copied or added to y.
 template <class T>
 void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
@@ -44,7 +37,7 @@ void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayou
 template <class D>
 void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, const double *value, D *to);
 
-// The DeviceSpeciesOrder of each batch; batch k has the rows first_row[k] up to first_row[k+1], begin
+// The SpeciesOrder of each batch; batch k has the rows first_row[k] up to first_row[k+1], begin
 // [batches][num_species + 1], order [rows] by batch. All in device memory.
 void order_by_species(const DeviceExec &exec, int num_batches, const int *first_row, const int *species,
                       int num_species, int *begin, int *order);

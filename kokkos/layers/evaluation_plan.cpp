@@ -15,11 +15,6 @@ static_assert(CHANNEL_PAD <= PADDED_CHANNELS);
 
 namespace {
 
-template <class L>
-bool is(const Layer &layer) {
-  return std::holds_alternative<L>(layer);
-}
-
 // The outputs of nonlinear layers, and the adjoints of their inputs, cannot be separated from what other layers add.
 bool can_keep_values(const Model &model) {
   std::vector<int> writers(model.features.size(), 0), readers(model.features.size(), 0);
@@ -30,10 +25,10 @@ bool can_keep_values(const Model &model) {
   }
   for (const Layer &layer : model.layers) {
     const Ports p = ports(layer);
-    if (p.output >= 0 && writers[p.output] > 1 && !is<Linear>(layer)) return false;
+    const LayerTraits t = traits(layer);
+    if (p.output >= 0 && writers[p.output] > 1 && !t.is_linear) return false;
     if (p.keeps_input && (readers[p.input] > 1 || p.second_input >= 0)) return false;
-    if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
-    if (is<So2Convolution>(layer) || is<ChannelBalance>(layer) || is<Coulomb>(layer)) return false;
+    if (t.tangents_need_values) return false;
   }
   return true;
 }
@@ -61,24 +56,18 @@ void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &firs
   }
 }
 
-// Maps of rows, whose cost is small beside that of an SO(2) convolution's edges.
-bool is_cheap(const Layer &layer) {
-  return is<Linear>(layer) || is<Gate>(layer) || is<SphericalNorm>(layer) || is<LayerNorm>(layer) ||
-         is<NormScale>(layer);
-}
-
 // Which features are evaluated again backward: those whose values are needed there, and what leads from kept ones to
 // them.
-std::vector<bool> find_features_made_again(const Model &model, const EvaluationPlan &plan,
+std::vector<bool> find_recomputed_features(const Model &model, const EvaluationPlan &plan,
                                            const std::vector<bool> &fixed, const std::vector<bool> &needed_input) {
   const size_t num_features = model.features.size();
   std::vector<bool> again(num_features, false);
-  if (plan.keeps_values || std::none_of(model.layers.begin(), model.layers.end(), is<So2Convolution>)) return again;
+  if (plan.keeps_values || !any_layer(model.layers, &LayerTraits::has_costly_edges)) return again;
   const auto is_kept = [&](int f) { return needed_input[f] || plan.features[f].consumer >= 0; };
   std::vector<bool> possible(num_features);
   for (size_t f = 0; f < num_features; f++) possible[f] = !fixed[f] && plan.features[f].consumer < 0;
   for (const Layer &layer : model.layers)
-    if (const auto *b = std::get_if<ChannelBalance>(&layer)) possible[b->input] = possible[b->output] = false;
+    if (const Ports p = ports(layer); traits(layer).changes_in_place) possible[p.input] = possible[p.output] = false;
   // f(step, its ports, number of the stage)
   const auto for_steps = [&](const auto &f) {
     for (size_t s = 0; s < plan.stages.size(); s++)
@@ -92,7 +81,7 @@ std::vector<bool> find_features_made_again(const Model &model, const EvaluationP
     changed = false;
     for_steps([&](const Step &step, const Ports &p, int s) {
       if (p.output < 0 || !possible[p.output]) return;
-      bool is_possible = is_cheap(model.layers[step.layer]) && stage_of[p.output] == s;
+      bool is_possible = traits(model.layers[step.layer]).is_cheap && stage_of[p.output] == s;
       p.for_inputs(
           [&](int f) { is_possible = is_possible && (fixed[f] || is_kept(f) || (possible[f] && stage_of[f] == s)); });
       possible[p.output] = is_possible;
@@ -194,7 +183,7 @@ void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std:
     if (feature.memory != static_cast<int>(f)) continue;
     const int number = static_cast<int>(f);
     const Life backward{2 * num_steps - 1 - forward[f].last, 2 * num_steps - 1 - forward[f].first};
-    if (feature.is_made_again)
+    if (feature.is_recomputed)
       feature.receiver_memory = feature.adjoint_receiver_memory = memories.take(number, {forward[f], backward});
     else {
       if (feature.storage == Storage::owned)
@@ -223,10 +212,10 @@ class PlanMaker {
         needed_output_(num_features_, false),
         kept_value_(num_features_, false),
         kept_adjoint_(num_features_, false),
-        has_shares_(num_features_, false) {
+        needs_own_adjoint_(num_features_, false) {
     std::iota(memory_.begin(), memory_.end(), 0);
     for (const Layer &layer : model.layers)
-      if (const auto *b = std::get_if<ChannelBalance>(&layer)) memory_[b->output] = memory_[b->input];
+      if (const Ports p = ports(layer); traits(layer).changes_in_place) memory_[p.output] = memory_[p.input];
     for (const Layer &layer : model.layers)
       if (const Ports p = memory_ports(layer); p.keeps_output)
         needed_output_[p.output] = needed_input_[p.output] = true;
@@ -237,11 +226,11 @@ class PlanMaker {
     for (int f = 0; f < num_features_; f++) plan_.features[f].layout = FeatureLayout(model_.features[f], plan_.planes);
     find_fixed_features();
     divide_into_stages();
-    const std::vector<bool> again = find_features_made_again(model_, plan_, fixed_, needed_input_);
+    const std::vector<bool> again = find_recomputed_features(model_, plan_, fixed_, needed_input_);
     for (Stage &stage : plan_.stages)
       for (Step &step : stage.steps) {
         const int output = ports(model_.layers[step.layer]).output;
-        step.is_made_again = output >= 0 && again[output];
+        step.is_recomputed = output >= 0 && again[output];
       }
     for (int f = 0; f < num_features_; f++) {
       plan_.features[f].memory = memory_[f];
@@ -271,7 +260,7 @@ class PlanMaker {
       for (const Layer &layer : model_.layers) {
         const Ports p = memory_ports(layer);
         if (p.output < 0 || !fixed_[p.output]) continue;
-        bool is_fixed = !reads_senders(layer) && !is<DensityNormalization>(layer) && !is<ChannelBalance>(layer);
+        bool is_fixed = !traits(layer).depends_on_edges && !traits(layer).sums_over_atoms;
         p.for_inputs([&](int f) { is_fixed = is_fixed && fixed_[f]; });
         if (is_fixed) continue;
         fixed_[p.output] = false;
@@ -282,19 +271,23 @@ class PlanMaker {
 
   void divide_into_stages() {
     plan_.stages.emplace_back();
-    int num_repulsions = 0;
+    int num_pair_energies = 0;
     for (size_t k = 0; k < model_.layers.size(); k++) {
       const Layer &layer = model_.layers[k];
       const Ports p = memory_ports(layer);
       const int number = static_cast<int>(k);
-      if (is<ScaleShift>(layer)) continue;
-      if (is<PairRepulsion>(layer)) {    // no features: before the others
-        plan_.stages.front().steps.insert(plan_.stages.front().steps.begin() + num_repulsions++, {number});
+      const LayerTraits t = traits(layer);
+      if (t.scales_energies) continue;
+      if (t.needs_geometric_input && fixed_[p.input])
+        throw std::invalid_argument("feature " + model_.feature_names[p.input] +
+                                    " depends on the species alone, which a layer of type " + layer_type(layer) +
+                                    " cannot read");
+      if (t.adds_pair_energy && p.input < 0) {    // before the others
+        plan_.stages.front().steps.insert(plan_.stages.front().steps.begin() + num_pair_energies++, {number});
       } else if (p.output >= 0 && fixed_[p.output]) {
-        if (is<SymmetricContraction>(layer) || is<NodeProduct>(layer)) refuse(p.input, "is contracted");
         plan_.fixed_layers.push_back(number);
-      } else if (const auto *balance = std::get_if<ChannelBalance>(&layer)) {
-        has_shares_[p.output] = has_shares_[p.output] || balance->has_shares();
+      } else if (t.sums_over_atoms) {
+        needs_own_adjoint_[p.output] = needs_own_adjoint_[p.output] || t.needs_own_adjoint;
         const Stage &last = plan_.stages.back();
         if (!last.steps.empty() || last.exchanged_input >= 0) plan_.stages.emplace_back();
         plan_.stages.back().balances.push_back({number});
@@ -308,7 +301,8 @@ class PlanMaker {
   // That of the first convolution of a feature takes the others too.
   int stage_of(const Layer &layer, const Ports &p) {
     const int present = static_cast<int>(plan_.stages.size()) - 1;
-    if (!(reads_senders(layer) || is<Coulomb>(layer)) || fixed_[p.input]) return present;
+    const LayerTraits t = traits(layer);
+    if (!(t.reads_senders || t.far_cutoff > 0.0) || fixed_[p.input]) return present;
     FeaturePlan &input = plan_.features[p.input];
     if (input.consumer < 0) {
       input.consumer = present + 1;
@@ -316,7 +310,7 @@ class PlanMaker {
       plan_.stages.back().exchanged_input = p.input;
       plan_.max_exchanged_row_size = std::max(plan_.max_exchanged_row_size, input.layout.row_size());
     }
-    if (!is<Coulomb>(layer)) {
+    if (t.reads_senders) {
       kept_output_[p.output] = gather_senders_;
       plan_.stages[input.consumer].returns_adjoints = true;
     }
@@ -328,14 +322,12 @@ class PlanMaker {
       readers_[f]++;
       if (p.keeps_input) needed_input_[f] = true;
     });
-    if (plan_.keeps_values && is<Readout>(layer)) kept_value_[p.input] = true;
-    if (plan_.keeps_values && p.output >= 0 && !is<Linear>(layer)) kept_adjoint_[p.output] = true;
+    if (plan_.keeps_values && traits(layer).is_readout) kept_value_[p.input] = true;
+    if (plan_.keeps_values && p.output >= 0 && !traits(layer).is_linear) kept_adjoint_[p.output] = true;
     Step step;
     step.layer = number;
     step.second_input = ports(layer).second_input;
     p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed_[f]; });
-    if (step.fixed_input && is<Coulomb>(layer)) refuse(p.input, "has a Coulomb energy");
-    if (step.fixed_input && (is<Readout>(layer) || is<DirectForces>(layer))) refuse(p.input, "is read out");
     if (step.fixed_input && p.keeps_input)
       throw std::invalid_argument("feature " + model_.feature_names[p.output] +
                                   " mixes a gate, a normalization or a contraction of a fixed feature with others");
@@ -347,19 +339,14 @@ class PlanMaker {
     }
   }
 
-  [[noreturn]] void refuse(int feature, const char *what) const {
-    throw std::invalid_argument("feature " + model_.feature_names[feature] + " depends on the species alone and " +
-                                what);
-  }
-
   // Where a feature and its adjoint lie.
   void place_feature(int f, bool is_again) {
     FeaturePlan &feature = plan_.features[f];
     const bool is_one_stage = first_stage_[f] == last_stage_[f];
-    feature.is_made_again = is_again && !is_one_stage;
+    feature.is_recomputed = is_again && !is_one_stage;
     feature.has_own_adjoint =
         !fixed_[f] && first_stage_[f] >= 0 &&
-        (plan_.keeps_values || has_shares_[f] || needed_output_[f] || (needed_input_[f] && readers_[f] > 1));
+        (plan_.keeps_values || needs_own_adjoint_[f] || needed_output_[f] || (needed_input_[f] && readers_[f] > 1));
     if (fixed_[f])
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)
@@ -372,8 +359,8 @@ class PlanMaker {
       feature.storage = is_of_stage ? Storage::stage : Storage::batch;
       feature.offset = take(is_of_stage ? stage.stage_row_size : stage.batch_row_size, feature);
     }
-    if (feature.is_made_again) {
-      feature.again_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
+    if (feature.is_recomputed) {
+      feature.recomputed_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
       feature.has_own_adjoint = true;
     }
     if (!feature.has_own_adjoint) return;
@@ -424,7 +411,7 @@ class PlanMaker {
   int num_features_;
   // By feature: the one that has its memory, stages, numbers of readers.
   std::vector<int> memory_, first_stage_, last_stage_, readers_;
-  std::vector<bool> fixed_, kept_output_, needed_input_, needed_output_, kept_value_, kept_adjoint_, has_shares_;
+  std::vector<bool> fixed_, kept_output_, needed_input_, needed_output_, kept_value_, kept_adjoint_, needs_own_adjoint_;
 };
 
 }    // namespace

@@ -45,9 +45,9 @@ struct FeaturePlan {
   // that stages share.
   bool has_own_adjoint = false;
   // Storage owned, for what later stages read: backward, the value is evaluated again, and lies in the scratch of the
-  // batch after again_offset numbers per row; the adjoint has the place of the value.
-  bool is_made_again = false;
-  int64_t again_offset = 0;
+  // batch after recomputed_offset numbers per row; the adjoint has the place of the value.
+  bool is_recomputed = false;
+  int64_t recomputed_offset = 0;
   // Of the storage owned, of the value and of the adjoint: which of the plan's receiver memories it is, -1: none.
   int receiver_memory = -1, adjoint_receiver_memory = -1;
   Storage adjoint_storage = Storage::batch;
@@ -70,7 +70,7 @@ struct Step {
   // added.
   bool fixed_input = false;
   // Whether it is evaluated again before the backward pass of a batch.
-  bool is_made_again = false;
+  bool is_recomputed = false;
 };
 
 // A channel balance, which all ranks take part in before the batches of a stage, and in the backward pass after them.

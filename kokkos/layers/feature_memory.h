@@ -4,9 +4,9 @@
 #ifndef EQUI_FEATURE_MEMORY_H
 #define EQUI_FEATURE_MEMORY_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <algorithm>
 #include <functional>
@@ -53,8 +53,8 @@ class FeatureMemory {
         return {receiver_[plan.adjoint_receiver_memory].data(), num_receivers_, batch.first};
       return {adjoint_[feature].data(), num_rows_, batch.first};
     }
-    if (plan.is_made_again && batch.is_backward)
-      return {batch.batch_features + batch.count * plan.again_offset, batch.count, 0};
+    if (plan.is_recomputed && batch.is_backward)
+      return {batch.batch_features + batch.count * plan.recomputed_offset, batch.count, 0};
     switch (plan.storage) {
       case Storage::rows:
         return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), num_rows_, batch.first};

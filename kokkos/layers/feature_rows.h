@@ -42,7 +42,8 @@ void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count
   for (const FeatureGroup &group : layout.groups()) set_to_zero(rows, group, count, planes);
 }
 
-// Which rows of a tile belong to which species: rows order[begin[s]] .. order[begin[s+1]-1].
+// Which rows of a batch belong to which species: rows order[begin[s]] .. order[begin[s+1]-1]. On devices order is
+// device memory, begin host memory.
 struct SpeciesOrder {
   const int *order;
   const int *begin;

@@ -13,13 +13,13 @@
 #include "src/evaluation/evaluator.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 namespace equi {
 
 struct HostContext : LayerContext {
   InstructionSet set;
+  InstructionSet target() const { return set; }
   int64_t kept_per_edge = 0;    // numbers that layers keep of an edge from forward to backward where they may
 };
 
@@ -44,9 +44,9 @@ struct HostScratch {
   }
 };
 
-// What is the same for all batches of an evaluation.
+// The state of an evaluation, which all its batches share.
 template <class T, class G>
-struct HostStep {
+struct HostEvaluationState {
   using R = Real<T>;
   const HostKernels<T> &kernels;
   const EvaluationPlan &plan;
@@ -71,8 +71,8 @@ struct HostStep {
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
   Edges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
-  // [num_receivers] eV/Angstrom, of a model that has them; null: not wanted
-  std::array<double, 3> *direct_forces = nullptr;
+  // [num_receivers][3] eV/Angstrom, of a model that has them; null: not requested
+  double *direct_forces = nullptr;
 
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }
@@ -87,49 +87,65 @@ class HostBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = HostKernels<T>;    // what a step works with
+  using Work = HostKernels<T>;    // what layers work with
 
-  HostStep<T, G> &step;
+  HostEvaluationState<T, G> &evaluation;
   HostScratch<T, G> &scratch;
   int first, count;
   const int *species;    // [count]
-  const Step *layer = nullptr;
+  const Step *step = nullptr;
   bool is_backward = false;                 // whether what is evaluated again is wanted (EvaluationPlan)
   FeatureRows<R> partial{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
-    return step.features.rows({first, count, scratch.features.data(), first, is_backward}, feature, adjoint);
+    return evaluation.features.rows({first, count, scratch.features.data(), first, is_backward}, feature, adjoint);
   }
-  const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
+  const FeatureLayout &layout(int feature) const { return evaluation.plan.features[feature].layout; }
   // Whether a layer that reads this feature adds to its adjoint, or is the first to write it.
-  bool adds(int feature) const { return layer->adds(feature); }
+  bool adds(int feature) const { return step->adds(feature); }
 
   // The numbers of the rows in the order of their species; without per_species all as one.
   SpeciesOrder species_order(bool per_species) {
-    const int num_species = per_species ? step.num_species : 1;
+    const int num_species = per_species ? evaluation.num_species : 1;
     int *begin = scratch.order.reserve(num_species + 2 + count), *order = begin + num_species + 2;
-    const auto of = [&](int row) { return per_species ? species[row] : 0; };
+    const auto key = [&](int row) { return per_species ? species[row] : 0; };
     std::fill_n(begin, num_species + 2, 0);
-    for (int a = 0; a < count; a++) begin[of(a) + 2]++;
+    for (int a = 0; a < count; a++) begin[key(a) + 2]++;
     for (int s = 0; s < num_species; s++) begin[s + 2] += begin[s + 1];
-    for (int a = 0; a < count; a++) order[begin[of(a) + 1]++] = a;
+    for (int a = 0; a < count; a++) order[begin[key(a) + 1]++] = a;
     return {order, begin};
   }
 
   // The function of `set` of each edge of these rows, or of those from row `from` of all; null if there is one for all.
   const int *functions(const RadialSet &set, int from) {
     const int *all = functions(set);
-    return all ? all + (step.edges.begin()[from] - step.edges.begin()[first]) : nullptr;
+    return all ? all + (evaluation.edges.begin()[from] - evaluation.edges.begin()[first]) : nullptr;
   }
   const int *functions(const RadialSet &set) {
-    if (set.one_for_all()) return nullptr;
-    const int64_t *begin = step.edges.begin() + first;
+    if (set.has_one_table()) return nullptr;
+    const int64_t *begin = evaluation.edges.begin() + first;
     int *function = scratch.function.reserve(begin[count] - begin[0]);
     for (int a = 0; a < count; a++)
       for (int64_t e = begin[a]; e < begin[a + 1]; e++)
-        function[e - begin[0]] = set.of_pair(species[a], step.edges.sender_species()[e]);
+        function[e - begin[0]] = set.table_index(species[a], evaluation.edges.sender_species()[e]);
     return function;
   }
+
+  void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
+    set_to_zero(rows, layout, count, planes);
+  }
+  // Rows of species, [species][row], copied or added to the rows of atoms.
+  void copy_species_rows(const FeatureLayout &layout, const R *species_rows, FeatureRows<R> to, bool add) const {
+    const FeatureRows<const R> from{species_rows, evaluation.num_species, 0};
+    for (const FeatureGroup &group : layout.groups())
+      for (int64_t a = 0; a < count; a++) {
+        const R *f = from.group(group) + static_cast<int64_t>(species[a]) * group.width();
+        R *t = to.group(group) + a * group.width();
+        for (int c = 0; c < group.width(); c++) t[c] = add ? t[c] + f[c] : f[c];
+      }
+  }
+  // Memory that one layer after the other uses.
+  R *layer_scratch(int64_t size) const { return scratch.linear.reserve(size); }
 
   void copy_planes(const FeatureLayout &layout, FeatureRows<R> from, FeatureRows<R> to, Planes planes) const {
     for (const FeatureGroup &group : layout.groups())

@@ -65,7 +65,7 @@ void replace_by_adjoints(const Batch &batch, const InputFeatures &features, Arra
       for_planes_of_dual(direction, layout.planes(), [&](Planes planes) { g(planes, layout, n); });
     }
   };
-  for (int d = 0; d < batch.step.num_directions(); d++) {
+  for (int d = 0; d < batch.evaluation.num_directions(); d++) {
     for_inputs(
         d, [&](int n) { return rows.is_copied(n); },
         [&](Planes planes, const FeatureLayout &layout, int n) {

@@ -34,11 +34,11 @@ class SpeciesRows {
   explicit SpeciesRows(const Model &model) : model_(model) {}
 
   // Of a block of a linear layer's output: what this layer adds to it, [species][channels]. Empty if it is not known.
-  std::vector<std::vector<double>> of_layer(const Linear &linear, int block) const {
+  std::vector<std::vector<double>> layer_rows(const Linear &linear, int block) const {
     std::vector<std::vector<double>> rows(model_.num_species(), std::vector<double>(channels(linear.output, block)));
     for (const LinearBlock &b : linear.blocks) {
       if (b.out != block) continue;
-      const auto inputs = of_feature(linear.input, b.in);
+      const auto inputs = feature_rows(linear.input, b.in);
       if (inputs.empty()) return {};
       for (int s = 0; s < model_.num_species(); ++s)
         add(product({1, channels(linear.input, b.in), inputs[s]}, b.weight[linear.per_species ? s : 0]).data, rows[s]);
@@ -51,7 +51,7 @@ class SpeciesRows {
  private:
   int channels(int feature, int block) const { return model_.features[feature][block].mul; }
 
-  std::vector<std::vector<double>> of_feature(int feature, int block) const {
+  std::vector<std::vector<double>> feature_rows(int feature, int block) const {
     std::vector<std::vector<double>> rows(model_.num_species(), std::vector<double>(channels(feature, block)));
     for (const Layer &layer : model_.layers) {
       if (ports(layer).output != feature) continue;
@@ -59,7 +59,7 @@ class SpeciesRows {
         const Matrix &w = embedding->weight;
         for (int s = 0; s < w.rows; ++s) add({w.data.begin() + s * w.cols, w.data.begin() + (s + 1) * w.cols}, rows[s]);
       } else if (const auto *linear = std::get_if<Linear>(&layer)) {
-        const auto added = of_layer(*linear, block);
+        const auto added = layer_rows(*linear, block);
         if (added.empty()) return {};
         for (size_t s = 0; s < rows.size(); ++s) add(added[s], rows[s]);
       } else {
@@ -194,7 +194,7 @@ class Fold {
     bool has_readout = false;
     for (const Linear *writer : writers_) {
       if (fixed_[writer->input]) {
-        const auto rows = rows_.of_layer(*writer, reader.block);
+        const auto rows = rows_.layer_rows(*writer, reader.block);
         if (rows.empty()) return false;
         shift_.resize(model_.num_species(), 0.0);
         for (size_t s = 0; s < rows.size(); ++s) shift_[s] += product({1, weight.rows, rows[s]}, weight).data[0];

@@ -1,54 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The floating-point operations of a model, layer by layer, as the kernels' schedules and the evaluation plan have
-// them.
-//
-// A multiply-add counts as two operations; an activation, its derivative, a root, an exponential and a quotient count
-// as one each. Padding does not count, nor do layers and products that are evaluated once per species when a model is
-// loaded, nor what all layers share: distances, harmonics and rotations of edges, positions in tables, sums of forces.
-// Radial factors of SO(2) convolutions count as their network, complex products as four real ones.
+// The floating-point operations of a model, layer by layer (src/layers/operations.h), as the evaluation plan has them.
 #ifndef EQUI_OPERATION_COUNT_H
 #define EQUI_OPERATION_COUNT_H
 
 #include "kokkos/layers/evaluation_plan.h"
-#include "src/generator/contraction_schedule.h"
-#include "src/generator/kernel_schedule.h"
+#include "src/layers/operations.h"
 
 #include <vector>
 
 namespace equi {
 
-// backward: what the adjoints of forces take beside the forward pass.
-struct Operations {
-  double forward = 0.0, backward = 0.0;
-  double both() const { return forward + backward; }
-};
-inline Operations operator+(const Operations &a, const Operations &b) {
-  return {a.forward + b.forward, a.backward + b.backward};
-}
-inline Operations operator*(double factor, const Operations &a) {
-  return {factor * a.forward, factor * a.backward};
-}
-
-struct LayerOperations {
-  Operations per_atom, per_edge;
-  // Of an atom with this number of neighbors.
-  Operations of_atom(double neighbors) const { return per_atom + neighbors * per_edge; }
-};
-
 struct OperationCount {
   std::vector<LayerOperations> layers;    // by the number of the layer in the model
   LayerOperations total() const;
 };
-
-// Of a dense product of `rows` rows by a matrix [in, out].
-inline double product_operations(double rows, double in, double out) {
-  return 2.0 * rows * in * out;
-}
-// Of a path group on one edge, whose input block has `channels` channels and whose radial weights come from tables of
-// rows_per_bin rows (1: from a network). outputs: channels of the output of a uvw path.
-Operations path_group_operations(const PathGroupSchedule &schedule, int channels, int rows_per_bin, int outputs = 0);
-// Of a contraction on one atom.
-Operations contraction_operations(const ContractionSchedule &schedule, int channels);
 
 // plan: of this model, for values alone. An edge of a PairRepulsion is one within its cutoff. The schedules of all
 // targets have the same operations.

@@ -46,8 +46,8 @@ class Buffer {
     if (n > size_) {
       data_.reset();    // give the old memory back first
       size_ = 0;        // the size if the allocation fails
-      data_.reset(static_cast<T *>(::operator new(room(n) * sizeof(T), std::align_val_t(ALIGNMENT))));
-      size_ = room(n);
+      data_.reset(static_cast<T *>(::operator new(capacity(n) * sizeof(T), std::align_val_t(ALIGNMENT))));
+      size_ = capacity(n);
     }
     mark_unwritten(data_.get(), n * sizeof(T), bytes());
     return data_.get();
@@ -55,12 +55,12 @@ class Buffer {
   T *data() const { return data_.get(); }
   std::size_t bytes() const { return size_ * sizeof(T); }
   // Bytes that reserve(n) would add.
-  std::size_t growth(std::size_t n) const { return n > size_ ? (room(n) - size_) * sizeof(T) : 0; }
+  std::size_t additional_bytes(std::size_t n) const { return n > size_ ? (capacity(n) - size_) * sizeof(T) : 0; }
 
  private:
   // Some to spare, so that fluctuating counts do not reallocate at every maximum: an eighth, but of what is large,
   // where fluctuations are smaller, a sixty-fourth.
-  static std::size_t room(std::size_t n) {
+  static std::size_t capacity(std::size_t n) {
     constexpr std::size_t LARGE = std::size_t(1) << 20;
     return n + (n < LARGE ? n / 8 : LARGE / 8 + (n - LARGE) / 64) + 16;
   }

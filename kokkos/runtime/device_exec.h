@@ -71,7 +71,7 @@ class DeviceBuffer {
     if (n > static_cast<int64_t>(view_.extent(0))) {
       RecordingLaunches::refuse("memory grows");
       view_ = {};    // give the old memory back first
-      view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), room(n));
+      view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), capacity(n));
     }
     mark_unwritten(n);
     return view_.data();
@@ -79,9 +79,9 @@ class DeviceBuffer {
   T *data() const { return view_.data(); }
   std::size_t bytes() const { return view_.extent(0) * sizeof(T); }
   // Bytes that reserve(n) would add.
-  std::size_t growth(int64_t n) const {
+  std::size_t additional_bytes(int64_t n) const {
     const int64_t size = static_cast<int64_t>(view_.extent(0));
-    return n > size ? static_cast<std::size_t>(room(n) - size) * sizeof(T) : 0;
+    return n > size ? static_cast<std::size_t>(capacity(n) - size) * sizeof(T) : 0;
   }
 
  private:
@@ -93,7 +93,7 @@ class DeviceBuffer {
 #else
   static constexpr int64_t MOST_SPARE = 1 << 22;
 #endif
-  static int64_t room(int64_t n) {
+  static int64_t capacity(int64_t n) {
     return n + (n / 8 < MOST_SPARE ? n / 8 : MOST_SPARE);
   }
   void mark_unwritten([[maybe_unused]] int64_t n) {

@@ -269,22 +269,22 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
           }
         }
       }
-      ConvEdges<N> of{count,
-                      begin.data(),
-                      sorted.sender.data() + first,
-                      harmonics,
-                      nullptr,
-                      0,
-                      rows.data(),
-                      fraction,
-                      one,
-                      1,
-                      make_pointer<const N>(weights, n * weights_row)};
-      char *const space = scratch.reserve(kernels.functions.scratch_bytes(kernels.tables.view(), of));
+      ConvEdges<N> conv_edges{count,
+                              begin.data(),
+                              sorted.sender.data() + first,
+                              harmonics,
+                              nullptr,
+                              0,
+                              rows.data(),
+                              fraction,
+                              one,
+                              1,
+                              make_pointer<const N>(weights, n * weights_row)};
+      char *const space = scratch.reserve(kernels.functions.scratch_bytes(kernels.tables.view(), conv_edges));
 
       if (results.out) {
         T *out = outs.reserve(count * kernels.out.row_size());
-        kernels.functions.forward(kernels.tables.view(), of, xs, edges.num_senders, out, count, 0, space);
+        kernels.functions.forward(kernels.tables.view(), conv_edges, xs, edges.num_senders, out, count, 0, space);
         for (int64_t k = i; k < end; k++) {
           std::fill_n(results.out + k * out_dim, out_dim, T(0));
           add_unpacked_row<N>(irreps_out, kernels.out, out, count, k - i, results.out + k * out_dim);
@@ -294,12 +294,12 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
         T *cotangent = gs.reserve(count * kernels.out.row_size());
         for (int64_t k = i; k < end; k++)
           pack_row<N>(irreps_out, kernels.out, g + k * out_dim, nullptr, cotangent, count, k - i);
-        of.weights_adj = make_pointer<N>(weights, n * weights_row);    // in their places
+        conv_edges.weights_adj = make_pointer<N>(weights, n * weights_row);    // in their places
         N *of_y = y_adj.reserve(n * num_y);
         adjoint_row.resize(n);
         for (int64_t k = 0; k < n; k++) adjoint_row[k] = static_cast<int>(sorted.sender[first + k] - own.first);
-        kernels.functions.backward(kernels.tables.view(), of, xs, edges.num_senders, cotangent, count, 0, of_y, x_adj,
-                                   own.rows, adjoint_row.data(), space);
+        kernels.functions.backward(kernels.tables.view(), conv_edges, xs, edges.num_senders, cotangent, count, 0, of_y,
+                                   x_adj, own.rows, adjoint_row.data(), space);
         for (int64_t k = 0; k < n; k++) {
           const int64_t e = sorted.edge[first + k];
           for (int c = 0; c < num_y; c++) {

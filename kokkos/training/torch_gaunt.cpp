@@ -5,7 +5,7 @@
 // <g, gaunt_product(x1, x2)> by x1 is gaunt_product(x2, g), and that by x2 is gaunt_product(x1, g): the operator is its
 // own gradient, to any order of derivatives.
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/contraction/contraction_op.h"
+#include "kokkos/layers/contraction/host_contraction.h"
 #include "kokkos/training/torch_ops.h"
 #include "src/algebra/gaunt_product.h"
 
@@ -108,7 +108,7 @@ class GauntRows {
     return Irreps(blocks);
   }
   Irreps first_, second_, out_;
-  ContractionOp<T> op_;
+  HostContraction<T> op_;
   const HostKernels<T> &kernels_;
   int order_[TILES];
 };

@@ -52,29 +52,30 @@ void check_matrix(const char *name, const Tensor &t, const c10::SymInt &rows, in
                    " as in x, found ", t.scalar_type());
 }
 
-const EdgeProduct &check(const Inputs &of) {
-  const EdgeProduct &p = product_of(of.product);
-  TORCH_CHECK_TYPE(of.x.scalar_type() == at::kFloat || of.x.scalar_type() == at::kDouble,
-                   "equi: x: expected float32 or float64, found ", of.x.scalar_type());
+const EdgeProduct &check(const Inputs &inputs) {
+  const EdgeProduct &p = product_of(inputs.product);
+  TORCH_CHECK_TYPE(inputs.x.scalar_type() == at::kFloat || inputs.x.scalar_type() == at::kDouble,
+                   "equi: x: expected float32 or float64, found ", inputs.x.scalar_type());
   for (const auto &[name, t] :
-       {std::pair<const char *, const Tensor &>{"senders", of.senders}, {"receivers", of.receivers}}) {
+       {std::pair<const char *, const Tensor &>{"senders", inputs.senders}, {"receivers", inputs.receivers}}) {
     TORCH_CHECK_VALUE(t.dim() == 1, "equi: ", name, ": expected a vector, found ", t.dim(), " dimensions");
     TORCH_CHECK_TYPE(t.scalar_type() == at::kLong || t.scalar_type() == at::kInt, "equi: ", name,
                      ": expected integers, found ", t.scalar_type());
-    check_device(name, t, of.x);
+    check_device(name, t, inputs.x);
   }
-  const c10::SymInt edges = of.senders.sym_size(0);
-  TORCH_CHECK_VALUE(holds(of.receivers.sym_size(0).sym_eq(edges)), "equi: receivers: expected ", edges,
-                    " as senders, found ", of.receivers.sym_size(0));
-  check_matrix("x", of.x, of.x.dim() == 2 ? of.x.sym_size(0) : c10::SymInt(0), p.product.irreps_in.dim(), of.x);
-  check_matrix("y", of.y, edges, p.irreps_edge.dim(), of.x);
-  check_matrix("w", of.w, edges, p.product.num_weights(), of.x);
+  const c10::SymInt edges = inputs.senders.sym_size(0);
+  TORCH_CHECK_VALUE(holds(inputs.receivers.sym_size(0).sym_eq(edges)), "equi: receivers: expected ", edges,
+                    " as senders, found ", inputs.receivers.sym_size(0));
+  check_matrix("x", inputs.x, inputs.x.dim() == 2 ? inputs.x.sym_size(0) : c10::SymInt(0), p.product.irreps_in.dim(),
+               inputs.x);
+  check_matrix("y", inputs.y, edges, p.irreps_edge.dim(), inputs.x);
+  check_matrix("w", inputs.w, edges, p.product.num_weights(), inputs.x);
   return p;
 }
 
-void check_cotangent(const Inputs &of, const EdgeProduct &p, const Tensor &g) {
+void check_cotangent(const Inputs &inputs, const EdgeProduct &p, const Tensor &g) {
   check_matrix("the gradient of the result", g, g.dim() == 2 ? g.sym_size(0) : c10::SymInt(0),
-               p.product.irreps_out.dim(), of.x);
+               p.product.irreps_out.dim(), inputs.x);
 }
 
 Tensor empty_as(const Tensor &t) {
@@ -131,8 +132,8 @@ Tensor convolution_meta(const Tensor &x, const Tensor &y, const Tensor &w, const
 std::tuple<Tensor, Tensor, Tensor> backward_meta(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
                                                  const Tensor &senders, const Tensor &receivers,
                                                  std::string_view product) {
-  const Inputs of{x, y, w, senders, receivers, product};
-  check_cotangent(of, check(of), g);
+  const Inputs inputs{x, y, w, senders, receivers, product};
+  check_cotangent(inputs, check(inputs), g);
   return {empty_as(x), empty_as(y), empty_as(w)};
 }
 
@@ -141,8 +142,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_meta(const OptionalTe
                                                                 const Tensor &x, const Tensor &y, const Tensor &w,
                                                                 const Tensor &senders, const Tensor &receivers,
                                                                 std::string_view product) {
-  const Inputs of{x, y, w, senders, receivers, product};
-  check_cotangent(of, check(of), g);
+  const Inputs inputs{x, y, w, senders, receivers, product};
+  check_cotangent(inputs, check(inputs), g);
   return {empty_as(g), empty_as(x), empty_as(y), empty_as(w)};
 }
 

@@ -45,8 +45,8 @@ struct Inputs {
 
 // These throw Python's ValueError or TypeError and name what is wrong.
 void check_matrix(const char *name, const at::Tensor &t, const c10::SymInt &rows, int64_t columns, const at::Tensor &x);
-const EdgeProduct &check(const Inputs &of);
-void check_cotangent(const Inputs &of, const EdgeProduct &p, const at::Tensor &g);
+const EdgeProduct &check(const Inputs &inputs);
+void check_cotangent(const Inputs &inputs, const EdgeProduct &p, const at::Tensor &g);
 
 at::Tensor empty_as(const at::Tensor &t);
 
@@ -57,11 +57,11 @@ struct OperatorsOn {
   static at::Tensor convolution(const at::Tensor &x, const at::Tensor &y, const at::Tensor &w,
                                 const at::Tensor &senders, const at::Tensor &receivers, int64_t num_nodes,
                                 std::string_view product) {
-    const Inputs of{x, y, w, senders, receivers, product};
-    const EdgeProduct &p = check(of);
+    const Inputs inputs{x, y, w, senders, receivers, product};
+    const EdgeProduct &p = check(inputs);
     TORCH_CHECK_VALUE(num_nodes >= 0, "equi: num_nodes: expected 0 or more, found ", num_nodes);
     at::Tensor out = at::empty({num_nodes, p.product.irreps_out.dim()}, x.options());
-    dispatch(of, num_nodes, [&](auto &on, auto px, auto py, auto pw, auto number) {
+    dispatch(inputs, num_nodes, [&](auto &on, auto px, auto py, auto pw, auto number) {
       on.forward(px, py, pw, out.data_ptr<decltype(number)>());
     });
     return out;
@@ -71,11 +71,11 @@ struct OperatorsOn {
                                                                  const at::Tensor &y, const at::Tensor &w,
                                                                  const at::Tensor &senders, const at::Tensor &receivers,
                                                                  std::string_view product) {
-    const Inputs of{x, y, w, senders, receivers, product};
-    check_cotangent(of, check(of), g);
+    const Inputs inputs{x, y, w, senders, receivers, product};
+    check_cotangent(inputs, check(inputs), g);
     const at::Tensor gc = g.contiguous();
     at::Tensor x_adj = empty_as(x), y_adj = empty_as(y), w_adj = empty_as(w);
-    dispatch(of, g.size(0), [&](auto &on, auto px, auto py, auto pw, auto number) {
+    dispatch(inputs, g.size(0), [&](auto &on, auto px, auto py, auto pw, auto number) {
       using T = decltype(number);
       on.backward(px, py, pw, gc.const_data_ptr<T>(), x_adj.data_ptr<T>(), y_adj.data_ptr<T>(), w_adj.data_ptr<T>());
     });
@@ -86,8 +86,8 @@ struct OperatorsOn {
       const OptionalTensor &x_tangent, const OptionalTensor &y_tangent, const OptionalTensor &w_tangent,
       const at::Tensor &g, const at::Tensor &x, const at::Tensor &y, const at::Tensor &w, const at::Tensor &senders,
       const at::Tensor &receivers, std::string_view product) {
-    const Inputs of{x, y, w, senders, receivers, product};
-    check_cotangent(of, check(of), g);
+    const Inputs inputs{x, y, w, senders, receivers, product};
+    check_cotangent(inputs, check(inputs), g);
     const auto tangent = [&](const char *name, const OptionalTensor &t, const at::Tensor &value) {
       if (!t || !t->defined()) return at::Tensor();
       check_matrix(name, *t, value.sym_size(0), value.size(1), x);
@@ -96,7 +96,7 @@ struct OperatorsOn {
     const at::Tensor gc = g.contiguous(), xt = tangent("the tangent of x", x_tangent, x),
                      yt = tangent("the tangent of y", y_tangent, y), wt = tangent("the tangent of w", w_tangent, w);
     at::Tensor g_adj = empty_as(g), x_adj = empty_as(x), y_adj = empty_as(y), w_adj = empty_as(w);
-    dispatch(of, g.size(0), [&](auto &on, auto px, auto py, auto pw, auto number) {
+    dispatch(inputs, g.size(0), [&](auto &on, auto px, auto py, auto pw, auto number) {
       using T = decltype(number);
       using Operand = typename EdgeConvolution<T>::Operand;
       const auto data = [](const at::Tensor &t) { return t.defined() ? t.const_data_ptr<T>() : nullptr; };
@@ -115,14 +115,14 @@ struct OperatorsOn {
  private:
   // Calls f(On, x, y, w, T()) for the type of x; all of it is contiguous.
   template <class F>
-  static void dispatch(const Inputs &of, int64_t num_nodes, const F &f) {
-    const at::Tensor x = of.x.contiguous(), y = of.y.contiguous(), w = of.w.contiguous();
-    const at::Tensor senders = of.senders.to(at::kLong).contiguous(),
-                     receivers = of.receivers.to(at::kLong).contiguous();
+  static void dispatch(const Inputs &inputs, int64_t num_nodes, const F &f) {
+    const at::Tensor x = inputs.x.contiguous(), y = inputs.y.contiguous(), w = inputs.w.contiguous();
+    const at::Tensor senders = inputs.senders.to(at::kLong).contiguous(),
+                     receivers = inputs.receivers.to(at::kLong).contiguous();
     const auto call = [&](auto number) {
       using T = decltype(number);
       try {
-        On<T> on(of.product, senders, receivers, x, num_nodes);
+        On<T> on(inputs.product, senders, receivers, x, num_nodes);
         f(on, x.const_data_ptr<T>(), y.const_data_ptr<T>(), w.const_data_ptr<T>(), T());
       } catch (const std::out_of_range &e) {
         TORCH_CHECK_INDEX(false, "equi: ", e.what());

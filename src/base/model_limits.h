@@ -35,9 +35,9 @@ constexpr int LMAX_SUPPORTED = 8;         // of features and harmonics: coupling
 constexpr int MAX_PRODUCT_BLOCKS = 24;    // of the inputs or of the output of a contraction or a node product
 constexpr int MAX_PRODUCT_COMPONENTS = 64;    // of one channel of these
 constexpr int MAX_GAUNT_COMPONENTS = 162;     // of one channel of the inputs of a Gaunt product: two functions to l = 8
-constexpr int MAX_NORMALIZED_BLOCKS = 8;      // of the input of a norm of blocks
-constexpr int MAX_READOUT_MATRICES = 8;       // after matrices without an activation between them are multiplied
-constexpr int MAX_EXCHANGED_RUNS = 32;        // of blocks of one irrep, of a feature that is read at senders
+constexpr int MAX_NORMALIZED_BLOCKS = 8;    // of the input of a norm of blocks: a GPU's memory for arguments holds them
+constexpr int MAX_READOUT_MATRICES = 8;     // after matrices without an activation between them are multiplied
+constexpr int MAX_EXCHANGED_RUNS = 32;      // of blocks of one irrep, of a feature that is read at senders
 
 // Tensor products: 738 paths lead from both parities of l = 0 to 8 to all others.
 constexpr int MAX_PATHS = 4096;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The interface between the pair style and an evaluation of the model (HostEvaluation, or TorchModel as the reference).
+// The interface between the pair style and an evaluation of the model: HostEvaluation, DeviceEvaluation, or TorchModel
+// as the reference.
 #ifndef EQUI_EVALUATOR_H
 #define EQUI_EVALUATOR_H
 
@@ -37,10 +38,25 @@ struct EvaluatorOptions {
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Whether linear maps that follow one another are multiplied: linear_folds.h says where.
   bool folds = true;
+  // Of the kernels on CPUs, one of host_instruction_sets(); empty: the best one. "generic" uses no generated kernel,
+  // but plain loops over tables.
+  std::string instruction_set = {};
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
   // up. 0: no limit. TorchModel has no limit.
   double memory_limit = 0.0;
 };
+
+// The options of an evaluation on CPUs that others are compared with: float64, exact radial functions, plain loops, and
+// each layer as the file has it.
+inline EvaluatorOptions plain_options(double memory_limit = 0.0) {
+  EvaluatorOptions options;
+  options.precision = Precision::double_;
+  options.radial_exact = true;
+  options.folds = false;
+  options.instruction_set = "generic";
+  options.memory_limit = memory_limit;
+  return options;
+}
 
 // The inputs and outputs of a step. Lengths are in Angstrom, energies in eV. All outputs are added to. A model with
 // direct forces has energies and forces on receivers, and nothing else of these.

@@ -60,7 +60,7 @@ struct LawResult {
   bool passed() const { return measured <= allowed; }    // NaN is no pass
 };
 
-// The evaluator against plain, which is another evaluation of the same model (make_plain_evaluator): energy per atom
+// The evaluator against plain, which is another evaluation of the same model (plain_options()): energy per atom
 // and forces. Then against itself: the atoms turned together about a point (against plain, where the model is not
 // invariant), their order and that of their neighbors reversed (of atoms where no rank needs features of others), and a
 // central difference of the energy along the direction against the forces, unless these are direct; of plain's energy

@@ -15,19 +15,12 @@ namespace equi {
 
 // Evaluators on the CPU (kokkos/evaluation/host_evaluation.cpp), and on Kokkos's default execution space, a GPU where
 // Kokkos has one (kokkos/evaluation/device_evaluation.cpp, in builds with EQUI_DEVICE). The model is already restricted
-// to the elements of the run. The second starts Kokkos if the host program has not.
-std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
+// to the elements of the run. Either starts Kokkos if the host program has not.
+std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
 
 // The instruction sets for which this build has kernels and which the CPU can run: "generic", "neon", "avx2", "avx512".
 std::vector<std::string> host_instruction_sets();
-// As make_kokkos_evaluator(), with the kernels for one of them. "generic" takes no generated kernel: plain loops over
-// tables.
-std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options,
-                                               const std::string &instruction_set);
-// As make_kokkos_evaluator(), to compare others with: float64, exact radial functions, plain loops and each layer as
-// the file has it.
-std::unique_ptr<Evaluator> make_plain_evaluator(const Model &model, const EvaluatorOptions &options);
 
 // The result of a check of one kernel on random numbers.
 struct KernelCheck {

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<PathGroupShape> shapes_of(const std::vector<std::string> &keys) {
   std::vector<PathGroupShape> shapes;
-  for (const std::string &key : keys) shapes.push_back(PathGroupShape::of_key(key));
+  for (const std::string &key : keys) shapes.push_back(PathGroupShape::from_key(key));
   return shapes;
 }
 

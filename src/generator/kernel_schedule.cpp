@@ -88,7 +88,7 @@ std::string PathGroupShape::key() const {
   return key;
 }
 
-PathGroupShape PathGroupShape::of_key(const std::string &key) {
+PathGroupShape PathGroupShape::from_key(const std::string &key) {
   const auto fail = [&] { throw std::invalid_argument("expected a key like 1_01_10_11, found '" + key + "'"); };
   PathGroupShape shape;
   const bool is_uvw = key.rfind("uvw_", 0) == 0;

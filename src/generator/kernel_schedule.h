@@ -39,7 +39,7 @@ struct PathGroupShape {
   // "1_01_10_11": l1, then l2 and l3 of each path; "uvw_1_11". Empty if an order above 9 has no digit.
   std::string key() const;
   // The shape with this key. Throws std::invalid_argument for another text.
-  static PathGroupShape of_key(const std::string &key);
+  static PathGroupShape from_key(const std::string &key);
 };
 
 // A path group of a tensor product and the order in which its paths (indices into product.paths) stand in it.

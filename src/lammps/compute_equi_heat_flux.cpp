@@ -81,7 +81,7 @@ void ComputeEquiHeatFlux::evaluate() {
 }
 
 void ComputeEquiHeatFlux::compute_vector() {
-  equi::this_rank_or_none(error, world, "Compute equi/heat/flux", [&] { evaluate(); });
+  equi::local_try(error, world, "Compute equi/heat/flux", [&] { evaluate(); });
   double sum[6] = {};
   for (int i = 0; i < atom->nlocal; i++)
     for (int k = 0; k < 6; k++) sum[k] += flux_[i][k];
@@ -90,7 +90,7 @@ void ComputeEquiHeatFlux::compute_vector() {
 }
 
 void ComputeEquiHeatFlux::compute_peratom() {
-  equi::this_rank_or_none(error, world, "Compute equi/heat/flux", [&] {
+  equi::local_try(error, world, "Compute equi/heat/flux", [&] {
     // What the vector has made at this step is for the same atoms.
     if (invoked_vector != update->ntimestep || evaluated_ != update->ntimestep) evaluate();
     if (atom->nmax > capacity_ || !array_atom) {

@@ -107,7 +107,7 @@ void ComputeEquiHVP::read_component(int k) {
 
 void ComputeEquiHVP::compute_peratom() {
   if (update->whichflag == 0) pair()->check_same_atoms(true);
-  equi::this_rank_or_none(error, world, "Compute equi/hvp", [&] { multiply(); });
+  equi::local_try(error, world, "Compute equi/hvp", [&] { multiply(); });
   invoked_peratom = update->ntimestep;
 }
 

@@ -137,7 +137,7 @@ MatrixAtoms find_atoms(const equi::LammpsHessian &hessian, int igroup, bool fold
 ------------------------------------------------------------------------- */
 
 void EquiDynamicalMatrix::command(int narg, char **arg) {
-  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
+  equi::local_try(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
 void EquiDynamicalMatrix::calculate(int narg, char **arg) {
@@ -177,7 +177,7 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
         num_atoms, rows.size(), translations.count(), 9 * rows.size() * columns.size(), 3 * first_row_of_orbit.size());
 
   std::unique_ptr<MatrixFile> file;
-  equi::all_ranks_or_none(error, world, NAME, [&] {
+  equi::collective_try(error, world, NAME, [&] {
     if (me == 0) file = std::make_unique<MatrixFile>(options);
   });
   struct Orbit {

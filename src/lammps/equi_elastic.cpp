@@ -108,9 +108,9 @@ Strained strain_atoms(equi::LammpsHessian &hessian, int nlocal, double gpa) {
 
 // Sums over all atoms of products of two vectors of this rank's, for each of the second ones.
 std::vector<double> products(const equi::LammpsHessian &hessian, const std::vector<double> &a,
-                             const std::vector<std::vector<double>> &of) {
+                             const std::vector<std::vector<double>> &vectors) {
   std::vector<double> sums;
-  for (const auto &b : of) sums.push_back(std::inner_product(a.begin(), a.end(), b.begin(), 0.0));
+  for (const auto &b : vectors) sums.push_back(std::inner_product(a.begin(), a.end(), b.begin(), 0.0));
   hessian.sum_over_ranks(sums);
   return sums;
 }
@@ -122,7 +122,7 @@ std::vector<double> products(const equi::LammpsHessian &hessian, const std::vect
 ------------------------------------------------------------------------- */
 
 void EquiElastic::command(int narg, char **arg) {
-  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
+  equi::local_try(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
 void EquiElastic::calculate(int narg, char **arg) {

@@ -140,7 +140,7 @@ void write_frame(FILE *fp, size_t number, bigint count, Domain &domain, const st
 ------------------------------------------------------------------------- */
 
 void EquiModes::command(int narg, char **arg) {
-  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
+  equi::local_try(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
 void EquiModes::calculate(int narg, char **arg) {

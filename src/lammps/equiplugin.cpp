@@ -32,7 +32,7 @@ template <class Base, class Style, class... Arguments>
 static void *make(void *lmp, Arguments... arguments) {
   LAMMPS *lammps = static_cast<LAMMPS *>(lmp);
   Base *made = nullptr;
-  equi::this_rank_or_none(lammps->error, lammps->world, "equi", [&] { made = new Style(lammps, arguments...); });
+  equi::local_try(lammps->error, lammps->world, "equi", [&] { made = new Style(lammps, arguments...); });
   return made;
 }
 
@@ -66,7 +66,7 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   };
   const auto add_pair = [&](const char *name, lammpsplugin_make creator) {
     plugin.creator.v1 = creator;
-    add("pair", name, "O(3)-equivariant machine-learned potentials");
+    add("pair", name, "equivariant machine-learned potentials");
   };
   add_pair("equi", make<Pair, PairEqui>);
 #ifdef EQUI_KK

@@ -55,7 +55,7 @@ void describe_exception(char (&text)[MAX_TEXT]) {
 
 }    // namespace
 
-void all_ranks_or_none(Error *error, MPI_Comm world, const char *subject, Work work) {
+void collective_try(Error *error, MPI_Comm world, const char *subject, Work work) {
   char text[MAX_TEXT], of_rank[64] = "";
   int me, num_ranks;
   MPI_Comm_rank(world, &me);
@@ -76,7 +76,7 @@ void all_ranks_or_none(Error *error, MPI_Comm world, const char *subject, Work w
   error->all(SOURCE, __LINE__, "{}: {}{}", subject, &text[0], &of_rank[0]);
 }
 
-void this_rank_or_none(Error *error, MPI_Comm world, const char *subject, Work work) {
+void local_try(Error *error, MPI_Comm world, const char *subject, Work work) {
   char text[MAX_TEXT];
   try {
     work();

@@ -39,11 +39,11 @@ class Work {
 // Does `work` on each rank of `world`. Where it throws anything, all ranks end by Error::all() with "SUBJECT: TEXT" of
 // the lowest rank on which it did, and with that rank's number unless all failed. Collective, hence `work` must not
 // communicate: a rank that leaves it early would let the others wait.
-void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
+void collective_try(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
 
 // For work that communicates, or that other ranks know nothing of: what it throws, other than LAMMPS's own errors, ends
 // all ranks of `world` with "SUBJECT: TEXT" (end_all_ranks).
-void this_rank_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
+void local_try(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
 
 // Error::one() with this text. Ranks that end each other at the same time may end without a message, so a rank first
 // gives those below it a pause of two seconds at most to end all. And mpirun may drop what a rank has printed just

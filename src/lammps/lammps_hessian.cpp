@@ -115,7 +115,7 @@ double LammpsHessian::energy_per_area_and_mass() const {
 
 ResultFile::ResultFile(LAMMPS *lmp, const std::string &command, const std::string &name)
     : name_(name), file_(nullptr, std::fclose) {
-  all_ranks_or_none(lmp->error, lmp->world, command.c_str(), [&] {
+  collective_try(lmp->error, lmp->world, command.c_str(), [&] {
     if (lmp->comm->me != 0) return;
     file_.reset(std::fopen(name.c_str(), "w"));
     if (!file_) throw std::runtime_error("cannot open file " + name + ": " + utils::getsyserror());

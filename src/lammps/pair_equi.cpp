@@ -93,7 +93,7 @@ static bool has_image_within(const Domain &box, double cutoff) {
 }
 
 void PairEqui::init_style() {
-  run_without_escape([&] { prepare(); });
+  report_exceptions([&] { prepare(); });
 }
 
 void PairEqui::prepare() {
@@ -118,7 +118,7 @@ void PairEqui::prepare() {
   neighbor->add_request(this, NeighConst::REQ_FULL);
   make_models_for_system();
   // Before LAMMPS makes lists of all images, of which a small cell has too many to hold.
-  all_ranks_or_none([&] {
+  collective_try([&] {
     for (const equi::Model &model : impl->models)
       if (equi::needs_all_pairs(model.layers)) {
         const double cutoff = equi::far_cutoff(model.layers);
@@ -158,7 +158,7 @@ PairEqui::EvaluatorMaker *PairEqui::evaluator_maker() const {
   if (impl->reference) return equi::make_reference_evaluator;
   const bool on_device =
       impl->kernels == Impl::Kernels::automatic ? is_for_gpus() : impl->kernels == Impl::Kernels::device;
-  return on_device ? make_device_evaluator : equi::make_kokkos_evaluator;
+  return on_device ? make_device_evaluator : equi::make_host_evaluator;
 }
 
 // The mean of several models, each of which may use its share of the memory.
@@ -206,7 +206,7 @@ void PairEqui::make_evaluator() {
   const equi::ThreadPlan threads = equi::threads_per_rank(world, partitions);
   std::string about_threads;
   equi::DeviceIdentity device{};
-  all_ranks_or_none([&] {
+  collective_try([&] {
     const int running = equi::start_kokkos(threads.number, universe->iworld * node.num_ranks + node.rank);
     if (running > 0) about_threads = equi::describe_threads(threads, running);
     device = equi::device_identity();
@@ -220,18 +220,19 @@ void PairEqui::make_evaluator() {
     error->warning(FLERR, "Pair style equi: {} ranks share a GPU: one rank for each is usually faster", most);
   // Once Kokkos runs on all ranks: that takes some memory, too.
   double share = 0.0;
-  all_ranks_or_none([&] { share = equi::memory_available(sharing); });
+  collective_try([&] { share = equi::memory_available(sharing); });
   // The same number for all ranks: that of the smallest share.
   MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
   if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
   // The whole style changes on all ranks or on none: it has no evaluator before it has been checked.
   std::unique_ptr<equi::Evaluator> evaluator;
   std::string description;
-  all_ranks_or_none([&] {
+  collective_try([&] {
     evaluator = evaluator_of_models(evaluator_maker(), impl->options);
     description = evaluator->describe();
     impl->plain.reset();
-    if (impl->check) impl->plain = evaluator_of_models(equi::make_plain_evaluator, impl->options);
+    if (impl->check)
+      impl->plain = evaluator_of_models(equi::make_host_evaluator, equi::plain_options(impl->options.memory_limit));
   });
 
   const int num_models = static_cast<int>(impl->models.size());
@@ -249,7 +250,7 @@ void PairEqui::make_evaluator() {
   for (const equi::Model &model : impl->models) {
     if (!impl->check) break;
     check_stored_structures(model);
-    if (evaluator_maker() == equi::make_kokkos_evaluator) check_kernels(model.restricted_to(impl->symbols));
+    if (evaluator_maker() == equi::make_host_evaluator) check_kernels(model.restricted_to(impl->symbols));
   }
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;
@@ -294,10 +295,10 @@ void PairEqui::update_neighborhood() {
     std::snprintf(subject, sizeof subject, "Pair style equi on step %lld with %lld atoms on %d ranks",
                   static_cast<long long>(update->ntimestep), static_cast<long long>(atom->natoms), comm->nprocs);
     check_dropped_atoms();
-    equi::all_ranks_or_none(error, world, subject, read);
+    equi::collective_try(error, world, subject, read);
     const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
-    equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
+    equi::collective_try(error, world, subject, [&] { use_neighborhood(any != 0); });
     if (any) run_on_this_rank([&] { impl->exchange->set_ghosts(comm, *atom); });
     if (!impl->bonds_are_checked) check_bonds();
   }
@@ -320,7 +321,7 @@ const double *PairEqui::positions() {
 }
 
 void PairEqui::evaluate() {
-  run_without_escape([&] { update_neighborhood(); });
+  report_exceptions([&] { update_neighborhood(); });
   check_hidden_atom();
   if (impl->is_direct() && (vflag_atom || cvflag_atom))
     error->all(FLERR, "Pair style equi: with direct forces there is no virial of atoms");
@@ -442,7 +443,7 @@ void PairEqui::compute(int eflag, int vflag) {
 }
 
 void PairEqui::finish_first_evaluation() {
-  run_without_escape([&] {
+  report_exceptions([&] {
     if (!impl->memory_is_logged) log_exchange_and_memory();
     if (!impl->start_is_checked) {
       check_pairs_of_types();
@@ -519,16 +520,16 @@ void PairEqui::run_on_this_rank(equi::Work work) {
     char subject[SUBJECT_SIZE];
     std::snprintf(subject, sizeof subject, "Pair style equi on step %lld with %d atoms on this rank",
                   static_cast<long long>(update->ntimestep), atom->nlocal);
-    equi::this_rank_or_none(error, world, subject, [] { throw; });
+    equi::local_try(error, world, subject, [] { throw; });
   }
 }
 
-void PairEqui::run_without_escape(equi::Work work) {
-  equi::this_rank_or_none(error, world, "Pair style equi", work);
+void PairEqui::report_exceptions(equi::Work work) {
+  equi::local_try(error, world, "Pair style equi", work);
 }
 
-void PairEqui::all_ranks_or_none(equi::Work work) {
-  equi::all_ranks_or_none(error, world, "Pair style equi", work);
+void PairEqui::collective_try(equi::Work work) {
+  equi::collective_try(error, world, "Pair style equi", work);
 }
 
 /* ---------------------------------------------------------------------- */

@@ -101,11 +101,11 @@ class PairEqui : public Pair {
   void evaluate();
   void finish_first_evaluation();
   // Work of a setup, without communication: an error of any rank stops all.
-  void all_ranks_or_none(equi::Work);
+  void collective_try(equi::Work);
   // Work of a step, which may communicate: an error of this rank ends all, and what was evaluated is not used again.
   void run_on_this_rank(equi::Work);
   // What LAMMPS calls, as a whole: no exception but LAMMPS's own leaves it, for then a rank would be missed by others.
-  void run_without_escape(equi::Work);
+  void report_exceptions(equi::Work);
 
   // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
   // that read and write them there.

@@ -47,7 +47,7 @@ forces of a few of its atoms by differences of energies
 
 void PairEqui::check_stored_structures(const equi::Model &model) {
   std::string table = "  self-check: structure          atoms  energy/atom  force        stress\n", failed;
-  all_ranks_or_none([&] {
+  collective_try([&] {
     const std::vector<equi::CheckResult> results = equi::run_self_check(model, impl->options, evaluator_maker());
     for (const equi::CheckResult &r : results) {
       table += fmt::format("              {:18} {:5}  {:.2e}     {:.2e}     {:.2e}  {}\n", r.name, r.num_atoms,
@@ -59,7 +59,7 @@ void PairEqui::check_stored_structures(const equi::Model &model) {
           fmt::format("  self-check: nothing to compare with, for the file stores no values of {}\n", model.framework);
   });
   if (comm->me == 0) utils::logmesg(lmp, table);
-  all_ranks_or_none([&] {
+  collective_try([&] {
     if (!failed.empty())
       throw std::runtime_error("the model's stored energies, forces and stresses are not reproduced:" + failed);
   });
@@ -67,7 +67,7 @@ void PairEqui::check_stored_structures(const equi::Model &model) {
 
 void PairEqui::check_kernels(const equi::Model &model) {
   std::string fault, line;
-  all_ranks_or_none([&] {
+  collective_try([&] {
     int number = 0;
     double largest = 0.0;    // in units of what is allowed
     for (const equi::KernelCheck &k : equi::check_kernels(model, "")) {
@@ -79,7 +79,7 @@ void PairEqui::check_kernels(const equi::Model &model) {
                        fault.empty() ? "ok" : "FAILED");
   });
   if (comm->me == 0) utils::logmesg(lmp, line);
-  all_ranks_or_none([&] {
+  collective_try([&] {
     if (!fault.empty()) throw std::runtime_error(fault);
   });
 }
@@ -129,7 +129,7 @@ void PairEqui::check_system() {
     if (!r.passed()) failed += (failed.empty() ? "" : "; ") + r.name;
   }
   if (comm->me == 0) utils::logmesg(lmp, table);
-  all_ranks_or_none([&] {
+  collective_try([&] {
     if (!failed.empty())
       throw std::runtime_error(
           "the energies and forces of this system break laws or differ from those of plain loops: " + failed);
@@ -383,7 +383,7 @@ void PairEqui::check_forces() {
   }
   if (comm->me == 0)
     utils::logmesg(lmp, "{}  force check: {} components, tolerance {:.1e} eV/Angstrom\n", table, checked, allowed);
-  all_ranks_or_none([&] {
+  collective_try([&] {
     if (!fault.empty()) throw std::runtime_error(fault);
   });
 }

@@ -63,7 +63,7 @@ bool is_model_file(const std::string &word) {
 ------------------------------------------------------------------------- */
 
 void PairEqui::settings(int narg, char **arg) {
-  run_without_escape([&] { read_settings(narg, arg); });
+  report_exceptions([&] { read_settings(narg, arg); });
 }
 
 void PairEqui::read_settings(int narg, char **arg) {
@@ -187,22 +187,22 @@ void PairEqui::read_settings(int narg, char **arg) {
 // Rank 0 reads, and all ranks parse the same bytes.
 equi::Model PairEqui::read_model(const std::string &file, const equi::AtomicSystem &system) {
   std::string bytes;
-  all_ranks_or_none([&] {
+  collective_try([&] {
     if (comm->me == 0) bytes = read_potential_file(file);
   });
   bigint length = static_cast<bigint>(bytes.size());
   MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
-  all_ranks_or_none([&] { bytes.resize(length); });
+  collective_try([&] { bytes.resize(length); });
   // In pieces: MPI counts are int.
   for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
     MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
   equi::Model model;
-  all_ranks_or_none([&] { model = equi::parse_model(bytes, file, system, impl->forces_of); });
+  collective_try([&] { model = equi::parse_model(bytes, file, system, impl->forces_of); });
   return model;
 }
 
 void PairEqui::coeff(int narg, char **arg) {
-  run_without_escape([&] { read_coefficients(narg, arg); });
+  report_exceptions([&] { read_coefficients(narg, arg); });
 }
 
 void PairEqui::read_coefficients(int narg, char **arg) {
@@ -228,7 +228,7 @@ void PairEqui::read_coefficients(int narg, char **arg) {
     // What it is to be used for is known when a run starts; until then its elements and its cutoff are wanted.
     fresh.models.push_back(read_model(arg[k], {}));
   }
-  all_ranks_or_none([&] {
+  collective_try([&] {
     fresh.type_symbol.assign(ntypes + 1, "");
     fresh.type_species.assign(ntypes + 1, -1);
     for (int t = 1; t <= ntypes; t++) {
@@ -329,7 +329,7 @@ void PairEqui::check_timestep() {
 // A pair that is left out of the neighbor list changes what the model sees of both surroundings, and so the forces of
 // third atoms. Exclusions of groups without atoms, as Monte Carlo fixes make them, hide nothing.
 void PairEqui::check_exclusions() {
-  if (impl->has_told_exclusions) return;
+  if (impl->has_warned_of_exclusions) return;
   const auto has_species = [&](int type) { return impl->type_species[type] >= 0; };
   // Whether any rank has an atom of the model in the group of this number, or outside.
   const auto any_atom = [&](int number, bool inside) {
@@ -353,7 +353,7 @@ void PairEqui::check_exclusions() {
 
 // A hybrid style asks the pair style for the cutoffs of the pairs of types that it leaves to it.
 void PairEqui::check_pairs_of_types() {
-  if (impl->has_told_exclusions) return;
+  if (impl->has_warned_of_exclusions) return;
   bool has_all = true;
   for (int i = 1; i <= atom->ntypes; i++)
     for (int j = i; j <= atom->ntypes; j++)
@@ -363,7 +363,7 @@ void PairEqui::check_pairs_of_types() {
 }
 
 void PairEqui::warn_of_hidden_pairs(const std::string &command) {
-  impl->has_told_exclusions = true;
+  impl->has_warned_of_exclusions = true;
   if (comm->me == 0)
     error->warning(FLERR,
                    "Pair style equi: {} hides atoms from one another, so that the model sees other surroundings: the "

@@ -58,7 +58,7 @@ std::unique_ptr<equi::Evaluator> PairEqui::make_directional(equi::EvaluatorOptio
   options.directional = true;
   std::unique_ptr<equi::Evaluator> made;
   std::string description;
-  all_ranks_or_none([&] {
+  collective_try([&] {
     made = evaluator_of_models(maker, options);
     description = made->describe();
   });
@@ -75,7 +75,7 @@ void PairEqui::reserve_buffers(const equi::Evaluator &evaluator) {
 }
 
 void PairEqui::read_new_list() {
-  run_without_escape([this] { update_neighborhood(); });
+  report_exceptions([this] { update_neighborhood(); });
   neighbor->ago = 1;
 }
 
@@ -190,7 +190,7 @@ void PairEqui::make_moments() {
   if (!impl->moments) {
     equi::EvaluatorOptions options = impl->options;
     options.energy_moments = true;
-    impl->moments = make_directional(options, equi::make_kokkos_evaluator, "the heat flux");
+    impl->moments = make_directional(options, equi::make_host_evaluator, "the heat flux");
     impl->moments_is_set = false;
   }
   reserve_buffers(*impl->moments);

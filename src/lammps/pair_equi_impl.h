@@ -121,7 +121,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   bool keeps_atoms() const { return models.size() > 1 || wants_hessian || wants_moments; }
   double virial_trace = 0.0;             // of this rank's edges in the last evaluation, eV
   double timestep_with_warning = 0.0;    // that a warning was given for, ps
-  bool has_told_exclusions = false;
+  bool has_warned_of_exclusions = false;
   std::vector<char> has_pair;    // [types+1][types+1], i <= j: whether LAMMPS leaves the pair to this style
 };
 

@@ -48,4 +48,10 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
   return b;
 }
 
+// Each way a sum and a difference; of shares also squares, their sums and the adjoints of what is squared.
+LayerOperations ChannelBalance::operations(const OperationContext &) const {
+  const double n = static_cast<double>(target.size());
+  return {has_shares() ? n * Operations{6.0, 8.0} : n * Operations{2.0, 2.0}, {}};
+}
+
 }    // namespace equi

@@ -28,6 +28,7 @@ struct ChannelBalance {
   static const FieldSpecs &fields();
   static ChannelBalance read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.sums_over_atoms = t.changes_in_place = t.tangents_need_values = true;

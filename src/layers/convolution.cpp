@@ -80,4 +80,20 @@ Convolution Convolution::read(const JsonField &layer, LayerReader &reader) {
   return c;
 }
 
+LayerOperations Convolution::operations(const OperationContext &context) const {
+  Operations n;
+  const bool has_network = radial.reads_features();
+  for (const ProductPathGroup &group : path_groups_of(product)) {
+    const PathGroupSchedule schedule = make_path_group_schedule(group.shape, context.target);
+    const int out = product.paths[group.paths[0]].out;
+    n = n + path_group_operations(schedule, product.irreps_in[group.block].mul, has_network ? 1 : context.rows_per_bin,
+                                  group.shape.is_uvw() ? product.irreps_out[out].mul : 0);
+  }
+  if (has_network) n = n + network_operations(radial.network);
+  // The activation, the column's constant and the cutoff function; backward the adjoint of the latter, too.
+  if (has_network && radial.output == RadialFunction::Output::activated)
+    n = n + radial.num_outputs() * Operations{4.0, 6.0};
+  return {{}, n};
+}
+
 }    // namespace equi

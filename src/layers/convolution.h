@@ -20,6 +20,7 @@ struct Convolution {
   static const FieldSpecs &fields();
   static Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.reads_senders = t.depends_on_edges = true;

@@ -49,4 +49,11 @@ Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
   return c;
 }
 
+// Of an edge within the layer's own cutoff, of which there are more than of others: products of charges, and the
+// function of the distance.
+LayerOperations Coulomb::operations(const OperationContext &) const {
+  const double n = static_cast<double>(weights.size());
+  return {{}, {3.0 * n + 30.0, 2.0 * n + 30.0}};
+}
+
 }    // namespace equi

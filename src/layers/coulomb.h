@@ -28,6 +28,7 @@ struct Coulomb {
   static const FieldSpecs &fields();
   static Coulomb read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.adds_pair_energy = t.depends_on_edges = t.is_single = true;

@@ -32,4 +32,9 @@ DensityNormalization DensityNormalization::read(const JsonField &layer, LayerRea
   return d;
 }
 
+LayerOperations DensityNormalization::operations(const OperationContext &context) const {
+  const double numbers = context.features[input].dim();
+  return {{numbers + 3.0, 3.0 * numbers + 2.0}, {2.0 * context.rows_per_bin - 1.0, 2.0 * context.rows_per_bin - 2.0}};
+}
+
 }    // namespace equi

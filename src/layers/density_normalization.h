@@ -19,6 +19,7 @@ struct DensityNormalization {
   static const FieldSpecs &fields();
   static DensityNormalization read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.depends_on_edges = true;

@@ -24,4 +24,8 @@ DirectForces DirectForces::read(const JsonField &layer, LayerReader &reader) {
   return d;
 }
 
+LayerOperations DirectForces::operations(const OperationContext &) const {
+  return {{3.0, 0.0}, {}};
+}
+
 }    // namespace equi

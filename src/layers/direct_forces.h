@@ -18,6 +18,7 @@ struct DirectForces {
   static const FieldSpecs &fields();
   static DirectForces read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.gives_forces = t.is_single = t.needs_geometric_input = true;

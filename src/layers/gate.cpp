@@ -83,4 +83,15 @@ Gate Gate::read(const JsonField &layer, LayerReader &reader) {
   return gate;
 }
 
+LayerOperations Gate::operations(const OperationContext &context) const {
+  Operations n;
+  for (const GateTerm &term : terms) {
+    const IrrepBlock &out = context.features[output][term.out];
+    const double d = 2 * out.irrep.l + 1;
+    // Activation and scale. A gate's adjoint is a sum over components.
+    n = n + out.mul * (term.gate_in < 0 ? Operations{2.0, 2.0} : Operations{2.0 + d, 3.0 + 3.0 * d});
+  }
+  return {n, {}};
+}
+
 }    // namespace equi

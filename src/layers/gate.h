@@ -26,6 +26,7 @@ struct Gate {
   static const FieldSpecs &fields();
   static Gate read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_cheap = true;

@@ -60,4 +60,24 @@ GridNetwork GridNetwork::read(const JsonField &layer, LayerReader &reader) {
   return g;
 }
 
+// Forward and backward go through the matrices once each, the first and the last of which are applied to components,
+// and backward evaluates the hidden layers again.
+LayerOperations GridNetwork::operations(const OperationContext &) const {
+  const std::vector<Matrix> &weights = network.weights;
+  const int points = num_points(), in = to_points.cols, out = from_points.cols;
+  const double entry = product_operations(in, weights.front().rows, weights.front().cols) +
+                       product_operations(points, in, weights.front().cols);
+  const double exit = product_operations(out, weights.back().rows, weights.back().cols) +
+                      product_operations(points, out, weights.back().rows);
+  Operations between;
+  for (size_t k = 0; k + 1 < weights.size(); ++k) {
+    const double products = k > 0 ? product_operations(points, weights[k].rows, weights[k].cols) : 0.0,
+                 values = static_cast<double>(points) * weights[k].cols, biases = network.has_bias(k) ? values : 0.0;
+    const double again = k + 2 < weights.size() ? 2.0 * values : 0.0;    // activations of all layers but the last
+    between = between + Operations{products + 2.0 * values + biases, 2.0 * products + 2.0 * values + again + biases};
+  }
+  const double last_bias = network.has_bias(weights.size() - 1) ? static_cast<double>(out) * weights.back().cols : 0.0;
+  return {between + Operations{entry + exit + last_bias, 2.0 * entry + exit}, {}};
+}
+
 }    // namespace equi

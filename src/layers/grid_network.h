@@ -24,6 +24,7 @@ struct GridNetwork {
   static const FieldSpecs &fields();
   static GridNetwork read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.depends_on_orientation = true;

@@ -5,6 +5,7 @@
 //   read()        reads an entry that has these fields, and checks what the schema does not state
 //   ports()       the features that it reads and writes
 //   traits()      its answers to what an evaluation asks of any layer
+//   operations()  the floating-point operations of an atom and of an edge
 //   restrict_to() drops what it holds for other species
 // A layer that the kernels of contractions evaluate also has polynomials(), which returns its ContractionProduct.
 // A new layer is a header and a source here and a line in the list of layers (src/model/layer_list.h).
@@ -16,6 +17,7 @@
 #define EQUI_LAYER_H
 
 #include "src/functions/radial_function.h"
+#include "src/layers/operations.h"
 
 #include <array>
 #include <utility>

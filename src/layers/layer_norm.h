@@ -20,6 +20,7 @@ struct LayerNorm {
   static const FieldSpecs &fields();
   static LayerNorm read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_cheap = true;

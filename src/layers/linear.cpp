@@ -97,4 +97,18 @@ void Linear::restrict_to(const KeptSpecies &kept) {
   for (LinearBlock &block : blocks) kept.each(block.weight);
 }
 
+LayerOperations Linear::operations(const OperationContext &context) const {
+  const Irreps &out = context.features[output];
+  // A row of its species is copied or added.
+  if (context.fixed_input) return {{accumulate ? static_cast<double>(out.dim()) : 0.0, 0.0}, {}};
+  Operations n;
+  for (const LinearBlock &block : blocks) {
+    const Matrix &w = block.weight.front();
+    const double products = product_operations(2 * out[block.out].irrep.l + 1, w.rows, w.cols);
+    n = n + Operations{products, products};
+  }
+  for (const std::vector<double> &numbers : bias) n.forward += static_cast<double>(numbers.size());
+  return {n, {}};
+}
+
 }    // namespace equi

@@ -27,6 +27,7 @@ struct Linear {
   static const FieldSpecs &fields();
   static Linear read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_linear = t.is_cheap = true;

@@ -95,4 +95,8 @@ NodeProduct NodeProduct::read(const JsonField &layer, LayerReader &reader) {
   return n;
 }
 
+LayerOperations NodeProduct::operations(const OperationContext &) const {
+  return polynomial_operations(product.polynomials());
+}
+
 }    // namespace equi

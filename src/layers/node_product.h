@@ -17,6 +17,7 @@ struct NodeProduct {
   static const FieldSpecs &fields();
   static NodeProduct read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true, second_input}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.needs_geometric_input = true;

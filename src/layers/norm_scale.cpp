@@ -26,4 +26,11 @@ NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
   return n;
 }
 
+// Backward computes the squares again.
+LayerOperations NormScale::operations(const OperationContext &context) const {
+  const Irreps &in = context.features[input];
+  const double n = in.dim(), mul = in[0].mul;
+  return {{3.0 * n + 3.0 * mul, 7.0 * n + 6.0 * mul}, {}};
+}
+
 }    // namespace equi

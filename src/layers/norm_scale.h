@@ -18,6 +18,7 @@ struct NormScale {
   static const FieldSpecs &fields();
   static NormScale read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_cheap = true;

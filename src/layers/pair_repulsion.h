@@ -29,6 +29,7 @@ struct PairRepulsion {
   static const FieldSpecs &fields();
   static PairRepulsion read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.adds_pair_energy = t.depends_on_edges = true;

@@ -29,4 +29,10 @@ Readout Readout::read(const JsonField &layer, LayerReader &reader) {
   return r;
 }
 
+LayerOperations Readout::operations(const OperationContext &) const {
+  Network network = network;
+  network.simplify();
+  return {network_operations(network), {}};
+}
+
 }    // namespace equi

@@ -17,6 +17,7 @@ struct Readout {
   static const FieldSpecs &fields();
   static Readout read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, -1}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_readout = t.needs_geometric_input = true;

@@ -24,4 +24,8 @@ void ScaleShift::restrict_to(const KeptSpecies &kept) {
   kept.each(shift);
 }
 
+LayerOperations ScaleShift::operations(const OperationContext &) const {
+  return {{2.0, 0.0}, {}};
+}
+
 }    // namespace equi

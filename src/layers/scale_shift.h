@@ -17,6 +17,7 @@ struct ScaleShift {
   static const FieldSpecs &fields();
   static ScaleShift read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.scales_energies = true;

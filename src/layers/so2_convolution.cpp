@@ -243,4 +243,47 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
   return c;
 }
 
+// Forward: rotations, radial factors, linears, the cutoff function, the rotation back. Backward: the adjoints of all.
+LayerOperations So2Convolution::operations(const OperationContext &context) const {
+  double rotation = 0.0;    // of one channel
+  for (int l = 0; l <= lmax; ++l) rotation += 2.0 * (2 * l + 1) * (2 * std::min(l, mmax) + 1);
+  const int channels_in = context.features[input][0].mul, channels_out = context.features[output][0].mul;
+  const double rotations = rotation * (2 * channels_in + channels_out);
+  double factors = 0.0, scaled = 0.0;    // numbers of one channel that radial factors and the cutoff function scale
+  for (int l = 0; l <= lmax; ++l) scaled += 2 * std::min(l, mmax) + 1;
+  factors = scaled * 2 * channels_in;
+  const double cutoff = scaled * channels_out;
+  double products = 0.0;
+  Operations gates;
+  for (const So2Linear &linear : linears) {
+    for (size_t m = 0; m < linear.weights.size(); ++m) {
+      const Matrix &w = linear.weights[m][0];
+      products += (m == 0 ? 1 : 4) * product_operations(1, w.rows, w.cols);
+    }
+    gates.forward += static_cast<double>(linear.bias.size());
+    if (linear.has_product()) {    // each term; scalars, gates and what they multiply
+      const double terms = static_cast<double>(linear.product.terms.size());
+      gates = gates + linear.channels_after() * Operations{4.0 * terms + 4.0, 9.0 * terms + 6.0};
+    }
+    if (linear.has_points()) {    // to the points and back; backward both once more, and an activation at each
+      const Matrix &to = linear.at_points.to_points;
+      const double sums = 2.0 * product_operations(1, to.rows, to.cols);
+      gates = gates + linear.channels_out * Operations{sums + to.rows, 1.5 * sums + 2.0 * to.rows};
+    }
+    if (!linear.has_gate) continue;
+    gates = gates + linear.channels_out * Operations{1.0, 2.0};    // scalars
+    for (int l = 1; l <= lmax; ++l) {
+      const double d = 2 * std::min(l, mmax) + 1;
+      gates = gates + linear.channels_out * Operations{1.0 + d, 2.0 + 3.0 * d};
+    }
+  }
+  // Of attention: norms and sums of scores, and the products of messages with weights.
+  const double of_scores = attention.heads * attention.channels;
+  if (attention.heads > 0) gates = gates + Operations{14.0 * of_scores + cutoff, 40.0 * of_scores + 3.0 * cutoff};
+  const Operations network = network_operations(radial.network);
+  return {{},
+          network + gates +
+              Operations{rotations + factors + products + cutoff, rotations + 3.0 * factors + products + 3.0 * cutoff}};
+}
+
 }    // namespace equi

@@ -93,6 +93,7 @@ struct So2Convolution {
   static const FieldSpecs &fields();
   static So2Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, false, -1, attention.heads > 0}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.reads_senders = t.reads_receivers = t.depends_on_edges = true;

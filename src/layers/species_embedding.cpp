@@ -22,4 +22,8 @@ SpeciesEmbedding SpeciesEmbedding::read(const JsonField &layer, LayerReader &rea
   return e;
 }
 
+LayerOperations SpeciesEmbedding::operations(const OperationContext &) const {
+  return {};
+}
+
 }    // namespace equi

@@ -17,6 +17,7 @@ struct SpeciesEmbedding {
   static const FieldSpecs &fields();
   static SpeciesEmbedding read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {-1, output}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const { return {}; }
   void restrict_to(const KeptSpecies &kept) { kept.rows(weight); }
 };

@@ -76,4 +76,17 @@ SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
   return n;
 }
 
+LayerOperations SphericalNorm::operations(const OperationContext &context) const {
+  const Irreps &in = context.features[input];
+  const double n = in.dim(), num_biases = static_cast<double>(bias.size());
+  Operations of_groups;
+  for (const NormGroup &group : groups) {
+    const double blocks = static_cast<double>(group.blocks.size());
+    of_groups = of_groups + Operations{2.0 * blocks + 3.0, 2.0 * blocks + 5.0};
+    for (const int b : group.blocks)
+      if (group.center && in[b].irrep.l == 0) of_groups = of_groups + in[b].mul * Operations{2.0, 4.0};
+  }
+  return {of_groups + Operations{4.0 * n + num_biases, 8.0 * n}, {}};
+}
+
 }    // namespace equi

@@ -30,6 +30,7 @@ struct SphericalNorm {
   static const FieldSpecs &fields();
   static SphericalNorm read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_cheap = true;

@@ -121,4 +121,8 @@ void SymmetricContraction::restrict_to(const KeptSpecies &kept) {
   for (ContractionTerm &term : product.terms) kept.each(term.weight);
 }
 
+LayerOperations SymmetricContraction::operations(const OperationContext &) const {
+  return polynomial_operations(product);
+}
+
 }    // namespace equi

@@ -17,6 +17,7 @@ struct SymmetricContraction {
   static const FieldSpecs &fields();
   static SymmetricContraction read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output, true}; }
+  LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.needs_geometric_input = true;

@@ -16,6 +16,12 @@ double far_cutoff(const std::vector<Layer> &layers) {
   return largest;
 }
 
+Model::EnergyScale Model::energy_scale() const {
+  const auto *layer = find_layer<ScaleShift>(layers);
+  if (layer) return {layer->scale, layer->shift};
+  return {std::vector<double>(num_species(), 1.0), std::vector<double>(num_species(), 0.0)};
+}
+
 int Model::species(const std::string &symbol) const {
   const auto it = std::find(elements.begin(), elements.end(), symbol);
   return it == elements.end() ? -1 : static_cast<int>(it - elements.begin());

@@ -88,6 +88,11 @@ struct Model {
   int num_species() const { return static_cast<int>(elements.size()); }
   int species(const std::string &symbol) const;    // -1 if the model does not know it
   int num_convolutions() const;
+  // The energy of an atom of a species is scale times the sum of its readouts plus shift (eV), per species.
+  struct EnergyScale {
+    std::vector<double> scale, shift;
+  };
+  EnergyScale energy_scale() const;
   // The largest distance within which atoms must know each other: of all cutoffs. Angstrom
   double reach() const {
     const double far = far_cutoff(layers);

@@ -166,10 +166,10 @@ struct TorchRepulsion : EdgeSum {
   }
 
   Tensor terms(const EdgeFeatures &, const EdgeRows &edges) const override {
-    const Tensor r = edges.distance().unsqueeze(1), u = at::clamp_max(r / edges.of_pair(cutoff), 1.0);
-    const Tensor screening = at::matmul(at::exp(-r / edges.of_pair(length) * exponents), coefficients).unsqueeze(1);
+    const Tensor r = edges.distance().unsqueeze(1), u = at::clamp_max(r / edges.pair_values(cutoff), 1.0);
+    const Tensor screening = at::matmul(at::exp(-r / edges.pair_values(length) * exponents), coefficients).unsqueeze(1);
     const Tensor f = at::where(u < 1.0, polynomial_cutoff_of(u, p), at::zeros_like(u));
-    return edges.of_pair(prefactor) / r * screening * f;
+    return edges.pair_values(prefactor) / r * screening * f;
   }
 
   void evaluate(auto &run) const {

@@ -147,7 +147,7 @@ struct EdgeRows {
   int64_t size() const { return vec.size(0); }
   Tensor distance() const { return vec.square().sum(1).sqrt(); }    // [E]
   // The numbers of a matrix [receiver species, sender species] as [E, 1].
-  Tensor of_pair(const Tensor &matrix) const {
+  Tensor pair_values(const Tensor &matrix) const {
     return matrix.flatten().index_select(0, receiver_species * matrix.size(1) + sender_species).unsqueeze(1);
   }
 };
@@ -202,7 +202,7 @@ struct TorchRadial {
 
   // The cutoff of each edge as [E, 1], or one for all.
   Tensor cutoff_of(const EdgeRows &edges) const {
-    return cutoff.defined() ? edges.of_pair(cutoff) : at::full({1, 1}, basis.cutoff, at::kDouble);
+    return cutoff.defined() ? edges.pair_values(cutoff) : at::full({1, 1}, basis.cutoff, at::kDouble);
   }
 
   Tensor cutoff_function(const Tensor &r, const EdgeRows &edges) const {
@@ -222,7 +222,7 @@ struct TorchRadial {
 
   Tensor transformed(const Tensor &r, const EdgeRows &edges) const {
     if (basis.transform == RadialBasis::Transform::none) return r * (basis.cutoff / cutoff_of(edges));
-    const Tensor own = edges.of_pair(r0);
+    const Tensor own = edges.pair_values(r0);
     if (basis.transform == RadialBasis::Transform::agnesi) {
       const Tensor u = r / own;
       const double q = basis.agnesi_q, p = basis.agnesi_p;

@@ -249,14 +249,14 @@ struct TorchModel::Impl::Run {
 
   // What a sum reads of its input x [A, dim] and of the largest exponents for edges first .. first + num - 1.
   EdgeFeatures features(const EdgeSum &sum, const Tensor &x, const Tensor &largest, int64_t first, int64_t num) const {
-    EdgeFeatures of;
+    EdgeFeatures gathered;
     const Edges &edges = edges_of(sum);
-    if (!x.defined()) return of;
-    of.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
+    if (!x.defined()) return gathered;
+    gathered.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
     const Tensor receiver = edges.receiver_row.narrow(0, first, num);
-    if (sum.reads_receiver) of.receiver = x.index_select(0, receiver);
-    if (largest.defined()) of.largest = largest.index_select(0, receiver);
-    return of;
+    if (sum.reads_receiver) gathered.receiver = x.index_select(0, receiver);
+    if (largest.defined()) gathered.largest = largest.index_select(0, receiver);
+    return gathered;
   }
 
   // The sum over the edges of each receiver becomes the feature `output`. input -1: the sum reads no feature.
@@ -540,10 +540,10 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
     if (request.atom_energy) request.atom_energy[n.receiver[i]] += energy[i];
   }
   constexpr int AXES[9][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}, {1, 0}, {2, 0}, {2, 1}};
-  const auto add_forces = [&](const Edges &of, const Tensor &of_vectors) {
-    const double *vec = of.rows.vec.data_ptr<double>(), *g = of_vectors.data_ptr<double>();
-    for (int64_t e = 0; e < of.size(); ++e, vec += 3, g += 3) {
-      const int i = of.receiver_atom[e], j = of.sender_atom[e];
+  const auto add_forces = [&](const Edges &pairs, const Tensor &of_vectors) {
+    const double *vec = pairs.rows.vec.data_ptr<double>(), *g = of_vectors.data_ptr<double>();
+    for (int64_t e = 0; e < pairs.size(); ++e, vec += 3, g += 3) {
+      const int i = pairs.receiver_atom[e], j = pairs.sender_atom[e];
       if (!std::isfinite(g[0] + g[1] + g[2]))
         failure.record("a force is not finite", i, j, std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]));
       if (request.forces)

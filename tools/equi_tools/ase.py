@@ -34,7 +34,7 @@ class EquiCalculator(Calculator):
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
-    default_parameters = {"precision": "double", "radial": None, "threads": None, "forces": None, "task": None, "charge": None, "spin": None}
+    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", "task", "charge", "spin"))
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):

@@ -17,7 +17,7 @@ IDLE_LOAD = 0.5  # processes that were running on average of the last minute
 def system(document, least, source=None, symbols=None):
     """(name, Atoms) to run: the structure of a file, else a crystal that the model holds for, repeated to `least` atoms or more.
     symbols: elements of the file's atom types."""
-    elements, cutoff = document["elements"], document["cutoff"]
+    elements = document["elements"]
     if source is not None:
         name, atoms = structures.read_last(source, symbols)[:2]
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(elements))

@@ -13,7 +13,6 @@ from .frameworks import MissingFramework
 from .instruction_sets import TARGETS
 from .printable import printable
 
-
 # Exit status of a command line that is not understood; 1 is that of an error and of a missed tolerance.
 USAGE_ERROR = 2
 
@@ -78,10 +77,47 @@ def _model_file(name):
     return find(name)
 
 
+# What a user may have to say of a trained model: option, reader of its word, the word's name in the help, purpose.
+MODEL_OPTIONS = (
+    ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
+    ("head", None, "NAME", "the head that is converted, of a MACE model that has several"),
+    ("task", None, "NAME", "the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ..."),
+    ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, where the types are not chemical symbols"),
+    (
+        "unit", None, "UNIT",
+        "unit of the energies of a NequIP, MACE or torchmd-net model: eV (default, but of torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
+    ),
+    ("length-unit", None, "UNIT", "unit of its lengths: Angstrom (default), Bohr, nm"),
+    ("charge", _number, "Q", "total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)"),
+    (
+        "spin", _number, "S",
+        "spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
+    ),
+    (
+        "coulomb-cutoff", _positive_number, "R",
+        "cutoff in Angstrom of a TensorNet2 model's Coulomb energy, beyond which is a reaction field (default: the checkpoint's, or all "
+        "pairs of atoms)",
+    ),
+    (
+        "framework-version", None, "VERSION",
+        "version of torchmd-net that wrote a checkpoint: that of 2.6.2 does not say that its numbers have the older order",
+    ),
+    ("composition", None, "FORMULA", "chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."),
+)  # fmt: skip
+
+
+def _add_model_options(parser, text=None):
+    """text: the help of all of them, if it is not their purpose."""
+    for name, kind, metavar, purpose in MODEL_OPTIONS:
+        parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=text or purpose)
+
+
+def _add_ignore_key(parser, text):
+    parser.add_argument("--ignore-key", action="append", default=[], metavar="KEY", help=text)
+
+
 def _add_file(parser):
-    parser.add_argument(
-        "file", type=_model_file, metavar="FILE.equi", help="searched for in LAMMPS_POTENTIALS too, as by pair_coeff"
-    )
+    parser.add_argument("file", type=_model_file, metavar="FILE.equi", help="searched for in LAMMPS_POTENTIALS too, as by pair_coeff")
 
 
 def _add_json(parser):
@@ -97,53 +133,31 @@ def _add_symbols(parser):
 
 def _add_build_dir(parser):
     parser.add_argument(
-        "--build-dir",
-        metavar="DIR",
+        "--build-dir", metavar="DIR",
         help="build folder with bin/lmp, bin/mpirun and equiplugin.so (default: that of this command, else build)",
-    )
+    )  # fmt: skip
 
 
-def _add_native_options(parser, precision):
-    parser.add_argument(
-        "--precision", choices=["double", "mixed", "single"], default=precision, help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--radial", metavar="exact|TOL", help="radial functions: the network itself, or tables of this tolerance"
-    )
-    parser.add_argument(
-        "--keywords", metavar="WORDS", default="", help="further keywords of pair_style equi, in quotes"
-    )
+def _add_precision(parser, default):
+    parser.add_argument("--precision", choices=["double", "mixed", "single"], default=default, help="default: %(default)s")
+
+
+def _add_native_options(parser):
+    _add_precision(parser, "double")
+    parser.add_argument("--radial", metavar="exact|TOL", help="radial functions: the network itself, or tables of this tolerance")
+    parser.add_argument("--keywords", metavar="WORDS", default="", help="further keywords of pair_style equi, in quotes")
     parser.add_argument(
         "--ranks", type=_whole_number(0), default=0, metavar="N", help="run mpirun -np N lmp instead of LAMMPS's Python module"
     )
     _add_build_dir(parser)
 
 
-def parser():
-    top = _Parser(
-        prog="equi",
-        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files, and begin "
-        "with LAMMPS.",
-    )
-    top.add_argument("--version", action="version", version=f"equi {__version__}")
-    top.add_argument("-q", "--quiet", action="store_true", help="no progress display")
-    top.add_argument("--traceback", action="store_true", help="show where in the program an error was found")
-    subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def _add_steps(parser, default):
+    parser.add_argument("--steps", type=_whole_number(1), default=default, help="default: %(default)s")
 
-    def command(name, function, text):
-        sub = subparsers.add_parser(name, help=text, description=text)
-        # Of the same effect before and after the command: its absence here does not undo what was said before.
-        sub.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress display")
-        sub.set_defaults(function=function)
-        return sub
 
-    sub = command(
-        "convert",
-        commands.run_convert,
-        "Convert a trained model into an .equi file. The trainer's file is read as data: nothing in it is run, and the "
-        "framework that wrote it is not needed.",
-    )
-    sub.add_argument(
+def _add_convert(parser):
+    parser.add_argument(
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
         "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt), TorchScript (.pth) or "
@@ -153,182 +167,173 @@ def parser():
         "force field of mlip (MACE; .zip); "
         "an .equi file, to bring it to the present version of the format",
     )
-    sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
-    sub.add_argument(
-        "--modality", metavar="NAME", help="the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"
-    )
-    sub.add_argument("--head", metavar="NAME", help="the head that is converted, of a MACE model that has several")
-    sub.add_argument("--task", metavar="NAME", help="the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ...")
-    sub.add_argument(
-        "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
-    )
-    sub.add_argument(
-        "--unit", metavar="UNIT",
-        help="unit of the energies of a NequIP, MACE or torchmd-net model: eV (default, but of torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
-    )  # fmt: skip
-    sub.add_argument("--length-unit", metavar="UNIT", help="unit of its lengths: Angstrom (default), Bohr, nm")
-    sub.add_argument(
-        "--charge", type=_number, metavar="Q",
-        help="total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)",
-    )  # fmt: skip
-    sub.add_argument(
-        "--spin", type=_number, metavar="S",
-        help="spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
-    )  # fmt: skip
-    sub.add_argument(
-        "--coulomb-cutoff", type=_positive_number, metavar="R",
-        help="cutoff in Angstrom of a TensorNet2 model's Coulomb energy, beyond which is a reaction field (default: the checkpoint's, "
-        "or all pairs of atoms)",
-    )  # fmt: skip
-    sub.add_argument(
-        "--framework-version", metavar="VERSION",
-        help="version of torchmd-net that wrote a checkpoint: that of 2.6.2 does not say that its numbers have the older order",
-    )  # fmt: skip
-    sub.add_argument(
-        "--composition", metavar="FORMULA", help="chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."
-    )
-    sub.add_argument(
-        "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
-    )
-    sub.add_argument("--license", metavar="TEXT", help="license of the model, stored in the file")
-    sub.add_argument("--citation", metavar="TEXT", help="publication of the model, stored in the file")
-    sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY",
-                     help="configuration key of the checkpoint that is known not to change the model")  # fmt: skip
+    parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")
+    _add_model_options(parser)
+    parser.add_argument("--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)")
+    parser.add_argument("--license", metavar="TEXT", help="license of the model, stored in the file")
+    parser.add_argument("--citation", metavar="TEXT", help="publication of the model, stored in the file")
+    _add_ignore_key(parser, "configuration key of the checkpoint that is known not to change the model")
 
-    sub = command(
-        "data",
-        commands.run_data,
-        "Make a LAMMPS data file of a structure (POSCAR, CIF, extxyz and what else ASE reads), with masses and type "
-        "labels, and print the pair_coeff line with the symbols in the order of its types.",
-    )
-    sub.add_argument("structure", metavar="STRUCTURE")
-    sub.add_argument("-o", "--output", required=True, metavar="DATA")
-    sub.add_argument(
+
+def _add_data(parser):
+    parser.add_argument("structure", metavar="STRUCTURE")
+    parser.add_argument("-o", "--output", required=True, metavar="DATA")
+    parser.add_argument(
         "--supercell", nargs=3, type=int, default=[1, 1, 1], metavar=("A", "B", "C"), help="repeat the cell (default: 1 1 1)"
     )
-    sub.add_argument(
-        "--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)"
+    parser.add_argument("--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)")
+    _add_symbols(parser)
+    parser.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
+    parser.add_argument("--task", metavar="NAME", help="data set whose energy is meant, of a model for all systems: omat, omol, oc20, ...")
+    parser.add_argument(
+        "--charge", type=_number, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)"
     )
-    _add_symbols(sub)
-    sub.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
-    sub.add_argument("--task", metavar="NAME", help="data set whose energy is meant, of a model for all systems: omat, omol, oc20, ...")
-    sub.add_argument("--charge", type=_number, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)")
-    sub.add_argument("--spin", type=_number, metavar="S", help="its spin multiplicity, of a model for all systems (default: that of the task)")
-    sub.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN beside the data file")
-    sub.add_argument("--temperature", type=_positive_number, default=300.0, metavar="K", help="default: %(default)s")
-    sub.add_argument("--pressure", type=_number, default=0.0, metavar="BAR", help="default: %(default)s")
-    _add_json(sub)
+    parser.add_argument(
+        "--spin", type=_number, metavar="S", help="its spin multiplicity, of a model for all systems (default: that of the task)"
+    )
+    parser.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN beside the data file")
+    parser.add_argument("--temperature", type=_positive_number, default=300.0, metavar="K", help="default: %(default)s")
+    parser.add_argument("--pressure", type=_number, default=0.0, metavar="BAR", help="default: %(default)s")
+    _add_json(parser)
 
-    sub = command("info", commands.run_info, "Print what is inside an .equi file.")
-    _add_file(sub)
-    _add_json(sub)
 
-    sub = command(
-        "check", commands.run_check,
-        "Check a model on this machine: its kernels, laws of energies and forces, and the values that are stored in the file.",
+def _add_info(parser):
+    _add_file(parser)
+    _add_json(parser)
+
+
+def _add_check(parser):
+    _add_file(parser)
+    parser.add_argument("--stored", action="store_true", help="evaluate the structures stored in the file through LAMMPS, and no more")
+    _add_native_options(parser)
+    _add_json(parser)
+
+
+def _add_compare(parser):
+    _add_file(parser)
+    parser.add_argument("source", help="the checkpoint or name that the file was converted from")
+    parser.add_argument("structures", nargs="*", metavar="STRUCTURES", help="files that ASE reads: extxyz, POSCAR, cif, LAMMPS data, ...")
+    parser.add_argument("--builtin", action="store_true", help="add the built-in set of crystals, molecules, surfaces and odd cells")
+    parser.add_argument(
+        "--calculator", choices=["float64", "framework"], default="float64",
+        help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)",
     )  # fmt: skip
-    _add_file(sub)
-    sub.add_argument("--stored", action="store_true", help="evaluate the structures stored in the file through LAMMPS, and no more")
-    _add_native_options(sub, "double")
-    _add_json(sub)
-
-    sub = command("compare", commands.run_compare, "Compare LAMMPS with the training framework on any structures.")
-    _add_file(sub)
-    sub.add_argument("source", help="the checkpoint or name that the file was converted from")
-    sub.add_argument(
-        "structures",
-        nargs="*",
-        metavar="STRUCTURES",
-        help="files that ASE reads: extxyz, POSCAR, cif, LAMMPS data, ...",
-    )
-    sub.add_argument(
-        "--builtin", action="store_true", help="add the built-in set of crystals, molecules, surfaces and odd cells"
-    )
-    sub.add_argument("--calculator", choices=["float64", "framework"], default="float64",
-                     help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)")  # fmt: skip
-    sub.add_argument(
+    parser.add_argument(
         "--store", action="store_true", help="also compare on the self-check structures and store the framework's values in the file"
     )
-    sub.add_argument("--plot", metavar="PICTURE", help="also draw parity and differences into this .png, .pdf or .svg")
-    sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
-    sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
-    sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
-    sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
-    sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
-    sub.add_argument("--length-unit", metavar="UNIT", help="default: the one stored in the file")
-    sub.add_argument("--coulomb-cutoff", type=_positive_number, metavar="R", help="default: the one stored in the file")
-    sub.add_argument("--framework-version", metavar="VERSION", help="default: the one stored in the file")
-    sub.add_argument("--charge", type=_number, metavar="Q", help="default: the one stored in the file")
-    sub.add_argument("--spin", type=_number, metavar="S", help="default: the one stored in the file")
-    sub.add_argument("--composition", metavar="FORMULA", help="default: the one stored in the file")
-    sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY", help="as it was given to convert")
-    _add_symbols(sub)
-    _add_native_options(sub, "double")
-    _add_json(sub)
+    parser.add_argument("--plot", metavar="PICTURE", help="also draw parity and differences into this .png, .pdf or .svg")
+    _add_model_options(parser, "default: the one stored in the file")
+    _add_ignore_key(parser, "as it was given to convert")
+    _add_symbols(parser)
+    _add_native_options(parser)
+    _add_json(parser)
 
-    sub = command(
-        "plot",
-        commands.run_plot,
-        "Draw the radial functions of an .equi file's convolutions, or of a log file of LAMMPS the drift of the energy and "
-        "where the time went.",
-    )
-    sub.add_argument("file", metavar="FILE", help=".equi file or log.lammps")
-    sub.add_argument("-o", "--output", required=True, metavar="PICTURE", help=".png, .pdf or .svg")
-    sub.add_argument(
+
+def _add_plot(parser):
+    parser.add_argument("file", metavar="FILE", help=".equi file or log.lammps")
+    parser.add_argument("-o", "--output", required=True, metavar="PICTURE", help=".png, .pdf or .svg")
+    parser.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="receiver and sender of the radial functions (default: the model's first two)"
     )
-    _add_json(sub)
+    _add_json(parser)
 
-    sub = command("schedule", commands.run_schedule, "Print how the convolution kernels compute a model, and what bounds them.")
-    _add_file(sub)
-    sub.add_argument(
-        "--target",
-        choices=["avx2", "avx512", "neon", "warp32", "wave64"],
-        default=TARGETS[-1],
+
+def _add_schedule(parser):
+    _add_file(parser)
+    parser.add_argument(
+        "--target", choices=["avx2", "avx512", "neon", "warp32", "wave64"], default=TARGETS[-1],
         help="instruction set, or lanes of a GPU (default: %(default)s)",
-    )
+    )  # fmt: skip
 
-    sub = command(
-        "compile",
-        commands.run_compile,
+
+def _add_compile(parser):
+    _add_file(parser)
+    parser.add_argument("--target", choices=[*TARGETS, "all"], help="instruction set (default: that of this machine's kernels)")
+    parser.add_argument("--force", action="store_true", help="also make those again that were made before")
+    _add_json(parser)
+
+
+def _add_doctor(parser):
+    _add_build_dir(parser)
+    _add_json(parser)
+
+
+def _add_bench(parser):
+    _add_file(parser)
+    parser.add_argument("--structure", metavar="FILE", help="a structure that ASE reads (default: a crystal that the model knows)")
+    _add_symbols(parser)
+    parser.add_argument(
+        "--atoms", type=_whole_number(1), default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)"
+    )
+    _add_steps(parser, 20)
+    _add_precision(parser, "mixed")
+    _add_build_dir(parser)
+    _add_json(parser)
+
+
+def _add_demo(parser):
+    _add_build_dir(parser)
+    parser.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
+    _add_steps(parser, 300)
+    parser.add_argument("--ranks", type=_whole_number(1), default=1, metavar="N", help="MPI ranks (default: %(default)s)")
+    _add_precision(parser, "mixed")
+    _add_json(parser)
+
+
+# Name, function that runs it, function that adds its arguments, description.
+COMMANDS = (
+    (
+        "convert", commands.run_convert, _add_convert,
+        "Convert a trained model into an .equi file. The trainer's file is read as data: nothing in it is run, and the "
+        "framework that wrote it is not needed.",
+    ),
+    (
+        "data", commands.run_data, _add_data,
+        "Make a LAMMPS data file of a structure (POSCAR, CIF, extxyz and what else ASE reads), with masses and type "
+        "labels, and print the pair_coeff line with the symbols in the order of its types.",
+    ),
+    ("info", commands.run_info, _add_info, "Print what is inside an .equi file."),
+    (
+        "check", commands.run_check, _add_check,
+        "Check a model on this machine: its kernels, laws of energies and forces, and the values that are stored in the file.",
+    ),
+    ("compare", commands.run_compare, _add_compare, "Compare LAMMPS with the training framework on any structures."),
+    (
+        "plot", commands.run_plot, _add_plot,
+        "Draw the radial functions of an .equi file's convolutions, or of a log file of LAMMPS the drift of the energy and "
+        "where the time went.",
+    ),
+    ("schedule", commands.run_schedule, _add_schedule, "Print how the convolution kernels compute a model, and what bounds them."),
+    (
+        "compile", commands.run_compile, _add_compile,
         "Make the kernels of a model that the build does not have, with the C++ compiler at hand. The pair style finds "
         "them in equi/kernels in your cache folder (XDG_CACHE_HOME, else ~/.cache).",
-    )
-    _add_file(sub)
-    sub.add_argument(
-        "--target", choices=[*TARGETS, "all"], help="instruction set (default: that of this machine's kernels)"
-    )
-    sub.add_argument("--force", action="store_true", help="also make those again that were made before")
-    _add_json(sub)
-
-    sub = command(
-        "models",
-        commands.run_models,
+    ),
+    (
+        "models", commands.run_models, _add_json,
         "List published models: license, where they are from, and whether this project has tried them.",
+    ),
+    ("doctor", commands.run_doctor, _add_doctor, "Say what a run finds on this machine, and what would slow it or stop it."),
+    ("bench", commands.run_bench, _add_bench, "Measure a step of molecular dynamics here, with ranks against threads."),
+    ("demo", commands.run_demo, _add_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table."),
+)  # fmt: skip
+
+
+def parser():
+    top = _Parser(
+        prog="equi",
+        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files, and begin " "with LAMMPS.",
     )
-    _add_json(sub)
-
-    sub = command("doctor", commands.run_doctor, "Say what a run finds on this machine, and what would slow it or stop it.")
-    _add_build_dir(sub)
-    _add_json(sub)
-
-    sub = command("bench", commands.run_bench, "Measure a step of molecular dynamics here, with ranks against threads.")
-    _add_file(sub)
-    sub.add_argument("--structure", metavar="FILE", help="a structure that ASE reads (default: a crystal that the model knows)")
-    _add_symbols(sub)
-    sub.add_argument("--atoms", type=_whole_number(1), default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
-    sub.add_argument("--steps", type=_whole_number(1), default=20, help="default: %(default)s")
-    sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
-    _add_build_dir(sub)
-    _add_json(sub)
-
-    sub = command("demo", commands.run_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
-    _add_build_dir(sub)
-    sub.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
-    sub.add_argument("--steps", type=_whole_number(1), default=300, help="default: %(default)s")
-    sub.add_argument("--ranks", type=_whole_number(1), default=1, metavar="N", help="MPI ranks (default: %(default)s)")
-    sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
-    _add_json(sub)
+    top.add_argument("--version", action="version", version=f"equi {__version__}")
+    top.add_argument("-q", "--quiet", action="store_true", help="no progress display")
+    top.add_argument("--traceback", action="store_true", help="show where in the program an error was found")
+    subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, function, add_arguments, text in COMMANDS:
+        sub = subparsers.add_parser(name, help=text, description=text)
+        # Of the same effect before and after the command: its absence here does not undo what was said before.
+        sub.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress display")
+        sub.set_defaults(function=function)
+        add_arguments(sub)
     return top
 
 

@@ -20,16 +20,19 @@ def _native(args):
     return Native(args.file, args.precision, args.radial, tuple(args.keywords.split()), args.ranks, args.build_dir)
 
 
+def _model_options(args):
+    from .convert import MODEL_OPTIONS
+
+    return {name: getattr(args, name) for name in MODEL_OPTIONS}
+
+
 def run_convert(args):
     from . import reference_values
     from .convert import convert
 
     document = convert(
-        args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
-        length_unit=args.length_unit, charge=args.charge, spin=args.spin, composition=args.composition, coulomb_cutoff=args.coulomb_cutoff,
-        framework_version=args.framework_version, elements=args.elements, ignore_keys=args.ignore_key, license=args.license,
-        citation=args.citation, quiet=args.quiet,
-    )  # fmt: skip
+        args.source, args.output, args.elements, args.ignore_key, args.license, args.citation, args.quiet, **_model_options(args)
+    )
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
     missing = reference_values.missing(document)
@@ -83,9 +86,7 @@ def run_doctor(args):
 def run_bench(args):
     from . import bench
 
-    facts = bench.measure(
-        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet, args.symbols
-    )
+    facts = bench.measure(args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet, args.symbols)
     _print(args, facts, bench.text)
     return 0
 
@@ -125,14 +126,9 @@ def run_compare(args):
     if args.plot is not None:
         plot.check_output(args.plot)
     document, _ = equi_file.read(args.file)
-    framework = frameworks.require(args.source)
-    choice = choice_of(framework, {"modality": args.modality, "head": args.head, "task": args.task})
-    choice = choice or document["provenance"].get(framework.choice)
-    given = check_settings(
-        framework,
-        {"types": args.types, "unit": args.unit, "length_unit": args.length_unit, "charge": args.charge, "spin": args.spin,
-         "composition": args.composition, "coulomb_cutoff": args.coulomb_cutoff, "framework_version": args.framework_version},
-    )  # fmt: skip
+    framework, options = frameworks.require(args.source), _model_options(args)
+    choice = choice_of(framework, options) or document["provenance"].get(framework.choice)
+    given = check_settings(framework, options)
     settings = {**stored_settings(framework, document["provenance"]), **given}
     check_ignored(framework, args.ignore_key)
     source, units = args.source, model_units.ModelUnits()
@@ -165,7 +161,9 @@ def run_compare(args):
         calculator = units.calculator(framework.float64_calculator(source, choice))
         bars = compare.bars_for(args.precision, args.radial)
     show = compare.print_json if args.json else compare.print_table
-    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot, with_direct_forces=native.has_direct_forces)
+    failed = compare.compare(
+        native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot, with_direct_forces=native.has_direct_forces
+    )
     if args.store and not failed:
         entries = self_check.entries(document, calculator)
         reference_values.store(args.file, framework.installed_version(), entries)

@@ -185,7 +185,10 @@ def keywords_of_system(document, task, charge, spin):
         raise EquiError(f"the model has several tasks, choose one: --task {' | '.join(known)}")
     for name, value in (("task", task), ("charge", charge), ("spin", spin)):
         if isinstance(value, float) and value != round(value):
-            raise EquiError(f"--{name} {value:g}: the keyword of pair_style takes whole numbers; others can be fixed in a file (equi convert --{name})")
+            raise EquiError(
+                f"--{name} {value:g}: the keyword of pair_style takes whole numbers; others can be fixed in a file "
+                f"(equi convert --{name})"
+            )
         if value is not None:
             yield from (name, value if isinstance(value, str) else f"{value:.0f}")
 

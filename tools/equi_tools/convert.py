@@ -13,12 +13,15 @@ from .kernels import not_tried, try_file
 from .printable import printable
 from .progress import Steps
 
+CHOICES = ("modality", "head", "task")
+MODEL_OPTIONS = (*CHOICES, *frameworks.SETTINGS)
+
 
 def chosen(framework, options):
-    """The user's choice among what the source offers; `options` maps modality, head, task to a name or None."""
-    for kind, name in options.items():
-        if name is not None and kind != framework.choice:
-            raise EquiError(f"--{kind} {name}: {framework.title} models have no {kind}; leave it out")
+    """The user's choice among what the source offers, of those of CHOICES in `options`."""
+    for kind in CHOICES:
+        if options.get(kind) is not None and kind != framework.choice:
+            raise EquiError(f"--{kind} {options[kind]}: {framework.title} models have no {kind}; leave it out")
     return options.get(framework.choice)
 
 
@@ -48,9 +51,9 @@ def _blaming(source, framework):
         raise EquiError(f"{source}: not a valid {framework.title} model: {type(error).__name__}: {first}") from error
 
 
-def check_settings(framework, settings):
-    """The settings that were given, all of which `framework` takes."""
-    given = {name: value for name, value in settings.items() if value is not None}
+def check_settings(framework, options):
+    """The settings that were given in `options`, all of which `framework` takes."""
+    given = {name: options[name] for name in frameworks.SETTINGS if options.get(name) is not None}
     for name in given:
         if name not in framework.settings:
             raise EquiError(f"--{name.replace('_', '-')}: {frameworks.SETTINGS[name].format(title=framework.title)}; leave it out")
@@ -63,15 +66,16 @@ def check_ignored(framework, keys):
         raise EquiError(f"--ignore-key {keys[0]}: {framework.title} models have no configuration with keys to ignore; leave it out")
 
 
-# How provenance speaks of the settings.
-PROVENANCE_OF = {
-    "types": "types", "unit": "energy_unit", "length_unit": "length_unit", "charge": "charge", "spin": "spin", "composition": "composition",
-    "coulomb_cutoff": "coulomb_cutoff", "framework_version": "framework_version",
+# How provenance names the settings, and how a word of it is read.
+PROVENANCE = {
+    "types": ("types", parse_types), "unit": ("energy_unit", str), "length_unit": ("length_unit", str), "charge": ("charge", float),
+    "spin": ("spin", float), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
+    "framework_version": ("framework_version", str),
 }  # fmt: skip
 
 
 def _settings_as_text(settings):
-    texts = {PROVENANCE_OF[name]: str(value) for name, value in settings.items()}
+    texts = {PROVENANCE[name][0]: str(value) for name, value in settings.items()}
     if "types" in settings:
         texts["types"] = ",".join(f"{name}={symbol}" for name, symbol in settings["types"].items())
     return texts
@@ -79,33 +83,26 @@ def _settings_as_text(settings):
 
 def stored_settings(framework, provenance):
     """The settings with which a file was converted, as far as `framework` takes them."""
-    kinds = {"types": parse_types, "unit": str, "length_unit": str, "charge": float, "spin": float, "composition": str, "coulomb_cutoff": float,
-             "framework_version": str}  # fmt: skip
-    return {name: kinds[name](provenance[PROVENANCE_OF[name]]) for name in framework.settings if PROVENANCE_OF[name] in provenance}
+    known = {name: PROVENANCE[name] for name in framework.settings}
+    return {name: read(provenance[key]) for name, (key, read) in known.items() if key in provenance}
 
 
-def convert(
-    source, output, modality=None, head=None, task=None, types=None, unit=None, length_unit=None, charge=None, spin=None,
-    composition=None, coulomb_cutoff=None, framework_version=None, elements=None, ignore_keys=(), license=None, citation=None, quiet=False,
-    reference=False,
-):  # fmt: skip
+def convert(source, output, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False, **options):
     """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
-    and its framework is not needed. reference: also stores the framework's own values, for which it is loaded."""
-    settings = {
-        "types": types, "unit": unit, "length_unit": length_unit, "charge": charge, "spin": spin, "composition": composition,
-        "coulomb_cutoff": coulomb_cutoff, "framework_version": framework_version,
-    }  # fmt: skip
-    choices = {"modality": modality, "head": head, "task": task}
+    and its framework is not needed. reference: also stores the framework's own values, for which it is loaded. options: of
+    MODEL_OPTIONS."""
+    unknown = [name for name in options if name not in MODEL_OPTIONS]
+    if unknown:
+        raise TypeError(f"convert() has no option {unknown[0]}")
     is_equi_file = equi_file.is_equi_file(source)
     # An .equi file of an older version may be renewed in its place: nothing is lost.
     equi_file.check_output(output, () if is_equi_file else (source,))
     if is_equi_file:
-        options = {**choices, **settings, "elements": elements, "ignore-key": ignore_keys,
-                   "license": license, "citation": citation}  # fmt: skip
-        return renew(source, output, [name for name, value in options.items() if value], quiet)
+        others = {"elements": elements, "ignore-key": ignore_keys, "license": license, "citation": citation}
+        return renew(source, output, [name for name, value in {**options, **others}.items() if value], quiet)
     framework = (frameworks.require if reference else frameworks.detect)(source)
-    choice = chosen(framework, choices)
-    settings = check_settings(framework, settings)
+    choice = chosen(framework, options)
+    settings = check_settings(framework, options)
     check_ignored(framework, ignore_keys)
     with Steps(4 + reference, quiet) as steps:
         steps.next(f"reading {source}")
@@ -118,10 +115,10 @@ def convert(
             units.convert(body, tensors)
         if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
-        remarks += [*framework.remarks(checkpoint), *notes(body, framework)]
+        remarks += [*checkpoint.remarks, *notes(body, framework)]
         if "unit" in framework.settings:
             settings |= {"unit": units.energy, "length_unit": units.length}
-        choice = framework.chosen(checkpoint, choice)
+        choice = checkpoint.chosen(choice)
         version, values = reference_values.NO_VERSION, []
         if units.are_ours:
             version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
@@ -173,7 +170,8 @@ def _doubts(framework, units, settings, body, tensors):
         return []
     doubt = model_units.doubt(body, tensors)
     known = " | ".join(model_units.ENERGIES)
-    return [f"{doubt}: the energies of the model are taken for eV, which they hardly are; name their unit with --unit {known}"] if doubt else []
+    what = f"the energies of the model are taken for eV, which they hardly are; name their unit with --unit {known}"
+    return [f"{doubt}: {what}"] if doubt else []
 
 
 def _check_for_all_systems(settings, reference):

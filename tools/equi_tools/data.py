@@ -12,8 +12,8 @@ from ase.data import covalent_radii
 from . import equi_file, lammps_runner, masses, structures
 from .compare import keywords_of_system
 from .errors import EquiError
-from .frameworks import formula
 from .lammps_runner import AtomType
+from .printable import formula
 
 # Masses of one element that differ by less are one type: tables differ, isotopes by more.
 SAME_TYPE = 1e-3
@@ -181,7 +181,10 @@ def _document(name, symbols, atoms):
     if unknown:
         raise EquiError(f"{name} does not know {', '.join(unknown)}")
     if not structures.fits(document, atoms):
-        raise EquiError(f"{name} holds for the composition {formula(document['composition'])} alone, the structure is {atoms.get_chemical_formula()}")
+        raise EquiError(
+            f"{name} holds for the composition {formula(document['composition'])} alone, the structure is "
+            f"{atoms.get_chemical_formula()}"
+        )
     return document
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from . import frameworks, kernels, lammps_runner
 from .errors import EquiError
@@ -57,8 +56,9 @@ def _kernels(machine):
         if others:
             found += f", and {others} of another version, which are not used"
     if machine["cpu"] != machine["kernels"]:
-        return Finding("kernels", found, SLOW,
-                       f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='{';'.join(TARGETS)}' and build again")  # fmt: skip
+        targets = ";".join(TARGETS)
+        advice = f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='{targets}' and build again"
+        return Finding("kernels", found, SLOW, advice)
     if "cache_note" in machine:
         return Finding("kernels", found, SLOW, machine["cache_note"])
     return Finding("kernels", found)

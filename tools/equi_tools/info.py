@@ -229,7 +229,8 @@ def text(path, f):
     lines = [
         f"{path}: {f['architecture']}, a model of {f['framework']['name']}",
         f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
-        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind'].replace('none', 'no')} cutoff function{kind}, {basis['size']} {basis['kind']} functions"
+        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind'].replace('none', 'no')} cutoff function{kind}, "
+        f"{basis['size']} {basis['kind']} functions"
         + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
         f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
         *_neighbor_lines(f.get("nearest_neighbors")),

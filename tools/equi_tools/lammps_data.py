@@ -38,7 +38,8 @@ VECTORS = ("avec", "bvec", "cvec")
 def is_data_file(path):
     with open_with_compression(str(path), "rb") as file:
         head = file.read(HEADER_BYTES)
-    return bool(re.search(rb"^[^#\n]*(\b[xyz]lo\s+[xyz]hi|\s[abc]vec)\b", head, re.M) and re.search(rb"^\s*(\d+\s+atoms|Atoms)\b", head, re.M))
+    has_box = re.search(rb"^[^#\n]*(\b[xyz]lo\s+[xyz]hi|\s[abc]vec)\b", head, re.M)
+    return bool(has_box and re.search(rb"^\s*(\d+\s+atoms|Atoms)\b", head, re.M))
 
 
 def _parts(lines):
@@ -69,7 +70,10 @@ def _numbers(words, kind, count, what):
     except ValueError:
         numbers = []
     if len(numbers) != count or not np.isfinite(numbers).all():
-        raise EquiError(f"expected {count} {'whole ' if kind is int else ''}number{'s' if count > 1 else ''} ({what}), found '{' '.join(words)}'")
+        raise EquiError(
+            f"expected {count} {'whole ' if kind is int else ''}number{'s' if count > 1 else ''} ({what}), found "
+            f"'{' '.join(words)}'"
+        )
     return numbers
 
 
@@ -142,7 +146,10 @@ def _atoms(rows, comment, types):
     for row in rows:
         if len(row) not in fitting or len(row) != len(rows[0]):
             expected = f"{columns}, or {columns + 3} with image flags" if columns else "5 or more, the same in each line"
-            raise EquiError(f"a line of its section Atoms ('{' '.join(row)}') has {len(row)} columns, the atom style {style} has {expected}")
+            raise EquiError(
+                f"a line of its section Atoms ('{' '.join(row)}') has {len(row)} columns, the atom style {style} has "
+                f"{expected}"
+            )
     if columns and len(rows[0]) > columns and not all(re.fullmatch(r"[-+]?\d+", word) for row in rows for word in row[columns:]):
         raise EquiError(f"the image flags of its section Atoms are no whole numbers: the atom style may not be {style}")
     ids = np.array([_numbers(row[:1], int, 1, "atom IDs")[0] for row in rows])
@@ -192,7 +199,10 @@ def _given_species(symbols, used, masses):
         except EquiError:
             continue
         if likely != species(symbols[n - 1])[0] and likely in symbols:
-            raise EquiError(f"--symbols: atom type {n} is {symbols[n - 1]}, but has the mass of {likely}, {masses[n]:g}: name them in the order of the types")
+            raise EquiError(
+                f"--symbols: atom type {n} is {symbols[n - 1]}, but has the mass of {likely}, {masses[n]:g}: name them "
+                "in the order of the types"
+            )
     return {n: species(symbols[n - 1]) for n in used}
 
 

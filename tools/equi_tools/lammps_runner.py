@@ -226,7 +226,7 @@ def find_plugin(build_dir=None):
     """equiplugin.so of a build folder, or None: LAMMPS then loads what LAMMPS_PLUGIN_PATH names."""
     candidates = [Path(os.environ["EQUI_PLUGIN"])] if "EQUI_PLUGIN" in os.environ else []
     if build_dir is not None:
-        candidates += sorted(Path(build_dir).glob("**/equiplugin.so"))
+        candidates.append(Path(build_dir) / "lib" / "equiplugin.so")
     return next((p for p in candidates if p.is_file()), None)
 
 

@@ -128,7 +128,7 @@ def load(framework, source, ignore_keys=(), settings=None):
     if "coulomb_cutoff" in settings:
         settings["coulomb_cutoff"] /= units.factors[1]
     checkpoint = framework.load(source, ignore_keys, **settings)
-    energy = energy or framework.stated_unit(checkpoint)
+    energy = energy or checkpoint.stated_unit
     if energy is None:
         raise EquiError(
             f"{source}: {framework.title} does not store the unit of energies, name it: --unit {' | '.join(ENERGIES)}"
@@ -183,7 +183,8 @@ def doubt(body, tensors):
         if shifts.min() < bound:
             symbol = body["elements"][int(shifts.argmin())]
             return (
-                f"an atom of {symbol} is shifted by {shifts.min():g}, and no atom of {heaviest} has less than {of_all_electrons(heaviest):.0f} eV "
+                f"an atom of {symbol} is shifted by {shifts.min():g}, and no atom of {heaviest} has less than "
+                f"{of_all_electrons(heaviest):.0f} eV "
                 "with all its electrons"
             )
         if np.abs(scales).max() > LARGEST_SCALE:

@@ -86,8 +86,8 @@ def radial(file, elements, path):
                       "largest": None if table is None else [float(v) for v in table[1][:, :, 0].max(axis=0)]})  # fmt: skip
     for axis in axes.flat[len(tables) :]:
         axis.set_visible(False)
-    figure.suptitle(f"{printable(Path(file).name, 60)}: sender {sender}, receiver {receiver}; root mean square over channels, and their range",
-                    fontsize="medium")  # fmt: skip
+    pair = f"{printable(Path(file).name, 60)}: sender {sender}, receiver {receiver}"
+    figure.suptitle(f"{pair}; root mean square over channels, and their range", fontsize="medium")
     save(figure, path)
     return {"plot": str(path), "receiver": receiver, "sender": sender, "convolutions": facts}
 

@@ -48,3 +48,8 @@ def printable(text, limit=1000):
             return "".join(shown) + "..."
         shown.append(piece)
     return "".join(shown)
+
+
+def formula(counts):
+    """Numbers of atoms by symbol as text: Li6PS5Cl."""
+    return "".join(f"{symbol}{n if n > 1 else ''}" for symbol, n in counts.items())

@@ -78,7 +78,7 @@ def main():
         found.append(
             {
                 "name": source, "framework": framework.name, "version": version, "sha256": checkpoint.sha256,
-                "choice": framework.chosen(checkpoint, choice), "self_check": entries,
+                "choice": checkpoint.chosen(choice), "self_check": entries,
             }
         )  # fmt: skip
         print(source, choice or "")

@@ -168,7 +168,10 @@ def _set_xyz_masses(atoms, of_isotopes):
             except EquiError:
                 fits = False
             if not fits:
-                raise EquiError(f"its column mass has {mass:g} for {symbol}, which is not its mass in u: call it masses, in u, or leave it out")
+                raise EquiError(
+                    f"its column mass has {mass:g} for {symbol}, which is not its mass in u: call it masses, in u, or "
+                    "leave it out"
+                )
         atoms.set_masses(given)
     if of_isotopes and not atoms.has("masses"):
         found = atoms.get_masses()
@@ -222,7 +225,10 @@ def _check_cif(tags):
     operations = ("_space_group_symop_operation_xyz", "_space_group_symop.operation_xyz", "_symmetry_equiv_pos_as_xyz")
     group = tags.get("spacegroup")
     if group is not None and group.no in SEVERAL_SETTINGS and not any(tags.get(name) for name in operations):
-        raise EquiError(f"it names the space group {group.symbol}, which has several settings, without its operations: add them (_space_group_symop_operation_xyz)")
+        raise EquiError(
+            f"it names the space group {group.symbol}, which has several settings, without its operations: add them "
+            "(_space_group_symop_operation_xyz)"
+        )
 
 
 def _check_cif_name(name, is_symbol):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from equi_tools.errors import EquiError
-from equi_tools.frameworks.e3nn_layers import sign_of_coupling
+from equi_tools.frameworks.common.e3nn_layers import sign_of_coupling
 
 _LIBRARY = "libequi_torch_ops.so"
 

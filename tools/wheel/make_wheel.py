@@ -47,7 +47,7 @@ def project_text(version):
         "[project]",
         'name = "equi"',
         f"version = {json.dumps(version)}",
-        'description = "O(3)-equivariant machine-learned potentials in LAMMPS: the plugin of pair_style equi, and its model tool"',
+        'description = "Equivariant machine-learned potentials in LAMMPS: the plugin of pair_style equi, and its model tool"',
         'readme = "python_wheel.rst"',
         f"license = {json.dumps(LICENSES)}",
         'license-files = ["LICENSE", "LICENSES/*"]',

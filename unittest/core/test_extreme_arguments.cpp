@@ -117,15 +117,15 @@ TEST(ExtremeArguments, transforms_of_far_and_near_distances_are_their_formulas) 
       for (const double power : {4.5791, 32.0}) {
         basis.agnesi_p = power;
         const Jet found = basis_functions(basis).transformed(Jet::variable(r));
-        const auto of_power = [&](long double x) {
+        const auto screened_power = [&](long double x) {
           const long double u = x / r0;
           return 1 / (1 + 1.0805L * std::pow(u, 0.9183L) / (1 + std::pow(u, 0.9183L - power)));
         };
-        EXPECT_NEAR(found.d[0], static_cast<double>(power == 32.0 ? of_power(r) : exact(r)), 1e-14);
-        const long double h = 1e-5L * r, slope = (of_power(r + h) - of_power(r - h)) / (2 * h);
-        const double size = static_cast<double>(of_power(r) / r);
+        EXPECT_NEAR(found.d[0], static_cast<double>(power == 32.0 ? screened_power(r) : exact(r)), 1e-14);
+        const long double h = 1e-5L * r, slope = (screened_power(r + h) - screened_power(r - h)) / (2 * h);
+        const double size = static_cast<double>(screened_power(r) / r);
         EXPECT_NEAR(found.d[1], static_cast<double>(slope), 1e-7 * size) << r0 << ", " << r;
-        const long double curvature = (of_power(r + h) - 2 * of_power(r) + of_power(r - h)) / (h * h);
+        const long double curvature = (screened_power(r + h) - 2 * screened_power(r) + screened_power(r - h)) / (h * h);
         EXPECT_NEAR(found.d[2], static_cast<double>(curvature), 1e-5 * size / r) << r0 << ", " << r << ", " << power;
       }
   }

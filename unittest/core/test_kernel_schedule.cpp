@@ -247,14 +247,14 @@ TEST(KernelGenerator, no_line_is_cut) {
 TEST(KernelSchedule, a_key_names_its_path_group) {
   for (const auto &path_groups : {common_path_groups(), common_uvw_paths()})
     for (const PathGroupShape &u : path_groups) {
-      const PathGroupShape found = PathGroupShape::of_key(u.key());
+      const PathGroupShape found = PathGroupShape::from_key(u.key());
       EXPECT_EQ(found.key(), u.key());
       EXPECT_EQ(found.paths, u.paths);
       EXPECT_EQ(found.l1, u.l1);
       EXPECT_EQ(found.is_uvw(), u.is_uvw());
     }
   for (const char *wrong : {"", "1", "1_", "1_1", "1_101", "x_10", "1_1x", "10_10", "uvw_1_10_11", "uvw_", "-1_10"})
-    EXPECT_THROW(PathGroupShape::of_key(wrong), std::invalid_argument) << wrong;
+    EXPECT_THROW(PathGroupShape::from_key(wrong), std::invalid_argument) << wrong;
 }
 
 }    // namespace

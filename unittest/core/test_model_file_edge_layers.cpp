@@ -234,10 +234,10 @@ TEST(ModelFile, reads_activations_at_points_and_factors_of_later_linears) {
   EXPECT_EQ(c.linears[0].at_points.to_points.cols, 7);    // 1 + 3 + 3 components
   EXPECT_EQ(c.linears[0].num_gates(2), 1 + 2);            // scalars, 10 scores in rows of 7
   EXPECT_FALSE(is_invariant(m.layers));
-  const auto refused = [&](const TinyModelOptions &of, const char *field, const Json &value,
+  const auto refused = [&](const TinyModelOptions &base, const char *field, const Json &value,
                            const std::vector<std::string> &parts) {
     expect_refusal(
-        of, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
+        base, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
         parts);
   };
   const std::string points = "/linears/0/at_points";

@@ -8,7 +8,7 @@
 
 using equi::printable;
 
-// The same table is in unittest/tools/test_printable.py.
+// The same table is in unittest/tools/files/test_printable.py.
 TEST(Printable, what_a_terminal_would_obey_is_written_out) {
   const std::pair<std::string, const char *> cases[] = {
       {"plain text, \\ and \"quotes\"", "plain text, \\ and \"quotes\""},

@@ -370,13 +370,13 @@ TEST(RadialFunction, of_a_pair_is_its_network_on_all_inputs) {
 
 // Output j of f at r is of(output j of plain, j, r) times the cutoff function; derivatives are limits of differences.
 template <class Of>
-void expect_outputs(const RadialFunction &f, const RadialFunction &plain, const Of &of) {
+void expect_outputs(const RadialFunction &f, const RadialFunction &plain, const Of &expected) {
   for (double r : {0.8, 2.3, 4.7}) {
     double w[21], out[21], cutoff;
     plain.derivatives(r, 0, 1, w);
     f.derivatives(r, 0, 1, out);
     f.basis.cutoff_function(r, 0, 1, &cutoff);
-    for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], of(w[j], j, r) * cutoff, 1e-13);
+    for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], expected(w[j], j, r) * cutoff, 1e-13);
     expect_limits_of_differences(f, r);
   }
 }

@@ -39,12 +39,12 @@ template <class T, class F>
 void for_kernels(const DeviceExec &exec, const ContractionCase &c, const F &f) {
   DeviceBuffer<int> species;
   assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
-  const ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
-                            NUM_SPECIES, c.form);
+  const HostContraction<T> contraction(c.product, {FeatureLayout(c.product.irreps_in)},
+                                       FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
   using Contraction = DeviceContraction<T>;
   const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
-  f(Contraction(exec, op, none), species.data(), c.name + ", generic");
-  const Contraction generated(exec, op);
+  f(Contraction(exec, contraction, none), species.data(), c.name + ", generic");
+  const Contraction generated(exec, contraction);
   ASSERT_EQ(generated.is_generic(), !c.in_build) << c.name;
   if (!generated.is_generic()) f(generated, species.data(), c.name + ", generated");
 }
@@ -94,9 +94,9 @@ TYPED_TEST(DeviceContractionTest, reads_two_features_as_one) {
   for (const ContractionCase &c : contraction_cases()) {
     if (c.product.irreps_in.size() == 1) continue;
     const TwoFeatures x(c.product.irreps_in, c.x), expected(c.product.irreps_in, c.backward());
-    const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
-                              FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
-    for (const Contraction &contraction : {Contraction(exec, op, none), Contraction(exec, op)}) {
+    const HostContraction<T> contraction(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
+                                         FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
+    for (const Contraction &contraction : {Contraction(exec, contraction, none), Contraction(exec, contraction)}) {
       PackedRows<T> first(x.irreps[0], x.rows[0]), second(x.irreps[1], x.rows[1]);
       PackedRows<T> y(c.product.irreps_out, size_t(NUM_ROWS)), g(c.product.irreps_out, c.g);
       DeviceRows<T> d_first(exec, first), d_second(exec, second), dy(exec, y), dg(exec, g);

@@ -366,7 +366,7 @@ TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
       EXPECT_TRUE(is_taken(device_kernels<double>(), path_group)) << path_group.key();
       EXPECT_TRUE(is_taken(device_kernels<Dual<double>>(), path_group)) << path_group.key();
     }
-  EXPECT_FALSE(is_taken(device_kernels<double>(), PathGroupShape::of_key("9_99")));
+  EXPECT_FALSE(is_taken(device_kernels<double>(), PathGroupShape::from_key("9_99")));
 }
 
 // A pass over the blocks of a layer is one launch, of two blocks of each order (both parities) two.

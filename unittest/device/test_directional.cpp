@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Derivatives of forces along a direction, -H v, by DeviceEvaluation over duals: against HostEvaluation over duals,
 // which test_model_directional.cpp holds against differences and symmetry, and against differences of its own forces.
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/evaluator_laws.h"
@@ -56,7 +56,7 @@ TEST_P(DeviceDirectional, agrees_with_the_host_kernels) {
     const std::string name = exact ? "exact" : "table";
     const EvaluatorOptions options = directional(Precision::double_, exact);
     const Evaluation device = evaluate_whole(*make_device_evaluator(model, options), images, &direction),
-                     host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
+                     host = evaluate_whole(*make_host_evaluator(model, options), images, &direction);
     expect_same(device, host, SUM_ORDER, name);
     EXPECT_LT(largest_difference(device.force_tangents, host.force_tangents),
               TANGENT_ORDER * largest_force(host.force_tangents))
@@ -68,8 +68,8 @@ TEST_P(DeviceDirectional, agrees_with_the_host_kernels) {
 }
 
 TEST_P(DeviceDirectional, mixed_precision_is_near_double) {
-  const Evaluation expected = evaluate_whole(*make_kokkos_evaluator(model, directional(Precision::double_)), images,
-                                             &direction),
+  const Evaluation expected =
+                       evaluate_whole(*make_host_evaluator(model, directional(Precision::double_)), images, &direction),
                    mixed =
                        evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)), images, &direction);
   EXPECT_LT(largest_difference(mixed.force_tangents, expected.force_tangents),
@@ -139,7 +139,7 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
     const ImageStructure images = structure.images(model.reach());
     const std::vector<Vector3> direction = random_direction(structure.size(), 5);
     EvaluatorOptions options = directional(Precision::double_);
-    const Evaluation host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
+    const Evaluation host = evaluate_whole(*make_host_evaluator(model, options), images, &direction);
     const auto free = make_device_evaluator(model, options);
     const auto expect_near_host = [&](const Evaluation &e, const std::string &name) {
       EXPECT_LT(largest_difference(e.force_tangents, host.force_tangents),
@@ -218,7 +218,7 @@ TEST(DeviceDirectionalRun, kept_directions_keep_to_a_limit_of_memory) {
     const TogetherCase c(model, 5);
     EvaluatorOptions options = keeping(KEPT_DIRECTIONS);
     const auto free = make_device_evaluator(model, options);
-    const std::vector<Vector3> expected = c.one_by_one(*make_kokkos_evaluator(model, directional(Precision::double_)));
+    const std::vector<Vector3> expected = c.one_by_one(*make_host_evaluator(model, directional(Precision::double_)));
     const double allowed = TANGENT_ORDER * largest_force(expected);
     EXPECT_LT(largest_difference(c.together(*free), expected), allowed) << name;
     options.memory_limit = 1.0;

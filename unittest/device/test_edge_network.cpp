@@ -3,7 +3,7 @@
 // pass and the gather of senders call it, with atoms that have no edges and with positions that are no edges.
 #include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
 #include "unittest/support/edge_network_problem.h"
 
@@ -46,18 +46,18 @@ struct NetworkCase {
   explicit NetworkCase(const Problem &p)
       : p(p),
         in(p.irreps(), PLANES<T>),
-        op(*p.convolution, in, FeatureLayout(p.convolution->product.irreps_out, PLANES<T>), p.model.num_species(),
-           EvaluatorOptions()),
+        constants(*p.convolution, in, FeatureLayout(p.convolution->product.irreps_out, PLANES<T>),
+                  p.model.num_species(), EvaluatorOptions()),
         x(pack_planes<R>(p.irreps(), IS_DUAL<T> ? std::vector<Rows>{p.x, p.x_tangent} : std::vector<Rows>{p.x})) {
     for (int e = 0; e < NUM_EDGES; ++e) distance.push_back(make_number<G>(p.r[e], p.r_tangent[e]));
   }
 
-  int row() const { return static_cast<int>(op.view().weights_row); }
+  int row() const { return static_cast<int>(constants.view().weights_row); }
   // The adjoints of weights in row `at` of a plane.
   void put_weights_adj(R *to, int e, int plane) const {
     std::fill_n(to, row(), R(0));
-    for (size_t c = 0; c < op.product().edge_columns().size(); ++c) {
-      const EdgeColumn &column = op.product().edge_columns()[c];
+    for (size_t c = 0; c < constants.tables().edge_columns().size(); ++c) {
+      const EdgeColumn &column = constants.tables().edge_columns()[c];
       to[column.column] = static_cast<R>((plane == 0 ? p.weights_adj : p.weights_adj_tangent)[e][c] / column.scale);
     }
   }
@@ -71,25 +71,25 @@ struct NetworkCase {
 
   Answer on_host() const {
     const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
-    AlignedVector<R> scratch(op.network()->scratch_size(NUM_EDGES)), weights(op.network()->weights_size(NUM_EDGES)),
-        of_receivers(x.size(), R(0)), of_senders(x.size(), R(0));
+    AlignedVector<R> scratch(constants.network()->scratch_size(NUM_EDGES)),
+        weights(constants.network()->weights_size(NUM_EDGES)), of_receivers(x.size(), R(0)), of_senders(x.size(), R(0));
     const NetworkEdges<T, G> edges{
         NUM_EDGES,         distance.data(), p.receiver_species.data(), p.sender_species.data(),
         p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
-    op.network()->forward(kernels, edges, scratch.data(), weights.data());
+    constants.network()->forward(kernels, edges, scratch.data(), weights.data());
     Answer answer;
     add_weights(weights, NUM_EDGES, 0, answer);
     for (int plane = 0; plane < PLANES<T>; ++plane)
       for (int e = 0; e < NUM_EDGES; ++e)
         put_weights_adj(weights.data() + static_cast<int64_t>(plane * NUM_EDGES + e) * row(), e, plane);
     std::vector<T> of_distances(NUM_EDGES, T(0));
-    op.network()->backward(kernels, edges, scratch.data(), weights.data(),
-                           {of_distances.data(),
-                            1,
-                            {of_receivers.data(), NUM_ROWS, 0},
-                            {of_senders.data(), NUM_ROWS, 0},
-                            p.receiver.data(),
-                            p.sender.data()});
+    constants.network()->backward(kernels, edges, scratch.data(), weights.data(),
+                                  {of_distances.data(),
+                                   1,
+                                   {of_receivers.data(), NUM_ROWS, 0},
+                                   {of_senders.data(), NUM_ROWS, 0},
+                                   p.receiver.data(),
+                                   p.sender.data()});
     for (const T &d : of_distances) answer.distances.push_back({value_of(d), tangent_of(d)});
     add_rows(of_receivers, answer.receivers);
     add_rows(of_senders, answer.senders);
@@ -101,7 +101,7 @@ struct NetworkCase {
                    const std::vector<int64_t> &edges = {}) const {
     answer.weights.resize(NUM_EDGES);
     for (int n = 0; n < NUM_EDGES; ++n)
-      for (const EdgeColumn &column : op.product().edge_columns())
+      for (const EdgeColumn &column : constants.tables().edge_columns())
         for (const double w : planes_of<T>(weights.data(), rows * row(), (first + n) * row() + column.column))
           answer.weights[edges.empty() ? n : edges[n]].push_back(w);
   }
@@ -138,7 +138,7 @@ struct NetworkCase {
     const int64_t count = BEFORE + NUM_EDGES + BEHIND;
     const DeviceBatchEdges batch{num_atoms, d_begin.data(), FIRST, count, d_edge.data(), d_other.data()};
     const FeatureRows<const R> rows{d_x.data(), NUM_ROWS, 0};
-    const DeviceEdgeNetwork<T> network(exec, *op.network());
+    const DeviceEdgeNetwork<T> network(exec, *constants.network());
 
     network.find_rows(exec, batch, d_pair.data(), {rows, false, of_senders, first_atom, 0}, own_row.reserve(count),
                       far_row.reserve(count));
@@ -168,7 +168,7 @@ struct NetworkCase {
       }
     }
     AlignedVector<R> of_atoms(x.size(), R(0));
-    if (of_senders ? op.network()->reads_sender() : op.network()->reads_receiver()) {
+    if (of_senders ? constants.network()->reads_sender() : constants.network()->reads_receiver()) {
       assign(exec, x_adj, of_atoms);
       network.add_atom_adjoints(exec, batch, of_senders, scratch.data(), {x_adj.data(), NUM_ROWS, first_atom});
       copy_to_host(exec, of_atoms.data(), x_adj.data(), static_cast<int64_t>(of_atoms.size()));
@@ -178,7 +178,7 @@ struct NetworkCase {
 
   const Problem &p;
   const FeatureLayout in;
-  const ConvolutionOp<T> op;
+  const ConvolutionConstants<T> constants;
   const AlignedVector<R> x;
   std::vector<G> distance;
 };

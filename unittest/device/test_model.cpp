@@ -2,7 +2,7 @@
 // DeviceEvaluation, on whatever Kokkos's default execution space is: which evaluators keep the laws of
 // evaluator_laws.cpp, and against HostEvaluation and the framework.
 #include "kokkos/evaluation/device_evaluation.h"
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
@@ -74,13 +74,13 @@ class DeviceModel : public ::testing::TestWithParam<TinyCase> {
 TEST_P(DeviceModel, agrees_with_the_host_kernels) {
   for (const bool exact : {false, true}) {
     const EvaluatorOptions options = options_of(Precision::double_, exact);
-    auto device = make_device_evaluator(model, options), host = make_kokkos_evaluator(model, options);
+    auto device = make_device_evaluator(model, options), host = make_host_evaluator(model, options);
     expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, exact ? "exact" : "table");
   }
 }
 
 TEST_P(DeviceModel, float32_agrees_with_float64) {
-  const auto reference = make_kokkos_evaluator(model, options_of(Precision::double_));
+  const auto reference = make_host_evaluator(model, options_of(Precision::double_));
   const Evaluation expected = evaluate_whole(*reference, images);
   for (const Precision precision : {Precision::single, Precision::mixed})
     expect_same(evaluate_whole(*make_device_evaluator(model, options_of(precision)), images), expected, FLOAT32,
@@ -97,7 +97,7 @@ TEST(DeviceModelRun, folded_linears_agree_with_each_layer_as_it_is) {
     EvaluatorOptions options = options_of(Precision::double_, true);
     const auto device = make_device_evaluator(m, options);
     options.folds = false;
-    const auto host = make_kokkos_evaluator(m, options);
+    const auto host = make_host_evaluator(m, options);
     expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, "folded");
   }
 }
@@ -108,7 +108,7 @@ TEST(DeviceModelRun, batches_do_not_show) {
   tiny.per_species_linear = true;
   const auto expect_batches = [](const Model &m, bool exact) {
     const EvaluatorOptions options = options_of(Precision::double_, exact);
-    auto device = make_device_evaluator(m, options), host = make_kokkos_evaluator(m, options);
+    auto device = make_device_evaluator(m, options), host = make_host_evaluator(m, options);
     for (const int side : {7, 3, 8}) {
       const ImageStructure images = random_structure(m.num_species(), 3, side).images(m.reach());
       expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER,
@@ -133,7 +133,7 @@ TEST(DeviceModelRun, edges_without_reverse_ones_agree_with_the_host_kernels) {
     transpose_neighborhood(exec, n.num_receivers, n);
     return has_reverse_candidates(exec, n);
   };
-  const auto device = make_device_evaluator(model, options), host = make_kokkos_evaluator(model, options);
+  const auto device = make_device_evaluator(model, options), host = make_host_evaluator(model, options);
   EXPECT_TRUE(is_reversible());
   expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, "all");
 
@@ -186,7 +186,7 @@ TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
   };
   const Evaluation beside = run(true);
   expect_same(beside, run(false), {0.0}, "without overlap");
-  const auto host = make_kokkos_evaluator(m, options_of(Precision::double_));
+  const auto host = make_host_evaluator(m, options_of(Precision::double_));
   expect_same(beside, evaluate_whole(*host, images), SUM_ORDER, "the host on one rank");
 }
 
@@ -235,7 +235,7 @@ TEST(DeviceModelRun, more_neighbors_than_the_model_takes_are_refused) {
   for (const int most : {1, 12, 16, 20, 24, 1000}) {
     m.max_neighbors = most;
     const EvaluatorOptions options = options_of(Precision::double_);
-    const auto device = make_device_evaluator(m, options), host = make_kokkos_evaluator(m, options);
+    const auto device = make_device_evaluator(m, options), host = make_host_evaluator(m, options);
     const auto expected = error_of(*host);
     for (const char *step : {"first", "warm", "replayed"}) EXPECT_EQ(error_of(*device), expected) << most << step;
     (expected.second < 0 ? is_accepted : is_refused) = true;

@@ -155,10 +155,10 @@ const char *words_for(State state) {
 }
 
 // Ends the exchange of the lanes that thread `of` of the warp [first, end) names.
-void end_exchange(int first, int end, int of) {
+void end_exchange(int first, int end, int fiber) {
   Fiber *const warp = kernel.fibers + first;
-  const unsigned lanes = kernel.fibers[of].lanes;
-  const int lane_mask = kernel.fibers[of].lane_mask;
+  const unsigned lanes = kernel.fibers[fiber].lanes;
+  const int lane_mask = kernel.fibers[fiber].lane_mask;
   char text[300];
   std::uint64_t bits[WARP];
   for (int lane = 0; lane < WARP; lane++) {
@@ -172,7 +172,7 @@ void end_exchange(int first, int end, int of) {
                     waiting, lanes, words_for(state), lane);
       abandon_launch(text);
     }
-    const Fiber &one = kernel.fibers[of], &other = warp[lane];
+    const Fiber &one = kernel.fibers[fiber], &other = warp[lane];
     if (other.lanes != lanes || other.lane_mask != lane_mask || other.width != one.width || *other.type != *one.type) {
       std::snprintf(text, sizeof text,
                     "the lanes of a warp are at different exchanges: 0x%08x, xor %d and 0x%08x, xor %d", lanes,

@@ -2,7 +2,7 @@
 to each its own energies, forces and stresses in float64.
 
     pip install --no-deps --target old mace-torch==0.3.8
-    PYTHONPATH=old:../../tools:../tools python make_mace_old.py
+    PYTHONPATH=old:../../tools:../python:../tools/converters python make_mace_old.py
 
 in an environment of MACE (tools/requirements-mace.txt), and the same with mace-torch==0.3.6.  Debugging records of
 compiled code are left out; nothing reads them.
@@ -18,8 +18,9 @@ from pathlib import Path
 import mace
 import numpy as np
 import torch
-from equi_tools.frameworks import mace_oracle, mace_testing
+from equi_tools.frameworks.mace import oracle as mace_oracle
 from test_mace import all_structures
+from test_models import mace as mace_models
 
 # e3nn packs its compiled code into the pickled module by this function.
 torch_save = torch.jit.save
@@ -29,12 +30,12 @@ torch.jit.save = lambda module, buffer: save_without_debugging_records(module, b
 # a float; then TorchScript without heads.
 OPTIONS = {
     "0.3.8": dict(
-        elements=(1, 8), hidden="3x0e+3x1o", max_ell=2, correlation=2, first=mace_testing.DENSITY,
-        blocks=mace_testing.DENSITY_RESIDUAL, distance_transform="Agnesi", zbl=True, radial_MLP=(5,), num_bessel=4, mlp=4,
+        elements=(1, 8), hidden="3x0e+3x1o", max_ell=2, correlation=2, first=mace_models.DENSITY,
+        blocks=mace_models.DENSITY_RESIDUAL, distance_transform="Agnesi", zbl=True, radial_MLP=(5,), num_bessel=4, mlp=4,
         heads=("one", "two"),
     ),
     "0.3.6": dict(
-        elements=(11, 17), hidden="3x0e+3x1o", max_ell=2, correlation=2, first=mace_testing.PLAIN, radial_MLP=(5,), num_bessel=4,
+        elements=(11, 17), hidden="3x0e+3x1o", max_ell=2, correlation=2, first=mace_models.PLAIN, radial_MLP=(5,), num_bessel=4,
         mlp=4, zbl=True,
     ),
 }  # fmt: skip
@@ -59,12 +60,12 @@ def main():
     version = mace.__version__
     options, target = OPTIONS[version], Path(__file__).parent / f"mace-{version}"
     with tempfile.TemporaryDirectory() as folder:
-        source = mace_testing.make_model(Path(folder) / "made.model", **options)
+        source = mace_models.make_model(Path(folder) / "made.model", **options)
         head = "two" if "heads" in options else None
         calculator = mace_oracle.float64_calculator(source, head)
         suffix, stored = ".model", Path(source).read_bytes()
         if version == "0.3.6":
-            suffix, stored = "-lammps.pt", without_debugging_records(Path(mace_testing.to_torchscript(source)).read_bytes())
+            suffix, stored = "-lammps.pt", without_debugging_records(Path(mace_models.to_torchscript(source)).read_bytes())
         Path(f"{target}{suffix}.xz").write_bytes(lzma.compress(stored, preset=9 | lzma.PRESET_EXTREME))
     values = {}
     for n, atoms in enumerate(all_structures(calculator.elements, calculator.cutoff)):

@@ -26,12 +26,12 @@ TYPED_TEST(BufferTest, grows_by_what_it_tells_and_never_shrinks) {
   EXPECT_EQ(buffer.bytes(), 0u);
   std::size_t bytes = 0;
   for (int n : {1, 100, 7, 100, 1000}) {
-    bytes += buffer.growth(n);
+    bytes += buffer.additional_bytes(n);
     const double *numbers = buffer.reserve(n);
     EXPECT_EQ(buffer.bytes(), bytes);
     EXPECT_GE(buffer.bytes(), n * sizeof(double));
     EXPECT_EQ(buffer.data(), numbers);
-    EXPECT_EQ(buffer.growth(n), 0u);
+    EXPECT_EQ(buffer.additional_bytes(n), 0u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(numbers) % alignof(double), 0u);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Symmetric contractions on rows, generic and generated, against the double loops of ContractionProduct.
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/contraction/contraction_op.h"
+#include "kokkos/layers/contraction/host_contraction.h"
 #include "unittest/support/contraction_problem.h"
 
 #include <gtest/gtest.h>
@@ -31,18 +31,18 @@ class ContractionOpTest : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(ContractionOpTest, Types);
 
-// f(op, kernels, what) with the generic kernel and the build's one for every instruction set of this CPU.
+// f(contraction, kernels, what) with the generic kernel and the build's one for every instruction set of this CPU.
 template <class T, class F>
 void for_kernels(const ContractionCase &c, const F &f) {
   for (const InstructionSet set : INSTRUCTION_SETS) {
     if (!instruction_set_available(set)) continue;
-    ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
-                        NUM_SPECIES, c.form);
+    HostContraction<T> contraction(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
+                                   NUM_SPECIES, c.form);
     const std::string what = c.name + ", " + instruction_set_name(set);
-    f(op, host_kernels<T>(set), what + ", generic");
-    op.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
-    ASSERT_EQ(op.is_generic(), !c.in_build || set == InstructionSet::generic) << what;
-    if (!op.is_generic()) f(op, host_kernels<T>(set), what + ", generated");
+    f(contraction, host_kernels<T>(set), what + ", generic");
+    contraction.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
+    ASSERT_EQ(contraction.is_generic(), !c.in_build || set == InstructionSet::generic) << what;
+    if (!contraction.is_generic()) f(contraction, host_kernels<T>(set), what + ", generated");
   }
 }
 
@@ -51,14 +51,15 @@ TYPED_TEST(ContractionOpTest, forward_equals_plain_loops) {
   for (const ContractionCase &c : contraction_cases()) {
     const Rows expected = c.forward();
     const SpeciesRows order(c.product.per_species);
-    for_kernels<T>(c, [&](const ContractionOp<T> &op, const HostKernels<T> &kernels, const std::string &what) {
-      PackedRows<T> px(c.product.irreps_in, c.x), py(c.product.irreps_out, size_t(NUM_ROWS));
-      AlignedVector<char> scratch(op.scratch_bytes(kernels));
-      op.forward(kernels, {px.rows()}, py.rows(), order.get(), scratch.data());
-      expect_near(py.values(), expected, 30 * ROUNDING<T>, what);
-      EXPECT_EQ(py.padding(), 0.0) << what;
-      expect_near(px.values(), PackedRows<T>(c.product.irreps_in, c.x).values(), 0.0, what + ", input");
-    });
+    for_kernels<T>(c,
+                   [&](const HostContraction<T> &contraction, const HostKernels<T> &kernels, const std::string &what) {
+                     PackedRows<T> px(c.product.irreps_in, c.x), py(c.product.irreps_out, size_t(NUM_ROWS));
+                     AlignedVector<char> scratch(contraction.scratch_bytes(kernels));
+                     contraction.forward(kernels, {px.rows()}, py.rows(), order.get(), scratch.data());
+                     expect_near(py.values(), expected, 30 * ROUNDING<T>, what);
+                     EXPECT_EQ(py.padding(), 0.0) << what;
+                     expect_near(px.values(), PackedRows<T>(c.product.irreps_in, c.x).values(), 0.0, what + ", input");
+                   });
   }
 }
 
@@ -67,13 +68,14 @@ TYPED_TEST(ContractionOpTest, backward_equals_plain_loops) {
   for (const ContractionCase &c : contraction_cases()) {
     const Rows expected = c.backward();
     const SpeciesRows order(c.product.per_species);
-    for_kernels<T>(c, [&](const ContractionOp<T> &op, const HostKernels<T> &kernels, const std::string &what) {
-      PackedRows<T> px(c.product.irreps_in, c.x), pg(c.product.irreps_out, c.g);
-      AlignedVector<char> scratch(op.scratch_bytes(kernels));
-      op.backward(kernels, {px.rows()}, pg.rows(), order.get(), scratch.data());
-      expect_near(px.values(), expected, 100 * ROUNDING<T>, what);
-      EXPECT_EQ(px.padding(), 0.0) << what;
-    });
+    for_kernels<T>(c,
+                   [&](const HostContraction<T> &contraction, const HostKernels<T> &kernels, const std::string &what) {
+                     PackedRows<T> px(c.product.irreps_in, c.x), pg(c.product.irreps_out, c.g);
+                     AlignedVector<char> scratch(contraction.scratch_bytes(kernels));
+                     contraction.backward(kernels, {px.rows()}, pg.rows(), order.get(), scratch.data());
+                     expect_near(px.values(), expected, 100 * ROUNDING<T>, what);
+                     EXPECT_EQ(px.padding(), 0.0) << what;
+                   });
   }
 }
 
@@ -86,11 +88,11 @@ TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
     const Rows expected_y = c.forward();
     const TwoFeatures expected_x(c.product.irreps_in, c.backward());
     const SpeciesRows order(c.product.per_species);
-    const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
-                              FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
+    const HostContraction<T> contraction(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
+                                         FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
     for (const InstructionSet set : INSTRUCTION_SETS) {
       if (!instruction_set_available(set)) continue;
-      ContractionOp<T> own = op;
+      HostContraction<T> own = contraction;
       own.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
       const HostKernels<T> &kernels = host_kernels<T>(set);
       AlignedVector<char> scratch(own.scratch_bytes(kernels));
@@ -126,16 +128,18 @@ TEST(GauntKernels, are_exact_to_the_largest_order) {
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
       for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
-        ContractionOp<double> op(product.polynomials(), {FeatureLayout(product.irreps_in)},
-                                 FeatureLayout(product.irreps_out), 1, form);
-        op.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<double>(set, s); });
-        const std::string what = "order " + std::to_string(l) + ", " + op.describe() + ", " + instruction_set_name(set);
+        HostContraction<double> contraction(product.polynomials(), {FeatureLayout(product.irreps_in)},
+                                            FeatureLayout(product.irreps_out), 1, form);
+        contraction.select_kernel(
+            [set](const ContractionSchedule &s) { return find_contraction_kernel<double>(set, s); });
+        const std::string what =
+            "order " + std::to_string(l) + ", " + contraction.describe() + ", " + instruction_set_name(set);
         const HostKernels<double> &kernels = host_kernels<double>(set);
-        AlignedVector<char> scratch(op.scratch_bytes(kernels));
+        AlignedVector<char> scratch(contraction.scratch_bytes(kernels));
         PackedRows<double> px(product.irreps_in, x), py(product.irreps_out, size_t(1)), pg(product.irreps_out, g);
-        op.forward(kernels, {px.rows()}, py.rows(), {order, begin}, scratch.data());
+        contraction.forward(kernels, {px.rows()}, py.rows(), {order, begin}, scratch.data());
         expect_near(py.values(), expected_y, EXACT * largest_of(expected_y), what);
-        op.backward(kernels, {px.rows()}, pg.rows(), {order, begin}, scratch.data());
+        contraction.backward(kernels, {px.rows()}, pg.rows(), {order, begin}, scratch.data());
         expect_near(px.values(), expected_x, EXACT * largest_of(expected_x), what);
       }
   }
@@ -178,7 +182,7 @@ TEST(GauntKernels, of_duals_are_derivatives) {
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
       for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
-        const ContractionOp<Dual<double>> op(p.polynomials(), {in}, out, 1, form);
+        const HostContraction<Dual<double>> contraction(p.polynomials(), {in}, out, 1, form);
         const HostKernels<Dual<double>> &kernels = host_kernels<Dual<double>>(set);
         AlignedVector<double> px(in.row_size(), 0.0), py(out.row_size(), 0.0), pg(out.row_size(), 0.0);
         for (int plane = 0; plane < 2; ++plane) {
@@ -186,16 +190,18 @@ TEST(GauntKernels, of_duals_are_derivatives) {
           for_duals(p.irreps_out, out, plane, [&](int k, int64_t place) { pg[place] = g[plane][k]; });
         }
         const int order[] = {0}, begin[] = {0, 1};
-        AlignedVector<char> scratch(op.scratch_bytes(kernels));
+        AlignedVector<char> scratch(contraction.scratch_bytes(kernels));
         const FeatureRows<double> rows_x{px.data(), 1, 0};
-        op.forward(kernels, {rows_x}, {py.data(), 1, 0}, {order, begin}, scratch.data());
-        op.backward(kernels, {rows_x}, {pg.data(), 1, 0}, {order, begin}, scratch.data());
+        contraction.forward(kernels, {rows_x}, {py.data(), 1, 0}, {order, begin}, scratch.data());
+        contraction.backward(kernels, {rows_x}, {pg.data(), 1, 0}, {order, begin}, scratch.data());
         for (int plane = 0; plane < 2; ++plane) {
           const auto expected = [plane](const Row(&v)[3], int k) { return plane ? (v[2][k] - v[0][k]) / 2 : v[1][k]; };
-          for_duals(p.irreps_out, out, plane,
-                    [&](int k, int64_t place) { ASSERT_NEAR(py[place], expected(y, k), EXACT) << op.describe(); });
-          for_duals(p.irreps_in, in, plane,
-                    [&](int k, int64_t place) { ASSERT_NEAR(px[place], expected(x_adj, k), EXACT) << op.describe(); });
+          for_duals(p.irreps_out, out, plane, [&](int k, int64_t place) {
+            ASSERT_NEAR(py[place], expected(y, k), EXACT) << contraction.describe();
+          });
+          for_duals(p.irreps_in, in, plane, [&](int k, int64_t place) {
+            ASSERT_NEAR(px[place], expected(x_adj, k), EXACT) << contraction.describe();
+          });
         }
       }
   }

@@ -27,7 +27,7 @@ constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
 template <class Case>
 double difference_to_reference(const Case &c) {
   using T = std::decay_t<decltype(c.x[0])>;
-  return coefficients_in<T>(c.op.rows_per_bin()) > c.op.rows_per_bin() ? SPLIT_TOLERANCE : ROUNDING<T>;
+  return coefficients_in<T>(c.constants.rows_per_bin()) > c.constants.rows_per_bin() ? SPLIT_TOLERANCE : ROUNDING<T>;
 }
 // Truncation and rounding of a fourth-order difference in float64, relative to the largest derivative.
 constexpr double FINITE_DIFFERENCE = 1e-8;
@@ -151,11 +151,11 @@ TEST_P(ConvolutionKernels, weights_of_edges_are_replaced_by_their_derivatives) {
   for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &) {
     using T = std::decay_t<decltype(c.x[0])>;
     // Once per problem; uvw paths have weights of distances alone.
-    if (c.op.rows_per_bin() != 2 || has_uvw(c.p)) return;
+    if (c.constants.rows_per_bin() != 2 || has_uvw(c.p)) return;
     const KernelAnswer &expected = reference_answer(static_cast<int>(&c.p - kernel_problems().data()), 1);
     for (const bool gathered : {false, true}) {
       const std::string how = what + (gathered ? ", gathered" : "");
-      const KernelAnswer found = c.of_edge_weights(kernels, gathered);
+      const KernelAnswer found = c.with_edge_weights(kernels, gathered);
       expect_near_relative(found.w_adj, expected.w_adj, ROUNDING<T>, how);
       // The weights are read before they are replaced.
       expect_near_relative(found.x_adj, expected.x_adj, ROUNDING<T>, how + ", x");
@@ -261,8 +261,8 @@ TEST(PathGroupLibrary, the_problems_meet_every_generated_path_group) {
 }
 
 TEST(PathGroupLibrary, an_unknown_path_group_has_no_kernel) {
-  EXPECT_EQ(find_path_group_kernel<float>(best_instruction_set(), PathGroupShape::of_key("9_99")), nullptr);
-  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), PathGroupShape::of_key("uvw_9_99")), nullptr);
+  EXPECT_EQ(find_path_group_kernel<float>(best_instruction_set(), PathGroupShape::from_key("9_99")), nullptr);
+  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), PathGroupShape::from_key("uvw_9_99")), nullptr);
 }
 
 TEST(HostKernels, best_instruction_set_is_available) {
@@ -281,7 +281,7 @@ TEST(HostKernels, an_instruction_set_that_the_cpu_lacks_is_refused) {
 }
 
 // With the rounding of their coefficients, of which there is none below SPLIT_TOLERANCE.
-TEST(ConvolutionOp, tables_of_float64_hold_their_tolerance) {
+TEST(ConvolutionConstants, tables_of_float64_hold_their_tolerance) {
   const KernelProblem &p = kernel_problems()[0];
   const RadialFunction &f = p.convolution.radial;
   std::mt19937 random(3);
@@ -293,24 +293,24 @@ TEST(ConvolutionOp, tables_of_float64_hold_their_tolerance) {
     EvaluatorOptions options;
     options.precision = Precision::double_;
     options.radial_tolerance = tolerance;
-    const ConvolutionOp<double> op(p.convolution, FeatureLayout(p.product().irreps_in),
-                                   FeatureLayout(p.product().irreps_out), 1, options);
-    const int rows = op.rows_per_bin();
+    const ConvolutionConstants<double> constants(p.convolution, FeatureLayout(p.product().irreps_in),
+                                                 FeatureLayout(p.product().irreps_out), 1, options);
+    const int rows = constants.rows_per_bin();
     EXPECT_EQ(rows, tolerance < SPLIT_TOLERANCE ? SEPTIC_ROWS : SPLIT_ROWS);
     std::vector<int> table_row(count);
     std::vector<double> fraction(count), bins_per_length(count), exact(2 * num_weights);
-    const RadialRows<double> found = op.radial(r.data(), nullptr, count, 0, count, nullptr, table_row.data(),
-                                               fraction.data(), bins_per_length.data());
+    const RadialRows<double> found = constants.radial(r.data(), nullptr, count, 0, count, nullptr, table_row.data(),
+                                                      fraction.data(), bins_per_length.data());
     double error[2] = {}, most[2] = {};    // of value and derivative
     for (int e = 0; e < count; ++e) {
       f.derivatives(r[e], 1, 1, exact.data());
       for (int c = 0; c < num_weights; ++c) {
-        const WeightColumn &column = op.product().table_columns()[c];
+        const WeightColumn &column = constants.tables().table_columns()[c];
         const double *bin = found.table + found.rows * column.first + table_row[e] * int64_t(column.stride);
         double w[2] = {};
         for (int n = SEPTIC_ROWS - 1; n >= 0; --n) {
           w[1] = w[1] * fraction[e] + w[0];
-          w[0] = w[0] * fraction[e] + coefficient_of(bin, column, n, rows, op.product().layout());
+          w[0] = w[0] * fraction[e] + coefficient_of(bin, column, n, rows, constants.tables().layout());
         }
         w[1] *= bins_per_length[e];
         for (int d = 0; d < 2; ++d) {
@@ -332,9 +332,10 @@ void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
   if (of_pairs) convolution.radial.basis.pair_cutoff = Matrix{NUM_SPECIES, NUM_SPECIES, {2.6, 4.0, 3.1, 1.2}};
   EvaluatorOptions options;
   options.precision = sizeof(T) == 4 ? Precision::mixed : Precision::double_;
-  const ConvolutionOp<T> op(convolution, FeatureLayout(convolution.product.irreps_in),
-                            FeatureLayout(convolution.product.irreps_out), NUM_SPECIES, options, HOST_TABLE, set);
-  const RadialSet &tables = op.radial_set();
+  const ConvolutionConstants<T> constants(convolution, FeatureLayout(convolution.product.irreps_in),
+                                          FeatureLayout(convolution.product.irreps_out), NUM_SPECIES, options,
+                                          HOST_TABLE, set);
+  const RadialSet &tables = constants.radial_set();
   ASSERT_EQ(tables.num_functions(), of_pairs ? 4 : 1);
   // Both sides of where pieces meet, what lies beyond all of them, and what is not a number.
   std::vector<double> distance = {0.0, 1.0, 2.0, 2.5, 1.0 - 1e-9, 2.0 - 1e-9, 2.0 + 1e-9, 4.0, 4.5, 1e30};
@@ -344,13 +345,13 @@ void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
     std::vector<int> function(count), row(count + 1, -1);
     std::vector<T> fraction(count + 1, T(-7)), bins_per_length(count + 1, T(-7));
     for (int e = 0; e < count; ++e) function[e] = of_pairs ? (e * e) % 4 : 0;
-    op.radial(distance.data(), of_pairs ? function.data() : nullptr, count, 0, count, nullptr, row.data(),
-              fraction.data(), bins_per_length.data());
+    constants.radial(distance.data(), of_pairs ? function.data() : nullptr, count, 0, count, nullptr, row.data(),
+                     fraction.data(), bins_per_length.data());
     for (int e = 0; e < count; ++e) {
       const RadialTable::BinPosition expected = tables.table(function[e]).bin_of(distance[e]);
       int bin = expected.bin;
       for (int k = 0; k < function[e]; ++k) bin += tables.table(k).num_bins();
-      EXPECT_EQ(row[e], bin * op.rows_per_bin()) << distance[e];
+      EXPECT_EQ(row[e], bin * constants.rows_per_bin()) << distance[e];
       EXPECT_EQ(bins_per_length[e], static_cast<T>(expected.bins_per_length));
       if (std::isnan(distance[e]))
         EXPECT_TRUE(std::isnan(fraction[e]));
@@ -363,7 +364,7 @@ void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
   }
 }
 
-TEST(ConvolutionOp, kernels_find_the_bins_of_tables) {
+TEST(ConvolutionConstants, kernels_find_the_bins_of_tables) {
   for (const InstructionSet set : available_sets())
     for (const bool of_pairs : {false, true}) {
       expect_bins_of_tables<float>(set, of_pairs);

@@ -3,7 +3,7 @@
 // differences; that of duals against differences of that of plain numbers. Those of the distance alone, from tables:
 // against the function and its derivatives.
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "unittest/support/edge_network_problem.h"
 #include "unittest/support/wide_radial_function.h"
 
@@ -35,11 +35,12 @@ struct Kernels {
 
   explicit Kernels(const Problem &p)
       : p(p),
-        op(*p.convolution, FeatureLayout(p.irreps(), PLANES<T>),
-           FeatureLayout(p.convolution->product.irreps_out, PLANES<T>), p.model.num_species(), EvaluatorOptions()),
+        constants(*p.convolution, FeatureLayout(p.irreps(), PLANES<T>),
+                  FeatureLayout(p.convolution->product.irreps_out, PLANES<T>), p.model.num_species(),
+                  EvaluatorOptions()),
         x(pack_planes<R>(p.irreps(), IS_DUAL<T> ? std::vector<Rows>{p.x, p.x_tangent} : std::vector<Rows>{p.x})),
-        scratch(nan_vector<R>(op.network()->scratch_size(NUM_EDGES) + 1)),
-        weights(nan_vector<R>(op.network()->weights_size(NUM_EDGES) + 1)) {
+        scratch(nan_vector<R>(constants.network()->scratch_size(NUM_EDGES) + 1)),
+        weights(nan_vector<R>(constants.network()->weights_size(NUM_EDGES) + 1)) {
     for (int e = 0; e < NUM_EDGES; ++e) distance.push_back(make_number<DoubleOf<T>>(p.r[e], p.r_tangent[e]));
   }
 
@@ -48,24 +49,24 @@ struct Kernels {
             p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
   }
   R &weight(int e, const EdgeColumn &c, int plane = 0) {
-    return weights[(plane * NUM_EDGES + e) * op.view().weights_row + c.column];
+    return weights[(plane * NUM_EDGES + e) * constants.view().weights_row + c.column];
   }
-  void forward() { op.network()->forward(kernels, edges(), scratch.data(), weights.data()); }
+  void forward() { constants.network()->forward(kernels, edges(), scratch.data(), weights.data()); }
   // Puts the adjoints of the weights in their place and goes backward.
   void backward(const NetworkAdjoints<T> &adjoints) {
     std::fill(weights.begin(), weights.end(), R(0));
     for (int plane = 0; plane < PLANES<T>; ++plane)
       for (int e = 0; e < NUM_EDGES; ++e)
-        for (size_t c = 0; c < op.product().edge_columns().size(); ++c) {
-          const EdgeColumn &column = op.product().edge_columns()[c];
+        for (size_t c = 0; c < constants.tables().edge_columns().size(); ++c) {
+          const EdgeColumn &column = constants.tables().edge_columns()[c];
           weight(e, column, plane) =
               static_cast<R>((plane == 0 ? p.weights_adj : p.weights_adj_tangent)[e][c] / column.scale);
         }
-    op.network()->backward(kernels, edges(), scratch.data(), weights.data(), adjoints);
+    constants.network()->backward(kernels, edges(), scratch.data(), weights.data(), adjoints);
   }
 
   const Problem &p;
-  ConvolutionOp<T> op;
+  ConvolutionConstants<T> constants;
   AlignedVector<R> x, scratch, weights;
   std::vector<DoubleOf<T>> distance;
   const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
@@ -85,7 +86,7 @@ std::vector<Answer> answer(const Problem &p) {
   for (int plane = 0; plane < PLANES<T>; ++plane)
     for (int e = 0; e < NUM_EDGES; ++e) {
       planes[plane].kinds[0].emplace_back();
-      for (const EdgeColumn &column : k.op.product().edge_columns())
+      for (const EdgeColumn &column : k.constants.tables().edge_columns())
         planes[plane].kinds[0].back().push_back(k.weight(e, column, plane) / column.scale);
     }
   std::vector<T> distance(NUM_EDGES, T(0));
@@ -124,7 +125,7 @@ class EdgeNetworkTest : public ::testing::TestWithParam<TinyCase> {
     ASSERT_GT(largest(expected), 0.1);
     for (int e = 0; e < NUM_EDGES; ++e)
       for (size_t c = 0; c < expected[e].size(); ++c) {
-        const EdgeColumn &column = k.op.product().edge_columns()[c];
+        const EdgeColumn &column = k.constants.tables().edge_columns()[c];
         T &w = k.weight(e, column);
         EXPECT_NEAR(w / column.scale, expected[e][c], ROUNDING<T> * largest(expected))
             << "edge " << e << ", weight " << c;
@@ -214,9 +215,9 @@ TEST_P(EdgeNetworkTest, no_edges_are_no_work) {
   Kernels<double> k(p);
   NetworkEdges<double, double> none = k.edges();
   none.count = 0;
-  k.op.network()->forward(k.kernels, none, k.scratch.data(), k.weights.data());
-  k.op.network()->backward(k.kernels, none, k.scratch.data(), k.weights.data(),
-                           {nullptr, 0, {nullptr, 0, 0}, {nullptr, 0, 0}, nullptr, nullptr});
+  k.constants.network()->forward(k.kernels, none, k.scratch.data(), k.weights.data());
+  k.constants.network()->backward(k.kernels, none, k.scratch.data(), k.weights.data(),
+                                  {nullptr, 0, {nullptr, 0, 0}, {nullptr, 0, 0}, nullptr, nullptr});
   for (const double w : k.weights) EXPECT_TRUE(std::isnan(w));
 }
 
@@ -229,7 +230,7 @@ struct NetworkOfDistance {
 
   explicit NetworkOfDistance(const EvaluatorOptions &options, int num_windows = 1) {
     for (int k = 0; k < f.num_outputs(); ++k) columns.push_back({k < 40 ? k : k + 6, 1.0});
-    network.emplace(EdgeNetwork<T>::of_distance(f, {}, NUM_SPECIES, columns, 96, options, num_windows));
+    network.emplace(EdgeNetwork<T>::for_distances(f, {}, NUM_SPECIES, columns, 96, options, num_windows));
     for (int e = 0; e < NUM_EDGES; ++e) {
       distance.push_back(make_number<D>(0.4 + 4.09 * e / NUM_EDGES, 0.3 + 0.1 * e));
       receiver.push_back(e % NUM_SPECIES);
@@ -336,11 +337,11 @@ TEST(EdgeNetworkOfDistance, agrees_with_the_function_in_windows) {
 TEST(EdgeNetworkOfDistance, finds_the_window_of_a_distance_for_each_pair) {
   EvaluatorOptions options;
   options.precision = Precision::double_;
-  const NetworkOfDistance<double> of(options, 5);
-  for (int e = 0; e < of.NUM_EDGES; ++e) {
-    const int window = of.network->window_of(of.distance[e], of.receiver[e], of.sender[e]);
+  const NetworkOfDistance<double> problem(options, 5);
+  for (int e = 0; e < problem.NUM_EDGES; ++e) {
+    const int window = problem.network->window_of(problem.distance[e], problem.receiver[e], problem.sender[e]);
     // Windows end where bins do, of some tenths of Angstrom.
-    EXPECT_NEAR(window + 0.5, of.distance[e] / of.f.basis.cutoff * 5, 0.75) << of.distance[e];
+    EXPECT_NEAR(window + 0.5, problem.distance[e] / problem.f.basis.cutoff * 5, 0.75) << problem.distance[e];
   }
 }
 
@@ -356,7 +357,7 @@ TEST(EdgeNetworkOfDistance, keeps_the_network_of_many_pairs_or_functions_and_of_
     first.data.resize(static_cast<size_t>(first.rows) * first.cols, 0.01);
     std::vector<EdgeColumn> columns;
     for (int k = 0; k < f.num_outputs(); ++k) columns.push_back({k, 1.0});
-    return EdgeNetwork<float>::of_distance(f, {}, num_species, columns, 96, options).describe();
+    return EdgeNetwork<float>::for_distances(f, {}, num_species, columns, 96, options).describe();
   };
   EXPECT_EQ(describe(2, true, 12), "by their network");
   EXPECT_EQ(describe(6, false, 12), "by their network");

@@ -2,9 +2,11 @@
 // Gates and norms of rows where exponentials, squares and reciprocals leave the range of float32, where channels are
 // equal or zero, and with the least divisors that a file may have, against formulas in long double.
 #include "kokkos/layers/convolution/edge_network_row.h"
-#include "kokkos/layers/layer_norm/layer_norm_op.h"
-#include "kokkos/layers/norm_scale/norm_scale_op.h"
-#include "kokkos/layers/spherical_norm/spherical_norm_op.h"
+#include "kokkos/layers/gate/host_gate.h"
+#include "kokkos/layers/host_backend.h"
+#include "kokkos/layers/layer_norm/layer_norm_layer.h"
+#include "kokkos/layers/norm_scale/norm_scale_layer.h"
+#include "kokkos/layers/spherical_norm/spherical_norm_layer.h"
 #include "src/base/model_limits.h"
 #include "unittest/support/extreme_rows.h"
 #include "unittest/support/instruction_sets.h"
@@ -26,14 +28,14 @@ class ExtremeRows : public ::testing::Test {};
 using Types = ::testing::Types<float, double, Dual<float>, Dual<double>>;
 TYPED_TEST_SUITE(ExtremeRows, Types);
 
-// An op as a pass of passes_of_row().
-template <class T, class Op>
-auto pass_of(const Op &op, const HostKernels<T> &kernels) {
+// Row mathematics as a pass of passes_of_row().
+template <class T, class Rows>
+auto pass_of(const Rows &norm, const HostKernels<T> &kernels) {
   return [&](AlignedVector<Real<T>> &x, AlignedVector<Real<T>> &y, bool is_forward) {
     if (is_forward)
-      op.forward(kernels, 1, {x.data(), 1, 0}, {y.data(), 1, 0}, 0);
+      norm.forward(kernels, 1, {x.data(), 1, 0}, {y.data(), 1, 0}, 0);
     else
-      op.backward(kernels, 1, {x.data(), 1, 0}, {y.data(), 1, 0}, 0);
+      norm.backward(kernels, 1, {x.data(), 1, 0}, {y.data(), 1, 0}, 0);
   };
 }
 
@@ -42,7 +44,7 @@ TYPED_TEST(ExtremeRows, gates_have_their_digits) {
   for (const Activation a : EXTREME_ACTIVATIONS)
     for (const InstructionSet set : available_sets())
       expect_gate_has_its_digits<T>(a, std::string(activation_name(a)) + ", " + instruction_set_name(set),
-                                    pass_of<T>(gate_of_scalars<T>(a), host_kernels<T>(set)));
+                                    pass_of<T>(HostGate<T>(gate_of_scalars<T>(a)), host_kernels<T>(set)));
 }
 
 using Numbers = std::vector<long double>;
@@ -165,8 +167,8 @@ TYPED_TEST(ExtremeRows, layer_norms_have_their_digits) {
   for (const double epsilon : EPSILONS) {
     const NormCase exact{epsilon};
     const LayerNorm layer{0, 1, exact.weight(4), std::vector<double>(4, 0.25), epsilon};
-    const LayerNormOp<T> op(layer, FeatureLayout(scalars(4), PLANES<T>));
-    expect_norm<T>(LARGEST, "layer norm", pass_of<T>(op, host_kernels<T>(best_instruction_set())), exact,
+    const LayerNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, FeatureLayout(scalars(4), PLANES<T>));
+    expect_norm<T>(LARGEST, "layer norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                    [&](const Numbers &x) { return exact.deviation(x); });
   }
 }
@@ -180,7 +182,7 @@ TYPED_TEST(ExtremeRows, norms_of_edge_networks_have_their_digits) {
     for (const double w : exact.weight(4)) weight.push_back(static_cast<R>(w));
     // Rows of planes with a pad between them.
     AlignedVector<R> normalized(PLANES<T> * CHANNEL_PAD), factor(PLANES<T>);
-    const auto numbers = [](AlignedVector<R> &of, int distance) { return make_pointer<T>(of.data(), distance); };
+    const auto numbers = [](AlignedVector<R> &row, int distance) { return make_pointer<T>(row.data(), distance); };
     const auto pass = [&](AlignedVector<R> &x, AlignedVector<R> &y, bool is_forward) {
       if (is_forward) {
         y = x;
@@ -215,8 +217,9 @@ TYPED_TEST(ExtremeRows, spherical_norms_have_their_digits) {
         return y;
       };
       const SphericalNorm layer{0, 1, {{{0}, {0.25}, center}}, epsilon, {1, 4, std::vector<double>(4, 1.5)}, {}};
-      const SphericalNormOp<T> op(layer, scalars(4), FeatureLayout(scalars(4), PLANES<T>));
-      expect_norm<T>(LARGEST, "spherical norm", pass_of<T>(op, host_kernels<T>(best_instruction_set())), exact, length);
+      const SphericalNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, scalars(4), FeatureLayout(scalars(4), PLANES<T>));
+      expect_norm<T>(LARGEST, "spherical norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
+                     length);
     }
 }
 
@@ -226,7 +229,7 @@ TYPED_TEST(ExtremeRows, scales_by_norms_have_their_digits) {
   constexpr double LARGEST_SQUARE = 1e18;
   for (const double offset : {1.0, 1.001 * MIN_DIVISOR})
     for (const double factor : {1.0, 0.3}) {
-      const NormScaleOp<T> op({0, 1, offset, factor}, FeatureLayout(scalars(4), PLANES<T>));
+      const NormScaleRows<HostBackend<T, T>> norm({0, 1, offset, factor}, FeatureLayout(scalars(4), PLANES<T>));
       const auto exact = [&](const Numbers &x) {
         Numbers y;
         for (const long double v : x) y.push_back(v / (offset + factor * v * v));
@@ -238,7 +241,7 @@ TYPED_TEST(ExtremeRows, scales_by_norms_have_their_digits) {
           least = std::min(least, std::sqrt(static_cast<long double>(offset)) + std::fabs(v));
         return 0.1L * least;
       };
-      expect_norm<T>(LARGEST_SQUARE, "scale by norms", pass_of<T>(op, host_kernels<T>(best_instruction_set())), exact,
+      expect_norm<T>(LARGEST_SQUARE, "scale by norms", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                      length);
     }
 }

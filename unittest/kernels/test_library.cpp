@@ -250,7 +250,7 @@ TEST_F(KernelCacheFiles, what_is_no_library_is_named) {
   const Variable cache_home("XDG_CACHE_HOME", folder.string());
   const InstructionSet set = best_instruction_set();
   if (set == InstructionSet::generic) GTEST_SKIP() << "this CPU takes no libraries";
-  const PathGroupShape shape = PathGroupShape::of_key(KEY);
+  const PathGroupShape shape = PathGroupShape::from_key(KEY);
   const std::string place = kernel_library_file(kernel_cache(), instruction_set_name(set), KEY);
   EXPECT_EQ(kernel_library_fault(set, KEY), "");
   store_kernel_library(source, place);
@@ -333,13 +333,13 @@ TEST(KernelCheck, all_kernels_of_the_build_pass) {
 
 TEST(KernelCheck, the_kernels_of_another_path_group_do_not_pass) {
   for_sets([](InstructionSet set) {
-    const PathGroupShape shape = PathGroupShape::of_key("1_01_10_11");
-    EXPECT_NE(fault_of(library_of(set, PathGroupShape::of_key("1_01_10_12_21")), shape, set).find("lacks the kernel"),
+    const PathGroupShape shape = PathGroupShape::from_key("1_01_10_11");
+    EXPECT_NE(fault_of(library_of(set, PathGroupShape::from_key("1_01_10_12_21")), shape, set).find("lacks the kernel"),
               std::string::npos);
     // One that writes less than it should.
-    LibraryOfBuild renamed = library_of(set, PathGroupShape::of_key("uvw_1_11"));
+    LibraryOfBuild renamed = library_of(set, PathGroupShape::from_key("uvw_1_11"));
     renamed.float_uvw.key = renamed.double_uvw.key = "uvw_1_12";
-    EXPECT_NE(fault_of(renamed, PathGroupShape::of_key("uvw_1_12"), set).find("differs"), std::string::npos);
+    EXPECT_NE(fault_of(renamed, PathGroupShape::from_key("uvw_1_12"), set).find("differs"), std::string::npos);
   });
 }
 
@@ -394,7 +394,7 @@ void expect_found(InstructionSet set, const PathGroupShape &shape, const std::st
 
 TEST(KernelCheck, every_function_that_is_wrong_is_found) {
   for_sets([](InstructionSet set) {
-    const PathGroupShape shape = PathGroupShape::of_key("1_01_10_11");
+    const PathGroupShape shape = PathGroupShape::from_key("1_01_10_11");
     expect_found<float>(set, shape, "for float", &LibraryOfBuild::float_path_group);
     expect_found<double>(set, shape, "for double", &LibraryOfBuild::double_path_group);
     expect_found<Dual<float>>(set, shape, "for float with derivatives", &LibraryOfBuild::dual_float_path_group);
@@ -404,7 +404,7 @@ TEST(KernelCheck, every_function_that_is_wrong_is_found) {
 
 TEST(KernelCheck, wrong_functions_of_uvw_paths_and_contractions_are_found) {
   for_sets([](InstructionSet set) {
-    const PathGroupShape shape = PathGroupShape::of_key("uvw_1_12");
+    const PathGroupShape shape = PathGroupShape::from_key("uvw_1_12");
     const auto expect_uvw_found = [&](auto kernel, int place) {
       using Kernel = std::decay_t<decltype(LibraryOfBuild().*kernel)>;
       for (auto member : {&Kernel::forward, &Kernel::backward, &Kernel::gather}) {

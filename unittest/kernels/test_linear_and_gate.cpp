@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Linear layers and gates on rows, against plain loops; backward passes as adjoints and by finite differences.
-#include "kokkos/layers/gate/gate_op.h"
-#include "kokkos/layers/linear/linear_op.h"
+#include "kokkos/layers/gate/host_gate.h"
+#include "kokkos/layers/linear/host_linear.h"
 
 #include "src/functions/activation.h"
 #include "unittest/support/dot.h"
@@ -105,9 +105,9 @@ TYPED_TEST(LinearOpTest, forward_equals_plain_loops) {
         const Rows x = random.rows(NUM_ROWS, c.in.dim()), before = random.rows(NUM_ROWS, c.out.dim());
         PackedRows<T> px(c.in, x);
         PackedRows<T> py = accumulate ? PackedRows<T>(c.out, before) : PackedRows<T>(c.out, size_t(NUM_ROWS));
-        const LinearOp<T> op(c.linear, px.layout(), py.layout(), NUM_SPECIES);
-        auto scratch = nan_vector<T>(op.scratch_size(NUM_ROWS));
-        op.forward(NUM_ROWS, px.rows(), py.rows(), species.get(), scratch.data());
+        const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, px.layout(), py.layout(), NUM_SPECIES));
+        auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
+        linear.forward(NUM_ROWS, px.rows(), py.rows(), species.get(), scratch.data());
         const std::string what = std::string(per_species ? "per species " : "") + (accumulate ? "accumulated " : "") +
                                  (biases ? "biases" : "");
         expect_near(py.values(), c.apply(x, before), 10 * ROUNDING<T>, what);
@@ -126,9 +126,9 @@ TYPED_TEST(LinearOpTest, backward_is_the_adjoint_of_forward) {
                  before = random.rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pg(c.out, g);
       PackedRows<T> px = add ? PackedRows<T>(c.in, before) : PackedRows<T>(c.in, size_t(NUM_ROWS));
-      const LinearOp<T> op(c.linear, px.layout(), pg.layout(), NUM_SPECIES);
-      auto scratch = nan_vector<T>(op.scratch_size(NUM_ROWS));
-      op.backward(NUM_ROWS, pg.rows(), px.rows(), add, species.get(), scratch.data());
+      const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, px.layout(), pg.layout(), NUM_SPECIES));
+      auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
+      linear.backward(NUM_ROWS, pg.rows(), px.rows(), add, species.get(), scratch.data());
       Rows x_adj = px.values();
       EXPECT_EQ(px.padding(), 0.0);
       if (add)
@@ -152,11 +152,11 @@ TYPED_TEST(LinearOpTest, no_rows_are_allowed) {
   for (const bool per_species : {false, true}) {
     const LinearCase c(per_species, false, true);
     const FeatureLayout in(c.in), out(c.out);
-    const LinearOp<T> op(c.linear, in, out, NUM_SPECIES);
+    const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, in, out, NUM_SPECIES));
     const int begin[NUM_SPECIES + 1] = {};
     T nothing[1];
-    op.forward(0, {nothing, 0, 0}, {nothing, 0, 0}, {nullptr, begin}, nothing);
-    op.backward(0, {nothing, 0, 0}, {nothing, 0, 0}, false, {nullptr, begin}, nothing);
+    linear.forward(0, {nothing, 0, 0}, {nothing, 0, 0}, {nullptr, begin}, nothing);
+    linear.backward(0, {nothing, 0, 0}, {nothing, 0, 0}, false, {nullptr, begin}, nothing);
   }
 }
 
@@ -213,10 +213,10 @@ TYPED_TEST(GateOpTest, forward_equals_plain_loops) {
       const GateCase c(scalar, gated);
       const Rows z = Random(7).rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS));
-      const GateOp<T> op(c.gate, pz.layout(), px.layout());
+      const HostGate<T> gate(GateConstants(c.gate, pz.layout(), px.layout()));
       for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
-        op.forward(host_kernels<T>(set), NUM_ROWS, pz.rows(), px.rows());
+        gate.forward(host_kernels<T>(set), NUM_ROWS, pz.rows(), px.rows());
         expect_near(px.values(), c.apply(z), 10 * ROUNDING<T>,
                     std::string(activation_name(scalar)) + " " + instruction_set_name(set));
         EXPECT_EQ(px.padding(), 0.0);
@@ -232,8 +232,8 @@ TYPED_TEST(GateOpTest, backward_is_the_derivative_of_forward) {
     Random random(9);
     const Rows z = random.rows(NUM_ROWS, c.in.dim()), g = random.rows(NUM_ROWS, c.out.dim());
     PackedRows<T> pz(c.in, z), pg(c.out, g);
-    const GateOp<T> op(c.gate, pz.layout(), pg.layout());
-    op.backward(host_kernels<T>(set), NUM_ROWS, pz.rows(), pg.rows());
+    const HostGate<T> gate(GateConstants(c.gate, pz.layout(), pg.layout()));
+    gate.backward(host_kernels<T>(set), NUM_ROWS, pz.rows(), pg.rows());
     const Rows z_adj = pz.values();
     EXPECT_EQ(pz.padding(), 0.0);
     const int row = 5;
@@ -265,10 +265,10 @@ TYPED_TEST(GateOpTest, large_arguments_stay_finite) {
         for (double &v : row) v *= size;
       const Rows g = Random(12).rows(NUM_ROWS, c.out.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS)), pg(c.out, g);
-      const GateOp<T> op(c.gate, pz.layout(), px.layout());
+      const HostGate<T> gate(GateConstants(c.gate, pz.layout(), px.layout()));
       const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
-      op.forward(kernels, NUM_ROWS, pz.rows(), px.rows());
-      op.backward(kernels, NUM_ROWS, pz.rows(), pg.rows());
+      gate.forward(kernels, NUM_ROWS, pz.rows(), px.rows());
+      gate.backward(kernels, NUM_ROWS, pz.rows(), pg.rows());
       for (const Rows &rows : {px.values(), pz.values()})
         for (const auto &row : rows)
           for (const double v : row) ASSERT_TRUE(std::isfinite(v)) << activation_name(a) << " at " << size;

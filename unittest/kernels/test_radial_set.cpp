@@ -35,7 +35,7 @@ void expect_functions_of_pairs(const RadialFunction &f, int expected_functions) 
   std::vector<double> found(f.num_outputs()), expected(f.num_outputs());
   for (int i = 0; i < NUM_SPECIES; ++i)
     for (int j = 0; j < NUM_SPECIES; ++j) {
-      set.function(set.of_pair(i, j)).derivatives(r, 0, 1, found.data());
+      set.function(set.table_index(i, j)).derivatives(r, 0, 1, found.data());
       f.for_pair(i, j).derivatives(r, 0, 1, expected.data());
       EXPECT_EQ(found, expected) << i << ", " << j;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Rotations into the frames of edges, and the op of SO(2) convolutions: by definition, by finite differences, and in
-// frames that are turned about the edges.
+// Rotations into the frames of edges, and the convolution of SO(2) convolutions: by definition, by finite differences,
+// and in frames that are turned about the edges.
 #include "kokkos/geometry/rotations.h"
-#include "kokkos/layers/so2_convolution/so2_convolution_op.h"
+#include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 #include "unittest/support/model_cases.h"
 #include "unittest/support/node_rows.h"
 #include "unittest/support/scalar_model.h"
@@ -139,8 +139,8 @@ TEST(Rotations, generators_are_derivatives) {
   }
 }
 
-// ---- the op
-// A layer of a tiny model with edges between some atoms, and everything that its op reads.
+// ---- the convolution
+// A layer of a tiny model with edges between some atoms, and everything that its convolution reads.
 template <class R>
 struct So2Problem {
   static constexpr int NUM_EDGES = 7, NUM_ATOMS = 4;
@@ -182,10 +182,10 @@ struct So2Problem {
       if (auto *c = std::get_if<So2Convolution>(&l))
         for (double &v : c->attention.vector) v *= factor;
   }
-  So2ConvolutionOp<R> op(InstructionSet set = best_instruction_set()) const {
+  HostSo2Convolution<R> convolution(InstructionSet set = best_instruction_set()) const {
     return {host_kernels<R>(set), layer, in_layout, out_layout};
   }
-  int num_columns() const { return static_cast<int>(op().columns().size()); }
+  int num_columns() const { return static_cast<int>(convolution().columns().size()); }
   static const So2Convolution &last_layer(const Model &model) {
     const So2Convolution *found = nullptr;
     for (const Layer &l : model.layers)
@@ -202,14 +202,16 @@ struct So2Problem {
   // has_values: backward takes what forward has left. num_first: edges of a first call, from which the others are added
   // up.
   Result evaluate(InstructionSet set, bool has_values = true, int num_first = NUM_EDGES) const {
-    const So2ConvolutionOp<R> op = this->op(set);
-    const int columns = static_cast<int>(op.columns().size()), row = op.factors_row(), size = rotations.size();
+    const HostSo2Convolution<R> convolution = this->convolution(set);
+    const int columns = static_cast<int>(convolution.columns().size()), row = convolution.factors_row(),
+              size = rotations.size();
     AlignedVector<R> d(NUM_EDGES * size), of_edges(NUM_EDGES * row, R(0)), f(cutoff.begin(), cutoff.end());
     for (int e = 0; e < NUM_EDGES; e++) {
       std::vector<double> of_edge(size);
       rotations.evaluate(frames[e].data(), of_edge.data());
       std::copy(of_edge.begin(), of_edge.end(), d.begin() + e * size);
-      for (int k = 0; k < columns; k++) of_edges[e * row + op.columns()[k]] = static_cast<R>(factors[e * columns + k]);
+      for (int k = 0; k < columns; k++)
+        of_edges[e * row + convolution.columns()[k]] = static_cast<R>(factors[e * columns + k]);
     }
     PackedRows<R> px(in, x), py(out, Rows(NUM_ATOMS, std::vector<double>(out.dim(), 0.0))), pg(out, y_adj),
         sender_adj(in, Rows(NUM_ATOMS, std::vector<double>(in.dim(), 0.0))),
@@ -222,10 +224,11 @@ struct So2Problem {
       to[e] += static_cast<int>(rows.first);
     }
     Result result;
-    auto scratch = nan_vector<R>(op.scratch_size(NUM_EDGES, false)), values = nan_vector<R>(op.values_size(NUM_EDGES));
-    auto largest = nan_vector<R>(NUM_ATOMS * op.heads()), sum = largest, dot = largest;
+    auto scratch = nan_vector<R>(convolution.scratch_size(NUM_EDGES, false)),
+         values = nan_vector<R>(convolution.values_size(NUM_EDGES));
+    auto largest = nan_vector<R>(NUM_ATOMS * convolution.heads()), sum = largest, dot = largest;
     const So2Softmax<R> softmax{largest.data(), sum.data(), dot.data()};
-    op.begin(NUM_ATOMS, softmax);
+    convolution.begin(NUM_ATOMS, softmax);
     // Edges first .. first + count - 1.
     const auto part = [&](int first, int count) {
       return So2Edges<R>{count,
@@ -238,13 +241,13 @@ struct So2Problem {
     };
     const So2Edges<R> edges = part(0, NUM_EDGES);
     if (num_first == NUM_EDGES) {
-      op.forward(edges, py.rows(), receiver.data(), softmax, scratch.data(), values.data());
+      convolution.forward(edges, py.rows(), receiver.data(), softmax, scratch.data(), values.data());
     } else {
-      op.forward(part(0, num_first), py.rows(), receiver.data(), softmax, scratch.data(), values.data());
-      op.forward(part(num_first, NUM_EDGES - num_first), py.rows(), receiver.data() + num_first, softmax,
-                 scratch.data(), values.data());
+      convolution.forward(part(0, num_first), py.rows(), receiver.data(), softmax, scratch.data(), values.data());
+      convolution.forward(part(num_first, NUM_EDGES - num_first), py.rows(), receiver.data() + num_first, softmax,
+                          scratch.data(), values.data());
     }
-    op.finish(NUM_ATOMS, py.rows(), softmax);
+    convolution.finish(NUM_ATOMS, py.rows(), softmax);
     result.y = py.values();
     EXPECT_EQ(py.padding(), 0.0);
     for (int a = 0; a < NUM_ATOMS; a++)
@@ -253,12 +256,12 @@ struct So2Problem {
     result.factors_adj.resize(NUM_EDGES * row);
     result.cutoff_adj.resize(NUM_EDGES);
     result.torque.resize(3 * NUM_EDGES);
-    scratch = nan_vector<R>(op.scratch_size(NUM_EDGES, true));
+    scratch = nan_vector<R>(convolution.scratch_size(NUM_EDGES, true));
     if (!has_values) values = nan_vector<R>(values.size());
-    op.begin_backward(NUM_ATOMS, py.rows(), pg.rows(), softmax);
-    op.backward(edges, pg.rows(), receiver.data(), softmax, scratch.data(), values.data(), has_values,
-                {result.factors_adj.data(), result.cutoff_adj.data(), result.torque.data(), sender_adj.rows(),
-                 receiver_adj.rows(), sender.data(), receiver.data()});
+    convolution.begin_backward(NUM_ATOMS, py.rows(), pg.rows(), softmax);
+    convolution.backward(edges, pg.rows(), receiver.data(), softmax, scratch.data(), values.data(), has_values,
+                         {result.factors_adj.data(), result.cutoff_adj.data(), result.torque.data(), sender_adj.rows(),
+                          receiver_adj.rows(), sender.data(), receiver.data()});
     result.sender_adj = sender_adj.values();
     result.receiver_adj = receiver_adj.values();
     return result;
@@ -277,11 +280,11 @@ const char *const CASES[] = {"so2_biases_rows_of_species",
                              "so2_at_points_with_late_factors"};
 
 template <class R>
-class So2Op : public ::testing::Test {};
+class HostSo2Convolution : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
-TYPED_TEST_SUITE(So2Op, Types);
+TYPED_TEST_SUITE(HostSo2Convolution, Types);
 
-TYPED_TEST(So2Op, frames_that_are_turned_about_the_edge_change_nothing) {
+TYPED_TEST(HostSo2Convolution, frames_that_are_turned_about_the_edge_change_nothing) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : CASES) {
@@ -301,7 +304,7 @@ TYPED_TEST(So2Op, frames_that_are_turned_about_the_edge_change_nothing) {
   }
 }
 
-TYPED_TEST(So2Op, values_of_forward_and_those_that_backward_makes_are_the_same) {
+TYPED_TEST(HostSo2Convolution, values_of_forward_and_those_that_backward_makes_are_the_same) {
   for (const char *name : CASES) {
     const So2Problem<TypeParam> problem(name);
     const auto kept = problem.evaluate(best_instruction_set()), made = problem.evaluate(best_instruction_set(), false);
@@ -312,7 +315,7 @@ TYPED_TEST(So2Op, values_of_forward_and_those_that_backward_makes_are_the_same) 
   }
 }
 
-TYPED_TEST(So2Op, instruction_sets_agree) {
+TYPED_TEST(HostSo2Convolution, instruction_sets_agree) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-3 : 1e-11;
   for (const char *name : CASES) {
@@ -330,7 +333,7 @@ TYPED_TEST(So2Op, instruction_sets_agree) {
 }
 
 // Sums of some edges are multiplied by what later ones make of the largest score.
-TYPED_TEST(So2Op, edges_of_a_receiver_may_come_in_several_calls) {
+TYPED_TEST(HostSo2Convolution, edges_of_a_receiver_may_come_in_several_calls) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : {"so2_with_attention", "so2_at_points_with_attention", "so2_of_m_0"})
@@ -349,7 +352,7 @@ TYPED_TEST(So2Op, edges_of_a_receiver_may_come_in_several_calls) {
 
 // Then each head of a receiver takes one edge alone: two sums of the same edges with and without a common factor of the
 // scores differ, and nothing overflows or vanishes.
-TYPED_TEST(So2Op, weights_of_attention_are_a_softmax_however_far_scores_are_apart) {
+TYPED_TEST(HostSo2Convolution, weights_of_attention_are_a_softmax_however_far_scores_are_apart) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : {"so2_with_attention", "so2_at_points_with_attention"}) {
@@ -386,7 +389,7 @@ TYPED_TEST(So2Op, weights_of_attention_are_a_softmax_however_far_scores_are_apar
   }
 }
 
-// By each of what the op reads: some of them, for all edges.
+// By each of what the convolution reads: some of them, for all edges.
 TEST(So2OpInFloat64, backward_is_the_derivative_of_forward) {
   for (const char *name : CASES) {
     So2Problem<double> problem(name);
@@ -402,11 +405,11 @@ TEST(So2OpInFloat64, backward_is_the_derivative_of_forward) {
       const double slope = (8 * (energy(h) - energy(-h)) - (energy(2 * h) - energy(-2 * h))) / (12 * h);
       EXPECT_NEAR(slope, expected, FINITE_DIFFERENCE * std::max(1.0, std::fabs(result.energy))) << name << what;
     };
-    const So2ConvolutionOp<double> op = problem.op();
-    const int columns = problem.num_columns(), row = op.factors_row();
+    const HostSo2Convolution<double> convolution = problem.convolution();
+    const int columns = problem.num_columns(), row = convolution.factors_row();
     for (int e = 0; e < problem.NUM_EDGES; e++) {
       for (const int k : {0, columns / 2, columns - 1})
-        expect_slope(result.factors_adj[e * row + op.columns()[k]], ", factor " + std::to_string(k),
+        expect_slope(result.factors_adj[e * row + convolution.columns()[k]], ", factor " + std::to_string(k),
                      [&](So2Problem<double> &p, double step) { p.factors[e * columns + k] += step; });
       expect_slope(result.cutoff_adj[e], ", cutoff", [&](So2Problem<double> &p, double step) { p.cutoff[e] += step; });
       for (int k = 0; k < 3; k++)

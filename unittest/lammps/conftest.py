@@ -1,20 +1,9 @@
 # SPDX-License-Identifier: MIT
 import os
-import sys
 from pathlib import Path
 
 import pytest
-
-# The package of this tree, also where another version is installed.
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from lammps_script import Lammps  # noqa: E402
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: minutes rather than seconds")
-    config.addinivalue_line("markers", "plain: what LAMMPS's KOKKOS package refuses, whatever the pair style")
+from lammps_script import Lammps
 
 
 @pytest.fixture(scope="session")

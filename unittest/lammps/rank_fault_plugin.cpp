@@ -39,9 +39,9 @@ class RankFault : public Command {
       if (is_mine) fail(kind);
     };
     if (who == "all")
-      equi::all_ranks_or_none(error, world, "Fault", work);
+      equi::collective_try(error, world, "Fault", work);
     else
-      equi::this_rank_or_none(error, world, "Fault", work);
+      equi::local_try(error, world, "Fault", work);
     MPI_Barrier(world);
     if (comm->me == 0) utils::logmesg(lmp, "All ranks go on\n");
   }

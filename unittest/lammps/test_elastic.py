@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """equi_elastic: against differences of pressures and forces of strained cells, and among ranks."""
 
-import sys
-from pathlib import Path
 
+import direct_checkpoint
 import numpy as np
 import pytest
 import torch
@@ -14,9 +13,6 @@ from lammps_script import rock_salt
 from test_committee import setup as setup_committee
 from test_phonons import rutile, wurtzite
 from test_second_derivatives import setup
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-import direct_checkpoint  # noqa: E402
 
 VOIGT = [(0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)]
 STEP = 1e-4

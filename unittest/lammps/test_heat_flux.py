@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: MIT
 """compute equi/heat/flux: against autograd, LAMMPS's own compute where that is exact, and among ranks."""
 
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from equi_evaluator import EquiEvaluator
 from equi_tools.lammps_runner import lammps_box
 from lammps_script import rock_salt
 from test_decomposition import heavy_salt, liquid, oxide, primitive, rutile, sheared
 from test_second_derivatives import setup
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from equi_evaluator import EquiEvaluator  # noqa: E402
 
 # Relative to the largest component.
 EXACT_TOLERANCE = 1e-10

@@ -249,7 +249,7 @@ HIGH_ORDERS = dict(
 @needs_kernels
 def test_kernels_of_order_8_give_the_same_results(lammps, build_dir, equi, tmp_path):
     from equi_tools.convert import convert
-    from equi_tools.testing import make_checkpoint
+    from test_models.sevenn import make_checkpoint
 
     model = tmp_path / "high.equi"
     convert(make_checkpoint(tmp_path / "high.pth", **HIGH_ORDERS), model, quiet=True)

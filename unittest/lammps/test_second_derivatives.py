@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Commands and computes with second derivatives: against autograd, LAMMPS's finite differences, and among ranks."""
 
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from ase.build import bulk
+from equi_evaluator import EquiEvaluator
 from equi_tools.lammps_runner import lammps_box
 from lammps_script import rock_salt
 from test_decomposition import corner, heavy_salt, liquid, oxide, primitive, rutile, sheared
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from equi_evaluator import EquiEvaluator  # noqa: E402
 
 # Relative to the largest component of H v.
 EXACT_TOLERANCE = 1e-10

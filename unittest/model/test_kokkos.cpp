@@ -86,7 +86,7 @@ TEST_P(SharpAttention, is_a_softmax_for_any_scores) {
     expect_sharp_attention(
         [&](const Model &model, EvaluatorOptions options) {
           options.deterministic = deterministic;
-          return make_kokkos_evaluator(model, options);
+          return make_host_evaluator(model, options);
         },
         GetParam());
 }

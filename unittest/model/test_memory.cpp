@@ -92,7 +92,7 @@ std::string without_memory() {
     const Model model = case_named(route.name).model();
     const ImageStructure images = random_structure(model.num_species(), 5).images(model.reach());
     and_all_later = !and_all_later;    // in turn
-    places += expect_exceptions_without_memory([&] { return make_kokkos_evaluator(model, route.options); }, images,
+    places += expect_exceptions_without_memory([&] { return make_host_evaluator(model, route.options); }, images,
                                                route.options.directional, and_all_later, 30);
   }
   return std::to_string(places);

@@ -58,7 +58,7 @@ TEST(OperationCount, of_the_sevennet_family) {
   const LayerOperations total = count_of(model).total();
   EXPECT_EQ(total.per_atom.forward, 60 + 8 + 32 + 16 + 14 + 4 + 4 + 2);
   EXPECT_EQ(total.per_edge.both(), 90 + 186 + 60 + 132);
-  EXPECT_EQ(total.of_atom(7).forward, total.per_atom.forward + 7 * 150);
+  EXPECT_EQ(total.per_atom_with(7).forward, total.per_atom.forward + 7 * 150);
   // A cubic table saves 2 and 4 multiply-adds of each weight: of 3 * 2 and 2 * 2 weights.
   const LayerOperations cubic = count_of(model, CUBIC_ROWS).total();
   EXPECT_EQ(total.per_edge.forward - cubic.per_edge.forward, 2 * 2 * (3 * 2 + 2 * 2));

@@ -232,7 +232,7 @@ class ReceiverMemoryWalk {
       for (const Step &step : stage.steps) forward(step, false);
     for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
       for (const Step &step : stage->steps)
-        if (step.is_made_again) forward(step, true);
+        if (step.is_recomputed) forward(step, true);
       for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) backward(*step);
     }
   }
@@ -243,7 +243,7 @@ class ReceiverMemoryWalk {
 
   int value_memory(int f, bool is_backward) const {
     const FeaturePlan &feature = plan_.features[f];
-    return feature.is_made_again && is_backward ? NONE : feature.receiver_memory;
+    return feature.is_recomputed && is_backward ? NONE : feature.receiver_memory;
   }
   int adjoint_memory(int f) const {
     const FeaturePlan &feature = plan_.features[f];
@@ -299,13 +299,13 @@ TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features
   const auto plan_of = [&](const char *name) { return plan.features[feature(model, name)]; };
   for (const char *name : {"z0", "z1", "z2"}) {
     EXPECT_EQ(plan_of(name).storage, Storage::owned) << name;
-    EXPECT_FALSE(plan_of(name).is_made_again) << name;
+    EXPECT_FALSE(plan_of(name).is_recomputed) << name;
   }
   // Inputs of gates, within a stage.
   for (const char *name : {"u1", "u2", "x3"}) EXPECT_EQ(plan_of(name).storage, Storage::batch) << name;
   // What the next stage reads has one memory in both blocks, also for its adjoint.
   for (const char *name : {"x1", "x2"}) {
-    EXPECT_TRUE(plan_of(name).is_made_again) << name;
+    EXPECT_TRUE(plan_of(name).is_recomputed) << name;
     EXPECT_EQ(plan_of(name).receiver_memory, plan_of("x1").receiver_memory) << name;
     EXPECT_EQ(plan_of(name).adjoint_receiver_memory, plan_of("x1").receiver_memory) << name;
   }
@@ -315,7 +315,7 @@ TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features
   int num_steps = 0;
   for (const TinyCase &c : family_cases())
     for (const Stage &stage : make_evaluation_plan(c.model(), false).stages)
-      for (const Step &step : stage.steps) num_steps += step.is_made_again;
+      for (const Step &step : stage.steps) num_steps += step.is_recomputed;
   EXPECT_EQ(num_steps, 0);
 }
 

@@ -82,11 +82,11 @@ TEST(HostEvaluationProcess, memory_limit_is_kept) {
   for (const bool deterministic : {false, true}) {
     EvaluatorOptions options;
     options.deterministic = deterministic;
-    auto evaluator = make_kokkos_evaluator(model, options);
+    auto evaluator = make_host_evaluator(model, options);
     evaluate_whole(*evaluator, s);
     const double held = static_cast<double>(evaluator->memory_bytes());
     options.memory_limit = 0.9 * held;
-    evaluator = make_kokkos_evaluator(model, options);
+    evaluator = make_host_evaluator(model, options);
     try {
       evaluate_whole(*evaluator, s);
       ADD_FAILURE() << "deterministic " << deterministic;
@@ -95,7 +95,7 @@ TEST(HostEvaluationProcess, memory_limit_is_kept) {
       EXPECT_LT(static_cast<double>(evaluator->memory_bytes()), options.memory_limit);
     }
     options.memory_limit = 1.01 * held;
-    evaluator = make_kokkos_evaluator(model, options);
+    evaluator = make_host_evaluator(model, options);
     evaluate_whole(*evaluator, s);
     EXPECT_EQ(static_cast<double>(evaluator->memory_bytes()), held);
   }
@@ -110,14 +110,14 @@ TEST(HostEvaluationProcess, memory_limit_counts_the_scratch_of_lists_of_edges) {
     for (const bool deterministic : {false, true}) {
       EvaluatorOptions options;
       options.deterministic = deterministic;
-      const auto free = make_kokkos_evaluator(model, options);
+      const auto free = make_host_evaluator(model, options);
       evaluate_whole(*free, images);
       const double held = static_cast<double>(free->memory_bytes());
       // From one that is refused to one that leaves room for all that can be kept.
       int refused = 0, passed = 0;
       for (double share = 0.5; share < 2.6; share += 0.1) {
         options.memory_limit = share * held;
-        const auto limited = make_kokkos_evaluator(model, options);
+        const auto limited = make_host_evaluator(model, options);
         try {
           evaluate_whole(*limited, images);
           passed++;

@@ -3,7 +3,7 @@
 #ifndef EQUI_TEST_EXTREME_ROWS_H
 #define EQUI_TEST_EXTREME_ROWS_H
 
-#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/gate/gate_constants.h"
 #include "src/numbers/dual.h"
 #include "unittest/support/extreme_activations.h"
 #include "unittest/support/packed_feature.h"
@@ -71,9 +71,9 @@ void expect_gate_has_its_digits(Activation a, const std::string &what, const Pas
 
 // That gate, with planes of tangents for duals.
 template <class T>
-GateOp<T> gate_of_scalars(Activation a) {
+GateConstants gate_of_scalars(Activation a) {
   const FeatureLayout layout(scalars(extreme_arguments().size()), PLANES<T>);
-  return GateOp<T>(Gate{0, 1, {{0, 0, 0, -1, 0, a, 1.0}}}, layout, layout);
+  return GateConstants(Gate{0, 1, {{0, 0, 0, -1, 0, a, 1.0}}}, layout, layout);
 }
 
 }    // namespace testing

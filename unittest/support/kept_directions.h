@@ -67,7 +67,7 @@ inline void expect_further_directions_get_the_same(const MakeKeeping &make, cons
         << name;
     EXPECT_NEAR(e.energy, first.energy, ROUNDING.absolute) << name;
   };
-  const auto of_atom = [&](int i) {
+  const auto direction_of_atom = [&](int i) {
     std::vector<Vector3> v(structure.size(), Vector3{});
     v[i] = direction[i];
     return v;
@@ -75,14 +75,14 @@ inline void expect_further_directions_get_the_same(const MakeKeeping &make, cons
   const auto evaluator = make(model, KEPT_DIRECTIONS);
   expect_same(evaluate_whole(*evaluator, images, &direction), first, ROUNDING, "first");
   for (int i = 0; i < structure.size(); ++i) {
-    const std::vector<Vector3> v = of_atom(i);
+    const std::vector<Vector3> v = direction_of_atom(i);
     expect_along(v, evaluate_whole(*evaluator, images, &v, Wanted::tangents), "atom " + std::to_string(i));
   }
   expect_along(direction, evaluate_whole(*evaluator, images, &direction, Wanted::tangents), "all");
   const int most = evaluator->max_directions();
   EXPECT_EQ(most, keeps ? KEPT_DIRECTIONS : 1);
   const std::vector<Vector3> at_rest(structure.size(), Vector3{});
-  std::vector<std::vector<Vector3>> directions = {of_atom(1), at_rest, direction, of_atom(5)};
+  std::vector<std::vector<Vector3>> directions = {direction_of_atom(1), at_rest, direction, direction_of_atom(5)};
   directions.resize(most);
   std::vector<std::vector<Vector3>> tangents;
   for (const auto &v : directions) tangents.push_back(along(v).force_tangents);
@@ -91,7 +91,7 @@ inline void expect_further_directions_get_the_same(const MakeKeeping &make, cons
     EXPECT_LT(largest_difference(e.force_tangents, expected), sums * largest_force(first.force_tangents)) << name;
   };
   expect_together(evaluate_whole(*evaluator, images, &together, Wanted::tangents), "together");
-  const std::vector<Vector3> one = of_atom(0);
+  const std::vector<Vector3> one = direction_of_atom(0);
   expect_along(one, evaluate_whole(*evaluator, images, &one, Wanted::tangents), "one after several");
   const Evaluation none = evaluate_whole(*evaluator, images, nullptr, Wanted::tangents);
   EXPECT_EQ(largest_force(none.force_tangents), 0.0);
@@ -105,7 +105,7 @@ inline void expect_further_directions_get_the_same(const MakeKeeping &make, cons
   RankGroup group(parts);
   evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
   for (int i = 0; i < structure.size(); ++i) {
-    const std::vector<Vector3> v = of_atom(i);
+    const std::vector<Vector3> v = direction_of_atom(i);
     const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &v, Wanted::tangents);
     for (const auto &error : e.errors) ASSERT_FALSE(error);
     expect_along(v, e, "4 ranks, atom " + std::to_string(i));

@@ -5,7 +5,7 @@
 #define EQUI_TEST_KERNEL_PROBLEM_H
 
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "src/algebra/spherical_harmonics.h"
 #include "unittest/support/packed_feature.h"
 
@@ -271,8 +271,8 @@ class KernelCase {
       : p(kernel_problems()[problem]),
         in(p.product().irreps_in),
         out(p.product().irreps_out),
-        op(shared_op(problem, rows_per_bin)) {
-    op.product().select_kernels(set, is_generated);
+        constants(shared_constants(problem, rows_per_bin)) {
+    constants.tables().select_kernels(set, is_generated);
     x = pack<T>(p.product().irreps_in, p.x);
     g = pack<T>(p.product().irreps_out, p.g);
     y = nan_vector<T>(FIRST_EDGE * p.num_y());
@@ -299,7 +299,7 @@ class KernelCase {
             table_row.data() + skipped,
             fraction.data() + skipped,
             bins_per_length.data() + skipped,
-            op.rows_per_bin()};
+            constants.rows_per_bin()};
   }
 
   // The kernels' scratch, filled with NaN; a canary behind it shows whether a kernel writes beyond.
@@ -322,8 +322,8 @@ class KernelCase {
 
   AlignedVector<T> forward(const HostKernels<T> &kernels, int first = 0, int count = NUM_RECEIVERS) const {
     AlignedVector<T> result = nan_vector<T>(NUM_RECEIVERS * out.row_size());
-    Scratch scratch(kernels, op.view(), edges(first, count));
-    kernels.forward(op.view(), edges(first, count), x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, first,
+    Scratch scratch(kernels, constants.view(), edges(first, count));
+    kernels.forward(constants.view(), edges(first, count), x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, first,
                     scratch.data());
     return result;
   }
@@ -332,8 +332,8 @@ class KernelCase {
   AlignedVector<T> backward(const HostKernels<T> &kernels, AlignedVector<T> *x_adj, int first = 0,
                             int count = NUM_RECEIVERS) const {
     AlignedVector<T> y_adj = nan_vector<T>((begin[first + count] - begin[first]) * p.num_y() + 1);
-    Scratch scratch(kernels, op.view(), edges(first, count));
-    kernels.backward(op.view(), edges(first, count), x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, first,
+    Scratch scratch(kernels, constants.view(), edges(first, count));
+    kernels.backward(constants.view(), edges(first, count), x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, first,
                      y_adj.data(), x_adj ? x_adj->data() : nullptr, NUM_SENDERS, sender.data(), scratch.data());
     EXPECT_TRUE(std::isnan(y_adj.back())) << "beyond y_adj";
     y_adj.pop_back();
@@ -346,24 +346,25 @@ class KernelCase {
     std::vector<int> rows;
     AlignedVector<T> tfraction, tbins, tscratch;
     const RadialRows<T> ttable = find_weights(t.distance, rows, tfraction, tbins, tscratch);
-    const ConvEdges<T> transposed{NUM_SENDERS, t.begin.data(), t.receiver.data(), t.y.data(),   ttable.table,
-                                  ttable.rows, rows.data(),    tfraction.data(),  tbins.data(), op.rows_per_bin()};
-    Scratch scratch(kernels, op.view(), transposed);
-    kernels.backward_gather(op.view(), transposed, nullptr, 0, 0, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
-                            scratch.data());
+    const ConvEdges<T> transposed{
+        NUM_SENDERS, t.begin.data(), t.receiver.data(), t.y.data(),   ttable.table,
+        ttable.rows, rows.data(),    tfraction.data(),  tbins.data(), constants.rows_per_bin()};
+    Scratch scratch(kernels, constants.view(), transposed);
+    kernels.backward_gather(constants.view(), transposed, nullptr, 0, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
+                            NUM_SENDERS, 0, scratch.data());
   }
 
   // By weights of edges: forward, then backward or a gather, with the derivatives by the weights in their places. A
   // gather gives none by the harmonics.
-  KernelAnswer of_edge_weights(const HostKernels<T> &kernels, bool gathered) const {
+  KernelAnswer with_edge_weights(const HostKernels<T> &kernels, bool gathered) const {
     constexpr int64_t MARGIN = 64;
     const TransposedEdges t = transposed_edges();
     const int num_edges = p.num_edges();
-    const std::vector<EdgeColumn> &columns = op.product().edge_columns();
+    const std::vector<EdgeColumn> &columns = constants.tables().edge_columns();
     const auto number = [&](int64_t row, const EdgeColumn &c) {
-      return MARGIN + row * op.view().weights_row + c.column;
+      return MARGIN + row * constants.view().weights_row + c.column;
     };
-    AlignedVector<T> weights(num_edges * op.view().weights_row + 2 * MARGIN, T(0)),
+    AlignedVector<T> weights(num_edges * constants.view().weights_row + 2 * MARGIN, T(0)),
         fraction(num_edges, T(SCALAR_HARMONIC)), bins(num_edges, T(1));
     std::fill_n(weights.begin(), MARGIN, T(NAN));
     std::fill_n(weights.end() - MARGIN, MARGIN, T(NAN));
@@ -394,20 +395,20 @@ class KernelCase {
       edges.other_row = t.receiver.data();
       edges.y = t.y.data();
     }
-    Scratch scratch(kernels, op.view(), edges);
+    Scratch scratch(kernels, constants.view(), edges);
     AlignedVector<T> y_adj(num_edges * p.num_y()), x_adj = zero_x_adj(),
                                                    result = nan_vector<T>(NUM_RECEIVERS * out.row_size());
     KernelAnswer found;
     if (!gathered) {
-      kernels.forward(op.view(), edges, x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, 0, scratch.data());
+      kernels.forward(constants.view(), edges, x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, 0, scratch.data());
       found.out = unpack<T>(p.product().irreps_out, result, NUM_RECEIVERS);
     }
     if (gathered)
-      kernels.backward_gather(op.view(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
+      kernels.backward_gather(constants.view(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
                               NUM_SENDERS, 0, scratch.data());
     else
-      kernels.backward(op.view(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(), x_adj.data(),
-                       NUM_SENDERS, sender.data(), scratch.data());
+      kernels.backward(constants.view(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(),
+                       x_adj.data(), NUM_SENDERS, sender.data(), scratch.data());
 
     found.x_adj = unpack<T>(p.product().irreps_in, x_adj, NUM_SENDERS);
     found.w_adj.assign(num_edges, std::vector<double>(columns.size()));
@@ -432,7 +433,7 @@ class KernelCase {
 
   const KernelProblem &p;
   FeatureLayout in, out;
-  ConvolutionOp<T> &op;
+  ConvolutionConstants<T> &constants;
   AlignedVector<T> x, g, y, fraction, bins_per_length, radial_scratch;
   std::vector<int> sender, table_row;
   std::vector<int64_t> begin;
@@ -465,31 +466,33 @@ class KernelCase {
   }
 
   // Tables are costly to build, and the same for all instruction sets.
-  static ConvolutionOp<T> &shared_op(int problem, int rows_per_bin) {
-    static std::map<std::pair<int, int>, std::unique_ptr<ConvolutionOp<T>>> ops;
-    auto &op = ops[{problem, rows_per_bin}];
-    if (!op) {
+  static ConvolutionConstants<T> &shared_constants(int problem, int rows_per_bin) {
+    static std::map<std::pair<int, int>, std::unique_ptr<ConvolutionConstants<T>>> made;
+    auto &constants = made[{problem, rows_per_bin}];
+    if (!constants) {
       const KernelProblem &p = kernel_problems()[problem];
-      op = std::make_unique<ConvolutionOp<T>>(p.convolution, FeatureLayout(p.product().irreps_in),
-                                              FeatureLayout(p.product().irreps_out), 1, kernel_options(rows_per_bin));
-      EXPECT_EQ(coefficients_in<T>(op->rows_per_bin()), rows_per_bin) << p.name;
+      constants = std::make_unique<ConvolutionConstants<T>>(p.convolution, FeatureLayout(p.product().irreps_in),
+                                                            FeatureLayout(p.product().irreps_out), 1,
+                                                            kernel_options(rows_per_bin));
+      EXPECT_EQ(coefficients_in<T>(constants->rows_per_bin()), rows_per_bin) << p.name;
     }
-    return *op;
+    return *constants;
   }
 
-  // As ConvolutionOp::radial, but rows lie between NaN.
+  // As ConvolutionConstants::radial, but rows lie between NaN.
   RadialRows<T> find_weights(const std::vector<double> &r, std::vector<int> &rows, AlignedVector<T> &fraction,
                              AlignedVector<T> &bins, AlignedVector<T> &scratch) const {
     constexpr int64_t MARGIN = 64;
     const int64_t n = static_cast<int64_t>(r.size());
-    const int64_t size = op.exact() ? n * op.scratch_per_edge() : op.num_rows() * op.columns();
-    const bool is_copied = !op.exact() && !scratch.empty();    // the rows of a table do not depend on distances
+    const int64_t size =
+        constants.exact() ? n * constants.scratch_per_edge() : constants.num_rows() * constants.columns();
+    const bool is_copied = !constants.exact() && !scratch.empty();    // the rows of a table do not depend on distances
     if (!is_copied) scratch = nan_vector<T>(size + 2 * MARGIN);
     rows.resize(n);
     fraction = bins = nan_vector<T>(n);
-    RadialRows<T> found =
-        op.radial(r.data(), nullptr, n, 0, n, scratch.data() + MARGIN, rows.data(), fraction.data(), bins.data());
-    if (!op.exact() && !is_copied) std::copy_n(op.table_rows(), size, scratch.data() + MARGIN);
+    RadialRows<T> found = constants.radial(r.data(), nullptr, n, 0, n, scratch.data() + MARGIN, rows.data(),
+                                           fraction.data(), bins.data());
+    if (!constants.exact() && !is_copied) std::copy_n(constants.table_rows(), size, scratch.data() + MARGIN);
     found.table = scratch.data() + MARGIN;
     return found;
   }

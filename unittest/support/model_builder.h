@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tiny random models, made on the spot: a document and tensors as `equi convert` would write them, open to change
-// before they become the bytes of an .equi file. Header-only, for all levels of tests.
+// before they become the bytes of an .equi file. For all levels of tests.
 //
 //   TinyModelOptions options;
 //   options.hidden = {"13x0e+5x1e", "5x0e"};
@@ -279,9 +279,7 @@ class TinyModelMaker : LayerMaker {
   }
 };
 
-inline ModelDocument make_tiny_model(const TinyModelOptions &options = {}) {
-  return TinyModelMaker(options).make();
-}
+ModelDocument make_tiny_model(const TinyModelOptions &options = {});
 
 }    // namespace testing
 }    // namespace equi

@@ -134,18 +134,7 @@ struct TinyCase {
   bool reads_twice = false;    // with_features_read_twice()
   double turn_error = 0.0;     // by what a turn of the structure may change energies and turned forces, eV and eV/A
 
-  Model model() const {
-    ModelDocument d = make_tiny_model(options);
-    for (auto &layer : d.document["layers"]) {
-      if (layer["type"] != "gate") continue;
-      for (auto &term : layer["terms"]) {
-        if (term["activation"] == "tanh") continue;
-        const std::string &a = term.contains("gate_in") ? gate_activation : scalar_activation;
-        if (!a.empty()) term["activation"] = a;
-      }
-    }
-    return reads_twice ? with_features_read_twice(d.model()) : d.model();
-  }
+  Model model() const;
 };
 
 inline void PrintTo(const TinyCase &c, std::ostream *out) {

@@ -3,8 +3,8 @@
 #ifndef EQUI_TEST_NODE_ROWS_H
 #define EQUI_TEST_NODE_ROWS_H
 
-#include "kokkos/layers/gate/gate_op.h"
-#include "kokkos/layers/linear/linear_op.h"
+#include "kokkos/layers/gate/host_gate.h"
+#include "kokkos/layers/linear/host_linear.h"
 #include "unittest/support/packed_feature.h"
 
 #include <gtest/gtest.h>

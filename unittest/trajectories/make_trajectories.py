@@ -23,7 +23,7 @@ from ase.geometry import get_distances
 from ase.md.verlet import VelocityVerlet
 from ase.spacegroup import crystal
 from equi_tools import frameworks
-from equi_tools.frameworks.mace_oracle import default_dtype
+from equi_tools.frameworks.common.oracle import default_dtype
 from equi_tools.lammps_runner import lammps_box
 
 import random_models

@@ -4,7 +4,7 @@
     python random_models.py convert mace FOLDER    # FOLDER/NAME.equi of each model of this framework
     python random_models.py make mace              # writes the models themselves again
 
-The second needs an environment that has the framework. The models are stored, in its own format and packed, because random
+The second needs an environment that has the framework, and `tools` and `unittest/python` in PYTHONPATH. The models are stored, in its own format and packed, because random
 numbers and the rounding of couplings differ between machines. After `make` the trajectories are to be made again, too.
 """
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parent
 
 NONLINEAR = "RealAgnosticResidualNonLinearInteractionBlock"
 
-# Options of make_model in equi_tools.frameworks.*_testing: the shapes of published models, but narrow. In float64, so
+# Options of make_model in the modules of test_models: the shapes of published models, but narrow. In float64, so
 # that the frameworks' own calculators run in it. `scale` multiplies the energies of MACE's layers, so that forces are of
 # order eV/Angstrom.
 MODELS = {
@@ -82,7 +82,7 @@ def main():
                 convert(source, target, license="MIT", citation="none: random numbers", quiet=True)
             print(target)
         else:
-            make_model = import_module(f"equi_tools.frameworks.{args.framework}_testing").make_model
+            make_model = import_module(f"test_models.{args.framework}").make_model
             with tempfile.TemporaryDirectory() as folder:
                 options = dict(options)
                 scale = options.pop("scale", None)

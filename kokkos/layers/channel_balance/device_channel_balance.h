@@ -3,7 +3,7 @@
 #ifndef EQUI_DEVICE_CHANNEL_BALANCE_H
 #define EQUI_DEVICE_CHANNEL_BALANCE_H
 
-#include "kokkos/layers/channel_balance/channel_balance_layer.h"
+#include "kokkos/layers/channel_balance/balanced_rows.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_sum.h"
 

@@ -139,14 +139,14 @@ void set_blocks(DeviceContractionFeature<T> &feature, int first, const FeatureLa
 }    // namespace
 
 template <class T>
-DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find)
-    : op_(std::move(op)), kernel_(find(op_.schedule().key())) {
-  const ContractionSchedule &schedule = op_.schedule();
-  if (std::max(op_.num_in(), op_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
+DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, HostContraction<T> contraction, const Finder &find)
+    : contraction_(std::move(contraction)), kernel_(find(contraction_.schedule().key())) {
+  const ContractionSchedule &schedule = contraction_.schedule();
+  if (std::max(contraction_.num_in(), contraction_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
     throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_CONTRACTION_BLOCKS) +
                                 " blocks; the device evaluation has no more");
   std::vector<R> coefficients;
-  for (const auto &c : op_.coefficients()) coefficients.insert(coefficients.end(), c.begin(), c.end());
+  for (const auto &c : contraction_.coefficients()) coefficients.insert(coefficients.end(), c.begin(), c.end());
   assign(exec, coefficients_, coefficients);
   if (kernel_) return;
   const int components =
@@ -163,11 +163,11 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T>
     }
   };
   int first_block = 0;
-  for (const FeatureLayout &layout : op_.in()) {
+  for (const FeatureLayout &layout : contraction_.in()) {
     add_places(layout, first_block);
     first_block += layout.num_blocks();
   }
-  add_places(op_.out(), 0);
+  add_places(contraction_.out(), 0);
   assign(exec, place_, place);
   if (schedule.grid) {
     const SphereFunction *functions[] = {&schedule.grid->first, &schedule.grid->second, &schedule.grid->out};
@@ -186,21 +186,21 @@ template <class T>
 template <bool BACKWARD>
 void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
                                   const int *species, int direction) const {
-  const ContractionSchedule &schedule = op_.schedule();
+  const ContractionSchedule &schedule = contraction_.schedule();
   DeviceContractionFeature<T> in{}, out{};
   int first_block = 0;
-  for (size_t n = 0; n < op_.in().size(); n++) {
-    set_blocks<T>(in, first_block, op_.in()[n], x[n], direction);
-    first_block += op_.in()[n].num_blocks();
+  for (size_t n = 0; n < contraction_.in().size(); n++) {
+    set_blocks<T>(in, first_block, contraction_.in()[n], x[n], direction);
+    first_block += contraction_.in()[n].num_blocks();
   }
-  set_blocks<T>(out, 0, op_.out(), y, direction);
+  set_blocks<T>(out, 0, contraction_.out(), y, direction);
   const DeviceContractionCall<T> u{count,
-                                   op_.channels(),
+                                   contraction_.channels(),
                                    in,
                                    out,
                                    coefficients_.data(),
                                    schedule.num_entries(),
-                                   op_.per_species() ? species : nullptr};
+                                   contraction_.per_species() ? species : nullptr};
   if (kernel_) return (BACKWARD ? kernel_->backward : kernel_->forward)(exec, u);
   if (schedule.grid) {
     SphereGridView grid = schedule.grid->view();

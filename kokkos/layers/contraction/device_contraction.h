@@ -4,7 +4,7 @@
 #define EQUI_DEVICE_CONTRACTION_H
 
 #include "kokkos/kernel_interface/device_contraction_kernel.h"
-#include "kokkos/layers/contraction/contraction_op.h"
+#include "kokkos/layers/contraction/host_contraction.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <functional>
@@ -20,7 +20,8 @@ class DeviceContraction {
   // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument for more blocks
   // than a kernel takes, or more components than the generic one does.
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
-  DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
+  DeviceContraction(const DeviceExec &exec, HostContraction<T> contraction,
+                    const Finder &find = find_device_contraction<T>);
 
   // species [count] of the rows. direction: of duals, whose tangents are in plane 1 + direction. Writes y.
   void forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
@@ -29,7 +30,7 @@ class DeviceContraction {
   void backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj, const int *species,
                 int direction) const;
 
-  const ContractionOp<T> &host() const { return op_; }
+  const HostContraction<T> &host() const { return contraction_; }
   bool is_generic() const { return kernel_ == nullptr; }
   std::size_t bytes() const {
     std::size_t of_grid = 0;
@@ -47,7 +48,7 @@ class DeviceContraction {
   void launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
               int direction) const;
 
-  ContractionOp<T> op_;
+  HostContraction<T> contraction_;
   const DeviceContractionKernel<T> *kernel_;
   DeviceBuffer<R> coefficients_;
   // For the generic kernel.

@@ -7,7 +7,7 @@
 
 #include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/kernel_interface/device_path_group.h"
-#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
 #include "kokkos/layers/convolution/device_rigid_convolution.h"
@@ -33,7 +33,7 @@ class DeviceConvolution {
                     const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
                     const Kernels &kernels = device_kernels<T>());
 
-  const ConvolutionOp<T> &host() const { return op_; }
+  const ConvolutionConstants<T> &host() const { return constants_; }
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
   int num_launches() const { return path_groups_.num_launches(); }    // of a pass
 
@@ -47,7 +47,7 @@ class DeviceConvolution {
                Scratch &scratch) const;
 
   // Whether its weights are those of tables, and the search for so many edges in them.
-  bool has_tables() const { return !network_ && !op_.exact(); }
+  bool has_tables() const { return !network_ && !constants_.exact(); }
   DeviceBinSearch<T> search(int64_t num_edges, DeviceRadialBins<T> &to) const {
     return {*radial_set_, rows_per_bin(), num_edges, to};
   }
@@ -77,7 +77,7 @@ class DeviceConvolution {
   // Of duals where values are kept: what the rigid edges take, null where duals do, and the table for it.
   using Rigid = DeviceRigidConvolution<T>;
   const Rigid *rigid() const { return rigid_.get(); }
-  typename Rigid::Table table() const { return {table_.data(), op_.num_rows(), rows_per_bin(), *radial_set_}; }
+  typename Rigid::Table table() const { return {table_.data(), constants_.num_rows(), rows_per_bin(), *radial_set_}; }
 
   // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
   // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
@@ -89,12 +89,12 @@ class DeviceConvolution {
 
   std::size_t bytes() const;
   // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
+  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
 
  private:
-  int rows_per_bin() const { return op_.rows_per_bin(); }
+  int rows_per_bin() const { return constants_.rows_per_bin(); }
   int64_t table_rows(const DeviceBatchEdges &batch) const {
-    return op_.exact() ? rows_per_bin() * batch.count : op_.num_rows();
+    return constants_.exact() ? rows_per_bin() * batch.count : constants_.num_rows();
   }
   // Where kernels put the adjoints of the weights that a network has made.
   Pointer<T> weights_adj(const DeviceBatchEdges &batch, Scratch &scratch) const;
@@ -107,7 +107,7 @@ class DeviceConvolution {
   void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch, int64_t x_rows,
               int64_t out_rows, int64_t out_row, int direction, const F &prepare) const;
 
-  ConvolutionOp<T> op_;
+  ConvolutionConstants<T> constants_;
   std::optional<DeviceRadialSet> radial_set_;
   std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // instead of the radial set, or null
   PathGroups path_groups_;

@@ -18,19 +18,20 @@ template <class T>
 DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
                                         const Kernels &kernels)
-    : op_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE, false}),
-      path_groups_(exec, op_.product(), op_.rows_per_bin(), op_.network() ? Kernels() : kernels) {
+    : constants_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE, false}),
+      path_groups_(exec, constants_.tables(), constants_.rows_per_bin(), constants_.network() ? Kernels() : kernels) {
   if constexpr (IS_DUAL<T>)
-    if (options.kept_directions > 0 && !op_.network() && !op_.exact())
-      rigid_ = std::make_unique<Rigid>(exec, convolution.product, in, out, op_.product().layout(), op_.rows_per_bin());
-  if (op_.network()) {
-    network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
+    if (options.kept_directions > 0 && !constants_.network() && !constants_.exact())
+      rigid_ = std::make_unique<Rigid>(exec, convolution.product, in, out, constants_.tables().layout(),
+                                       constants_.rows_per_bin());
+  if (constants_.network()) {
+    network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *constants_.network());
     return;
   }
-  radial_set_.emplace(exec, op_.radial_set());
-  if (op_.exact()) return;
-  const int64_t size = op_.num_rows() * op_.columns();
-  copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
+  radial_set_.emplace(exec, constants_.radial_set());
+  if (constants_.exact()) return;
+  const int64_t size = constants_.num_rows() * constants_.columns();
+  copy_to_device(exec, table_.reserve(size), constants_.table_rows(), size);
 }
 
 template <class T>
@@ -46,12 +47,12 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
   // Memory also where they are known: a recorded step in which they are not may not find it grow.
   DeviceEdgeRecord<T> *records = scratch.bins.records.reserve(n);
   R *bins_per_length = scratch.bins.bins_per_length.reserve(n);
-  const bool is_found = found && !op_.exact();
+  const bool is_found = found && !constants_.exact();
   scratch.records = is_found ? found->records.data() + batch.first : records;
   scratch.bins_per_length = is_found ? found->bins_per_length.data() + batch.first : bins_per_length;
   if (is_found) return;
   const int *other_row = batch.other_row + batch.first;
-  if (!op_.exact()) {
+  if (!constants_.exact()) {
     const DeviceBinSearch<T> find_bin = search(n, scratch.bins);
     Kokkos::parallel_for(
         "equi:radial_bins", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
@@ -61,7 +62,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
         });
   } else if (n > 0) {
     radial_set_->fetch(exec, batch, distance, pair, scratch.edges);
-    const int64_t per_edge = op_.scratch_per_edge();
+    const int64_t per_edge = constants_.scratch_per_edge();
     scratch.host_rows.resize(n * per_edge);
     scratch.host_fraction.resize(n);
     scratch.host_bins.resize(n);
@@ -70,9 +71,9 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
     parallel_with_faults("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK),
                          [&](int64_t block) {
                            const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
-                           op_.radial(scratch.edges.distance.data() + c, scratch.edges.function.data() + c, count, c, n,
-                                      scratch.host_rows.data(), scratch.host_table_row.data() + c,
-                                      scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
+                           constants_.radial(scratch.edges.distance.data() + c, scratch.edges.function.data() + c,
+                                             count, c, n, scratch.host_rows.data(), scratch.host_table_row.data() + c,
+                                             scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
                          });
     int *table_row = scratch.table_row.reserve(n);
     T *fraction = scratch.fraction.reserve(n);
@@ -118,7 +119,7 @@ template <PathGroupPass PASS, class F>
 void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch,
                                   int64_t x_rows, int64_t out_rows, int64_t out_row, int direction,
                                   const F &prepare) const {
-  const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
+  const R *table = constants_.exact() ? scratch.exact_rows.data() : table_.data();
   DevicePathGroupCall<T> call{};
   call.num_atoms = batch.num_atoms;
   call.begin = batch.begin;
@@ -130,7 +131,7 @@ void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges
   call.parts = scratch.parts.data();
   if (network_) {
     call.weights = make_pointer<const T>(scratch.weights.data(), network_->weights_plane(batch.count));
-    call.weights_row = static_cast<int>(op_.view().weights_row);
+    call.weights_row = static_cast<int>(constants_.view().weights_row);
   }
   path_groups_.template launch<PASS>(exec, call, x_rows, out_rows, out_row, PathGroupPlanes::along(direction),
                                      [&](DevicePathGroupCall<T> &u, const ConvPathGroup<T> &path_group,
@@ -162,7 +163,7 @@ void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdge
 template <class T>
 const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                                                   Scratch &scratch) const {
-  const int num_y = op_.view().num_y, row = harmonics_row(num_y);
+  const int num_y = constants_.view().num_y, row = harmonics_row(num_y);
   // Also where they lie so: a recorded step in which they do not may not find its memory grow.
   T *to = reserve_harmonics(scratch.y, batch.count, num_y);
   if (!batch.edge) return y + batch.first * row;
@@ -192,15 +193,16 @@ void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdg
   if (!network_) return;
   R *of_network = scratch.network.data();
   network_->backward(exec, batch.count, of_network, scratch.weights_adj.data());
-  network_->add_distance_adjoints(exec, batch, of_network, y_adj, op_.view().num_y);
-  if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, batch, false, of_network, x_adj);
+  network_->add_distance_adjoints(exec, batch, of_network, y_adj, constants_.view().num_y);
+  if (x_adj.data && constants_.network()->reads_receiver())
+    network_->add_atom_adjoints(exec, batch, false, of_network, x_adj);
 }
 
 template <class T>
 template <class G>
 void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
                                      const Scratch &scratch) const {
-  const int num_y = op_.view().num_y;
+  const int num_y = constants_.view().num_y;
   launch_add_parts(
       exec, "equi:add_edge_adjoints",
       AddPartsKernel<T, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
@@ -209,7 +211,8 @@ void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEd
 
 template <class T>
 bool DeviceConvolution<T>::can_fuse() const {
-  return !network_ && !op_.exact() && op_.radial_set().is_of_undirected_pairs() && path_groups_.has_fused();
+  return !network_ && !constants_.exact() && constants_.radial_set().is_of_undirected_pairs() &&
+         path_groups_.has_fused();
 }
 
 template <class T>
@@ -234,7 +237,7 @@ template <class T>
 void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                                           FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction,
                                           Scratch &scratch) const {
-  const bool of_network = network_ && op_.network()->reads_sender();
+  const bool of_network = network_ && constants_.network()->reads_sender();
   const Pointer<T> of_weights = of_network ? weights_adj(batch, scratch) : Pointer<T>{};
   // Rows of out_adj are those of receivers, which the edges name.
   launch<PATH_GROUP_GATHER>(exec, batch, scratch, x_adj.rows, out_adj.rows, 0, direction,
@@ -250,24 +253,27 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
 }
 
 template <class T>
-std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+std::size_t DeviceConvolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
   std::size_t of_rigid = 0;
   if constexpr (IS_DUAL<T>)
-    if (rigid_) of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges);
+    if (rigid_) of_rigid = rigid_->additional_scratch_bytes(scratch.rigid, num_edges);
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  const std::size_t bytes = scratch.bins.records.growth(num_edges) + scratch.coupled.growth(num_edges * coupled_width) +
-                            scratch.y.growth(num_edges * harmonics_row(op_.view().num_y)) +
-                            scratch.parts.growth(num_edges * path_groups_.part_size()) + of_rigid;
+  const std::size_t bytes = scratch.bins.records.additional_bytes(num_edges) +
+                            scratch.coupled.additional_bytes(num_edges * coupled_width) +
+                            scratch.y.additional_bytes(num_edges * harmonics_row(constants_.view().num_y)) +
+                            scratch.parts.additional_bytes(num_edges * path_groups_.part_size()) + of_rigid;
   if (network_) {
     const int64_t of_weights = network_->weights_size(num_edges);
-    return bytes + scratch.own_row.growth(num_edges) + scratch.other_row.growth(num_edges) +
-           scratch.network.growth(network_->scratch_size(num_edges)) + scratch.weights.growth(of_weights) +
-           scratch.weights_adj.growth(of_weights);
+    return bytes + scratch.own_row.additional_bytes(num_edges) + scratch.other_row.additional_bytes(num_edges) +
+           scratch.network.additional_bytes(network_->scratch_size(num_edges)) +
+           scratch.weights.additional_bytes(of_weights) + scratch.weights_adj.additional_bytes(of_weights);
   }
-  const std::size_t of_exact = op_.exact() ? scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
-                                                 scratch.exact_rows.growth(num_edges * op_.scratch_per_edge())
-                                           : 0;
-  return bytes + scratch.bins.bins_per_length.growth(num_edges) + of_exact;
+  const std::size_t of_exact = constants_.exact()
+                                   ? scratch.table_row.additional_bytes(num_edges) +
+                                         scratch.fraction.additional_bytes(num_edges) +
+                                         scratch.exact_rows.additional_bytes(num_edges * constants_.scratch_per_edge())
+                                   : 0;
+  return bytes + scratch.bins.bins_per_length.additional_bytes(num_edges) + of_exact;
 }
 
 template <class T>

@@ -113,7 +113,7 @@ class DevicePathGroups {
   template <PathGroupPass PASS>
   void launch_generic(const DeviceExec &exec, const Part &part, const DevicePathGroupCall<T> &call) const;
 
-  const ConvolutionTables<T> &product_;
+  const ConvolutionTables<T> &tables_;
   int rows_per_bin_, num_y_ = 1, coupled_width_ = 0, part_size_ = 0;
   std::vector<Part> parts_;
   std::vector<Launch> launches_;

@@ -107,7 +107,7 @@ void with_rows(int rows, const F &f) {
 template <class T, class Kernel>
 DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product,
                                               int rows_per_bin, const Kernels &kernels)
-    : product_(product), rows_per_bin_(rows_per_bin) {
+    : tables_(product), rows_per_bin_(rows_per_bin) {
   using R = Real<T>;
   using Body = GenericBody<T>;
   const ConvolutionView<T> &tables = product.view();
@@ -239,7 +239,7 @@ std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Ke
 // parts: uvw paths add to what those before have written.
 template <class T, class Kernel>
 void DevicePathGroups<T, Kernel>::number_parts() {
-  std::vector<int> part_of(product_.view().num_path_groups);
+  std::vector<int> part_of(tables_.view().num_path_groups);
   std::vector<Launch> of_generic;
   for (int k = 0; k < static_cast<int>(parts_.size()); k++) {
     part_of[parts_[k].path_group] = k;    // the only one, if it is not generic
@@ -265,7 +265,7 @@ void DevicePathGroups<T, Kernel>::number_parts() {
 
 template <class T, class Kernel>
 int DevicePathGroups<T, Kernel>::num_generic() const {
-  std::vector<bool> is_generic(product_.view().num_path_groups, false);
+  std::vector<bool> is_generic(tables_.view().num_path_groups, false);
   for (const Part &p : parts_) is_generic[p.path_group] = p.is_generic;
   return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
 }
@@ -310,7 +310,7 @@ template <class F>
 DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, const DevicePathGroupCall<T> &call,
                                                             int64_t x_rows, int64_t out_rows, int64_t out_row,
                                                             const PathGroupPlanes &planes, const F &prepare) const {
-  const ConvolutionView<T> &tables = product_.view();
+  const ConvolutionView<T> &tables = tables_.view();
   const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
   DevicePathGroupCall<T> u = call;
   u.channels = path_group.channels;
@@ -338,7 +338,7 @@ template <class T, class Kernel>
 template <PathGroupPass PASS>
 void DevicePathGroups<T, Kernel>::launch_generic(const DeviceExec &exec, const Part &part,
                                                  const DevicePathGroupCall<T> &call) const {
-  const ConvPathGroup<T> &path_group = product_.view().path_groups[part.path_group];
+  const ConvPathGroup<T> &path_group = tables_.view().path_groups[part.path_group];
   const GenericBody<T> body{path_group.l1,   path_group.row,
                             part.num_paths,  generic_paths_.data() + part.generic_path,
                             entries_.data(), couplings_.data()};

@@ -53,7 +53,7 @@ class DeviceRigidConvolution {
                       FeatureRows<R> x_adj, int direction, const Table &table, Scratch &scratch) const;
 
   std::size_t bytes() const { return path_groups_.bytes(); }
-  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
+  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
 
  private:
   template <PathGroupPass PASS, class F>

@@ -109,10 +109,12 @@ void DeviceRigidConvolution<T>::gather_senders(const DeviceExec &exec, const Dev
 }
 
 template <class T>
-std::size_t DeviceRigidConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+std::size_t DeviceRigidConvolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  return scratch.bins.growth(num_edges) + scratch.y.growth(num_edges * harmonics_row(tables_.view().num_y)) +
-         scratch.coupled.growth(num_edges * coupled_width) + scratch.parts.growth(num_edges * path_groups_.part_size());
+  return scratch.bins.additional_bytes(num_edges) +
+         scratch.y.additional_bytes(num_edges * harmonics_row(tables_.view().num_y)) +
+         scratch.coupled.additional_bytes(num_edges * coupled_width) +
+         scratch.parts.additional_bytes(num_edges * path_groups_.part_size());
 }
 
 }    // namespace equi

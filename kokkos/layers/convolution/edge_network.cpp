@@ -133,9 +133,9 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 }
 
 template <class T>
-EdgeNetwork<T> EdgeNetwork<T>::of_distance(const RadialFunction &function, const FeatureLayout &in, int num_species,
-                                           const std::vector<EdgeColumn> &columns, int64_t row,
-                                           const EvaluatorOptions &options, int num_windows, InstructionSet set) {
+EdgeNetwork<T> EdgeNetwork<T>::for_distances(const RadialFunction &function, const FeatureLayout &in, int num_species,
+                                             const std::vector<EdgeColumn> &columns, int64_t row,
+                                             const EvaluatorOptions &options, int num_windows, InstructionSet set) {
   const int pairs = function.depends_on_pair() ? num_species * num_species : 1;
   const bool may_have_tables =
       !options.radial_exact && pairs <= MOST_TABLES && pairs * function.basis.size() <= MOST_FUNCTIONS;

@@ -58,7 +58,7 @@ struct EdgeTables {
     RadialTable::BinPosition at;
   };
   Position find(double distance, int receiver_species, int sender_species) const {
-    const int k = set.of_pair(receiver_species, sender_species);
+    const int k = set.table_index(receiver_species, sender_species);
     const RadialTable::BinPosition at = set.table(k).bin_of(distance);
     return {first_bin[k] + at.bin, at};
   }

@@ -27,26 +27,27 @@ HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Con
       output_(layer.output),
       number_(context.num_convolutions++),
       is_exact_(context.options.radial_exact),
-      op_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.options,
-          HOST_TABLE, context.set) {
-  op_.product().select_kernels(context.set);
+      constants_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.options,
+                 HOST_TABLE, context.set) {
+  constants_.tables().select_kernels(context.set);
 }
 
 template <class T, class G>
 std::string HostConvolutionLayer<T, G>::describe() const {
-  return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.view().num_paths) + " paths, " +
-         op_.describe();
+  return "convolution " + std::to_string(number_) + ": " + std::to_string(constants_.view().num_paths) + " paths, " +
+         constants_.describe();
 }
 
 template <class T, class G>
 void HostConvolutionLayer<T, G>::report_kernels(KernelReport &report) const {
-  if (!is_exact_) report.generic_path_groups += op_.num_generic_path_groups();
-  for (const PathGroupSchedule &path_group : op_.product().schedules()) report.keys.push_back(path_group.shape.key());
+  if (!is_exact_) report.generic_path_groups += constants_.num_generic_path_groups();
+  for (const PathGroupSchedule &path_group : constants_.tables().schedules())
+    report.keys.push_back(path_group.shape.key());
 }
 
 template <class T, class G>
 int HostConvolutionLayer<T, G>::gather_size() const {
-  return op_.network() ? NETWORK_SENDERS : GATHERED_SENDERS;
+  return constants_.network() ? NETWORK_SENDERS : GATHERED_SENDERS;
 }
 
 // ---- edges and their weights
@@ -55,12 +56,12 @@ int HostConvolutionLayer<T, G>::gather_size() const {
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
-  if (!op_.network() && !sees_rows(batch)) {
+  if (!constants_.network() && !uses_tangent_rows(batch)) {
     f(Run{batch.first, batch.count});
     return;
   }
-  const int most = sees_rows(batch) ? MOMENT_EDGES : NETWORK_EDGES;
-  const int64_t *begin = batch.step.edges.begin();
+  const int most = uses_tangent_rows(batch) ? MOMENT_EDGES : NETWORK_EDGES;
+  const int64_t *begin = batch.evaluation.edges.begin();
   const int end = batch.first + batch.count;
   for (int first = batch.first; first < end;) {
     int last = first + 1;
@@ -73,22 +74,23 @@ void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const 
 // What the network reads of the edges of a run.
 template <class T, class G>
 NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const Run &run, int direction,
-                                                             const SeenRows *seen) const {
-  const Edges<T, G> &edges = batch.step.edges;
+                                                             const TangentRows *tangents) const {
+  const Edges<T, G> &edges = batch.evaluation.edges;
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
   int *receiver = batch.scratch.receiver_row.reserve(2 * count), *species = receiver + count;
   for (int a = 0; a < run.count; a++)
     for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
       receiver[e - begin[0]] = run.first + a;
-      species[e - begin[0]] = batch.step.row_species[run.first + a];
+      species[e - begin[0]] = batch.evaluation.row_species[run.first + a];
     }
   const int *sender_species = edges.sender_species() + begin[0];
-  const bool fixed = batch.layer->fixed_input;
+  const bool fixed = batch.step->fixed_input;
   FeatureRows<R> x = batch.rows(input_);
   x.first = 0;
   const G *distance = edges.distance(direction) + begin[0];
-  if (seen) return {count, distance, species, sender_species, seen->receiver, seen->sender, seen->x, direction};
+  if (tangents)
+    return {count, distance, species, sender_species, tangents->receiver, tangents->sender, tangents->x, direction};
   return {count,
           distance,
           species,
@@ -101,24 +103,25 @@ NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const
 
 // The weights of the edges that the network makes, each a bin of its own.
 template <class T, class G>
-RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, const NetworkEdges<T, G> &of,
+RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, const NetworkEdges<T, G> &inputs,
                                                                 int *table_row, T *fraction, R *bins_per_length) const {
-  const EdgeNetwork<T> &network = *op_.network();
-  R *weights = batch.scratch.weights.reserve(network.weights_size(of.count));
-  network.forward(batch.step.kernels, of, batch.scratch.radial.reserve(network.scratch_size(of.count)), weights);
-  for (int64_t e = 0; e < of.count; e++) {
+  const EdgeNetwork<T> &network = *constants_.network();
+  R *weights = batch.scratch.weights.reserve(network.weights_size(inputs.count));
+  network.forward(batch.evaluation.kernels, inputs, batch.scratch.radial.reserve(network.scratch_size(inputs.count)),
+                  weights);
+  for (int64_t e = 0; e < inputs.count; e++) {
     table_row[e] = static_cast<int>(e);
     fraction[e] = T(1);
     bins_per_length[e] = 0;    // the network gives the derivative by the distance
   }
-  return {weights, of.count};
+  return {weights, inputs.count};
 }
 
 // The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in the step's edges.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction,
-                                                  const SeenRows *seen) const {
-  const Edges<T, G> &edges = batch.step.edges;
+                                                  const TangentRows *tangents) const {
+  const Edges<T, G> &edges = batch.evaluation.edges;
   HostScratch<T, G> &scratch = batch.scratch;
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
@@ -126,13 +129,13 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
   T *fraction = scratch.fraction.reserve(count);
   R *bins_per_length = scratch.bins_per_length.reserve(count);
   const RadialRows<R> radial =
-      op_.network()
-          ? network_weights(batch, network_edges(batch, run, direction, seen), table_row, fraction, bins_per_length)
-          : op_.radial(edges.distance(direction) + begin[0], batch.functions(op_.radial_set(), run.first), count, 0,
-                       count, scratch.radial.reserve(count * op_.scratch_per_edge()), table_row, fraction,
-                       bins_per_length);
+      constants_.network()
+          ? network_weights(batch, network_edges(batch, run, direction, tangents), table_row, fraction, bins_per_length)
+          : constants_.radial(edges.distance(direction) + begin[0], batch.functions(constants_.radial_set(), run.first),
+                              count, 0, count, scratch.radial.reserve(count * constants_.scratch_per_edge()), table_row,
+                              fraction, bins_per_length);
   ConvEdges<T> of_run =
-      make_edges(batch, run.count, begin, batch.layer->fixed_input ? edges.sender_species() : edges.sender_row(),
+      make_edges(batch, run.count, begin, batch.step->fixed_input ? edges.sender_species() : edges.sender_row(),
                  edges.harmonics(direction), radial);
   of_run.direction = direction;
   return of_run;
@@ -143,8 +146,8 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, const F &f) const {
-  const int num_directions = batch.step.num_directions();
-  if (num_directions == 1 || !op_.has_kernels_of_directions()) {
+  const int num_directions = batch.evaluation.num_directions();
+  if (num_directions == 1 || !constants_.has_kernels_of_directions()) {
     for (int d = 0; d < num_directions; d++) f(edges_of(batch, run, d));
     return;
   }
@@ -155,13 +158,13 @@ void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, co
   edges.fraction = fraction;
   edges.fraction_distance = count;
   edges.moving_directions = num_directions;
-  edges.y_distance = batch.step.edges.harmonics(1) - batch.step.edges.harmonics();
-  if (batch.step.energy_moments && !batch.layer->fixed_input) {
+  edges.y_distance = batch.evaluation.edges.harmonics(1) - batch.evaluation.edges.harmonics();
+  if (batch.evaluation.energy_moments && !batch.step->fixed_input) {
     R *factor = batch.scratch.sender_factor.reserve(num_directions * count);
     for (int d = 0; d < num_directions; d++)
       for (int64_t e = 0; e < count; e++)
-        factor[d * count + e] = sender_factor<R>(batch.step.edges.distance()[begin + e],
-                                                 batch.step.edges.unit_vector() + 3 * (begin + e), d);
+        factor[d * count + e] = sender_factor<R>(batch.evaluation.edges.distance()[begin + e],
+                                                 batch.evaluation.edges.unit_vector() + 3 * (begin + e), d);
     edges.sender_factor = factor;
   }
   f(edges);
@@ -171,7 +174,7 @@ void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, co
 template <class T, class G>
 void HostConvolutionLayer<T, G>::set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first,
                                                int64_t count, int direction, T *fraction) const {
-  const G *distance = batch.step.edges.distance(direction) + edges.edge_begin[0] + first;
+  const G *distance = batch.evaluation.edges.distance(direction) + edges.edge_begin[0] + first;
   for (int64_t e = 0; e < count; e++)
     fraction[e] = make_number<T>(value_of(edges.fraction[first + e]),
                                  static_cast<R>(tangent_of(distance[e])) * edges.bins_per_length[first + e]);
@@ -181,8 +184,8 @@ void HostConvolutionLayer<T, G>::set_fractions(const Batch &batch, const ConvEdg
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row,
                                                     const T *harmonics, const RadialRows<R> &radial) const {
-  R *weights = op_.network() ? batch.scratch.weights.data() : nullptr;
-  const int64_t plane = radial.rows * op_.view().weights_row;
+  R *weights = constants_.network() ? batch.scratch.weights.data() : nullptr;
+  const int64_t plane = radial.rows * constants_.view().weights_row;
   return {count,
           begin,
           other_row,
@@ -192,7 +195,7 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
           batch.scratch.table_row.data(),
           batch.scratch.fraction.data(),
           batch.scratch.bins_per_length.data(),
-          op_.rows_per_bin(),
+          constants_.rows_per_bin(),
           make_pointer<const T>(weights, plane),
           make_pointer<T>(weights, plane)};
 }
@@ -200,18 +203,18 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
 // ---- edges of energy moments
 // The rows of the senders of a run's edges, and if a network reads them those of its receivers.
 template <class T, class G>
-typename HostConvolutionLayer<T, G>::SeenRows HostConvolutionLayer<T, G>::seen_rows(Batch &batch,
-                                                                                    const Run &run) const {
-  const Edges<T, G> &edges = batch.step.edges;
+typename HostConvolutionLayer<T, G>::TangentRows HostConvolutionLayer<T, G>::tangent_rows(Batch &batch,
+                                                                                          const Run &run) const {
+  const Edges<T, G> &edges = batch.evaluation.edges;
   const FeatureLayout &layout = batch.layout(input_);
   const FeatureRows<R> x = batch.rows(input_);
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
-  const int64_t num_rows = count + (op_.network() ? run.count : 0);
+  const int64_t num_rows = count + (constants_.network() ? run.count : 0);
   FeatureRows<R> rows{batch.scratch.edge_rows.reserve(num_rows * layout.row_size()), num_rows, 0};
   int *sender = batch.scratch.moving_table_row.reserve(2 * count), *receiver = sender + count;
   for (int a = 0; a < run.count; a++) {
-    if (op_.network())
+    if (constants_.network())
       copy_edge_row<R, G>(layout, {x.data, x.rows, 0}, run.first + a, nullptr, nullptr, rows, count + a);
     for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
       const int64_t k = e - begin[0];
@@ -228,17 +231,17 @@ template <class T, class G>
 void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
   const FeatureRows<R> y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
-    const SeenRows seen = seen_rows(batch, run);
-    const int64_t *begin = batch.step.edges.begin() + run.first;
+    const TangentRows tangents = tangent_rows(batch, run);
+    const int64_t *begin = batch.evaluation.edges.begin() + run.first;
     int64_t *of_run = batch.scratch.gather_begin.reserve(run.count + 1);
     for (int a = 0; a <= run.count; a++) of_run[a] = begin[a] - begin[0];
-    for (int d = 0; d < batch.step.num_directions(); d++) {
-      ConvEdges<T> edges = edges_of(batch, run, d, &seen);
+    for (int d = 0; d < batch.evaluation.num_directions(); d++) {
+      ConvEdges<T> edges = edges_of(batch, run, d, &tangents);
       edges.edge_begin = of_run;
-      edges.other_row = seen.sender;
-      edges.y += begin[0] * op_.view().num_y;
-      batch.step.kernels.forward(op_.view(), edges, seen.x.data, seen.x.rows, y.data, y.rows,
-                                 y.first + run.first - batch.first, kernel_scratch(batch, edges));
+      edges.other_row = tangents.sender;
+      edges.y += begin[0] * constants_.view().num_y;
+      batch.evaluation.kernels.forward(constants_.view(), edges, tangents.x.data, tangents.x.rows, y.data, y.rows,
+                                       y.first + run.first - batch.first, kernel_scratch(batch, edges));
     }
   });
 }
@@ -248,9 +251,9 @@ void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const {
   int64_t *end = batch.scratch.gather_begin.reserve(run.count);
-  for (int a = 0; a < run.count; a++) end[a] = edges.edge_begin[a] + batch.step.edges.num_rigid(run.first + a);
+  for (int a = 0; a < run.count; a++) end[a] = edges.edge_begin[a] + batch.evaluation.edges.num_rigid(run.first + a);
   ConvEdges<T> rigid = edges;
-  rigid.rigid_directions = batch.step.num_directions();
+  rigid.rigid_directions = batch.evaluation.num_directions();
   rigid.edge_end = end;
   return rigid;
 }
@@ -259,16 +262,16 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &ru
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const {
   const int64_t first = edges.edge_begin[0], count = edges.edge_begin[batch.count] - first;
-  const int num_y = batch.step.edges.num_y();
+  const int num_y = batch.evaluation.edges.num_y();
   int64_t *begin = batch.scratch.gather_begin.reserve(batch.count + 1);
   int *row = batch.scratch.receiver_row.reserve(count), *table_row = batch.scratch.moving_table_row.reserve(count);
   T *y = batch.scratch.gather_y.reserve(count * num_y), *fraction = batch.scratch.moving_fraction.reserve(count);
   int64_t n = 0;
   begin[0] = 0;
   for (int a = 0; a < batch.count; a++) {
-    const int64_t num_rigid = batch.layer->fixed_input ? 0 : batch.step.edges.num_rigid(batch.first + a);
+    const int64_t num_rigid = batch.step->fixed_input ? 0 : batch.evaluation.edges.num_rigid(batch.first + a);
     for (int64_t e = edges.edge_begin[a]; e < edges.edge_begin[a] + num_rigid; e++) {
-      if (!batch.step.row_moves[edges.other_row[e]]) continue;
+      if (!batch.evaluation.row_moves[edges.other_row[e]]) continue;
       row[n] = edges.other_row[e];
       table_row[n] = edges.table_row[e - first];
       fraction[n] = edges.fraction[e - first];
@@ -278,7 +281,7 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &ba
     begin[a + 1] = n;
   }
   ConvEdges<T> moving = edges;
-  moving.rigid_directions = batch.step.num_directions();
+  moving.rigid_directions = batch.evaluation.num_directions();
   moving.edge_begin = begin;
   moving.other_row = row;
   moving.y = y;
@@ -294,7 +297,7 @@ template <class F>
 void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges,
                                                   const F &f) const {
   for (int a = 0; a < run.count; a++) {
-    const int64_t bounds[2] = {edges.edge_begin[a] + batch.step.edges.num_rigid(run.first + a),
+    const int64_t bounds[2] = {edges.edge_begin[a] + batch.evaluation.edges.num_rigid(run.first + a),
                                edges.edge_begin[a + 1]};
     const int64_t before = bounds[0] - edges.edge_begin[0], count = bounds[1] - bounds[0];
     if (count == 0) continue;
@@ -305,9 +308,9 @@ void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, 
     moving.table_row += before;
     moving.fraction = fraction;
     moving.bins_per_length += before;
-    for (int d = 0; d < batch.step.num_directions(); d++) {
+    for (int d = 0; d < batch.evaluation.num_directions(); d++) {
       set_fractions(batch, edges, before, count, d, fraction);
-      moving.y = batch.step.edges.harmonics(d);
+      moving.y = batch.evaluation.edges.harmonics(d);
       moving.direction = d;
       f(a, moving, before);
     }
@@ -320,17 +323,17 @@ template <class T, class G>
 void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
   const FeatureLayout &layout = batch.layout(output_);
-  const HostKernels<T> &kernels = batch.step.kernels;
+  const HostKernels<T> &kernels = batch.evaluation.kernels;
   const Run run{batch.first, batch.count};
   const ConvEdges<T> edges = edges_of(batch, run), rigid = rigid_edges_of_moving_senders(batch, edges);
   if (rigid.edge_begin[batch.count] == 0)
-    set_to_zero(y, layout, batch.count, batch.step.planes);
+    set_to_zero(y, layout, batch.count, batch.evaluation.planes);
   else
-    kernels.forward(op_.view(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(batch, rigid));
+    kernels.forward(constants_.view(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(batch, rigid));
   // Of a part of the edges the value is none of the sum's.
   const FeatureRows<R> part{batch.scratch.row.reserve(layout.row_size()), 1, 0};
   for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
-    kernels.forward(op_.view(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
+    kernels.forward(constants_.view(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
     const FeatureRows<R> sum{y.data, y.rows, y.first + a};
     for (const FeatureGroup &group : layout.groups()) {
       const R *from = part.group(group);
@@ -344,13 +347,13 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
 
 template <class T, class G>
 void HostConvolutionLayer<T, G>::forward(Batch &batch) {
-  if (batch.step.tangents_alone() && op_.has_kernels_of_directions()) return forward_tangents(batch);
-  if (sees_rows(batch)) return forward_moments(batch);
+  if (batch.evaluation.tangents_alone() && constants_.has_kernels_of_directions()) return forward_tangents(batch);
+  if (uses_tangent_rows(batch)) return forward_moments(batch);
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
     for_directions(batch, run, [&](const ConvEdges<T> &edges) {
-      batch.step.kernels.forward(op_.view(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - batch.first,
-                                 kernel_scratch(batch, edges));
+      batch.evaluation.kernels.forward(constants_.view(), edges, x.data, x.rows, y.data, y.rows,
+                                       y.first + run.first - batch.first, kernel_scratch(batch, edges));
     });
   });
 }
@@ -358,27 +361,29 @@ void HostConvolutionLayer<T, G>::forward(Batch &batch) {
 // ---- backward
 template <class T, class G>
 void HostConvolutionLayer<T, G>::backward(Batch &batch) {
-  const HostStep<T, G> &step = batch.step;
+  const HostEvaluationState<T, G> &evaluation = batch.evaluation;
   const FeatureRows<R> x = batch.rows(input_), out_adj = batch.rows(output_, true);
-  const bool scatter = !batch.layer->fixed_input && !step.is_gathering;
+  const bool scatter = !batch.step->fixed_input && !evaluation.is_gathering;
   const FeatureRows<R> partial = scatter ? batch.partial : FeatureRows<R>{nullptr, 0, 0};
   FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
   if (writes_receivers(batch)) {
     own_adj = batch.rows(input_, true);
-    if (!batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, step.planes);
+    if (!batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, evaluation.planes);
     own_adj.first = 0;
   }
   for_runs(batch, [&](const Run &run) {
-    const int64_t begin = step.edges.begin()[run.first], count = step.edges.begin()[run.first + run.count] - begin;
-    const int num_y = op_.view().num_y;
+    const int64_t begin = evaluation.edges.begin()[run.first],
+                  count = evaluation.edges.begin()[run.first + run.count] - begin;
+    const int num_y = constants_.view().num_y;
     const int64_t size = count * num_y;
-    T *y_adj = batch.scratch.y_adj.reserve(step.num_directions() * size);
+    T *y_adj = batch.scratch.y_adj.reserve(evaluation.num_directions() * size);
     const auto backward = [&](const ConvEdges<T> &part, int64_t out_row, T *part_y_adj) {
-      step.kernels.backward(op_.view(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row, part_y_adj,
-                            partial.data, partial.rows, step.edge_partial_row, kernel_scratch(batch, part));
+      evaluation.kernels.backward(constants_.view(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row,
+                                  part_y_adj, partial.data, partial.rows, evaluation.edge_partial_row,
+                                  kernel_scratch(batch, part));
     };
     const int64_t out_row = out_adj.first + run.first - batch.first;
-    if (step.tangents_alone() && op_.has_kernels_of_directions()) {
+    if (evaluation.tangents_alone() && constants_.has_kernels_of_directions()) {
       const ConvEdges<T> edges = edges_of(batch, run);
       ConvEdges<T> rigid = rigid_edges(batch, run, edges);
       rigid.y_adj_distance = size;
@@ -387,29 +392,32 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
         backward(moving, out_row + a, y_adj + moving.direction * size + before * num_y);
       });
     } else {
-      for (int d = 0; d < step.num_directions(); d++) backward(edges_of(batch, run, d), out_row, y_adj + d * size);
+      for (int d = 0; d < evaluation.num_directions(); d++)
+        backward(edges_of(batch, run, d), out_row, y_adj + d * size);
     }
-    if (op_.network()) {
-      const NetworkEdges<T, G> of = network_edges(batch, run);
-      op_.network()->backward(step.kernels, of, batch.scratch.radial.data(), batch.scratch.weights.data(),
-                              {y_adj, num_y, own_adj, partial, of.receiver_row, step.edge_partial_row + begin});
+    if (constants_.network()) {
+      const NetworkEdges<T, G> inputs = network_edges(batch, run);
+      constants_.network()->backward(
+          evaluation.kernels, inputs, batch.scratch.radial.data(), batch.scratch.weights.data(),
+          {y_adj, num_y, own_adj, partial, inputs.receiver_row, evaluation.edge_partial_row + begin});
     }
-    for (int d = 0; d < step.num_directions(); d++) step.edges.add_to_adjoint(begin, count, y_adj + d * size, d);
+    for (int d = 0; d < evaluation.num_directions(); d++)
+      evaluation.edges.add_to_adjoint(begin, count, y_adj + d * size, d);
   });
 }
 
 // The edges that point at the rows of a batch, in the order of these rows.
 template <class T, class G>
 typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::gathered_edges(Batch &senders) const {
-  const HostStep<T, G> &step = senders.step;
+  const HostEvaluationState<T, G> &evaluation = senders.evaluation;
   HostScratch<T, G> &scratch = senders.scratch;
-  const int first = senders.first, count = senders.count, num_y = op_.view().num_y;
-  const int64_t *transposed = step.edges.transposed_begin();
+  const int first = senders.first, count = senders.count, num_y = constants_.view().num_y;
+  const int64_t *transposed = evaluation.edges.transposed_begin();
   const int64_t most = transposed[first + count] - transposed[first];
   int64_t *begin = scratch.gather_begin.reserve(count + 1);
   int *receiver = scratch.receiver_row.reserve(most);
   // The function of each edge or, for a network, the species of its two atoms and the row of the sender.
-  const int64_t stride = op_.network() ? most : 0;
+  const int64_t stride = constants_.network() ? most : 0;
   int *function = scratch.function.reserve(most + 2 * stride);
   int *receiver_species = function, *sender_species = function + stride, *sender_row = function + 2 * stride;
   G *distance = scratch.gather_distance.reserve(most);
@@ -418,19 +426,19 @@ typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::g
   begin[0] = 0;
   for (int a = 0; a < count; a++) {
     for (int64_t k = transposed[first + a]; k < transposed[first + a + 1]; k++) {
-      const int64_t e = step.edges.transposed_edge(k);
+      const int64_t e = evaluation.edges.transposed_edge(k);
       if (e < 0) continue;
-      receiver[n] = step.edges.transposed_receiver(k);
-      distance[n] = step.edges.distance()[e];
-      const int species_i = step.row_species[receiver[n]], species_j = senders.species[a];
-      if (op_.network()) {
+      receiver[n] = evaluation.edges.transposed_receiver(k);
+      distance[n] = evaluation.edges.distance()[e];
+      const int species_i = evaluation.row_species[receiver[n]], species_j = senders.species[a];
+      if (constants_.network()) {
         receiver_species[n] = species_i;
         sender_species[n] = species_j;
         sender_row[n] = first + a;
       } else {
-        function[n] = op_.radial_set().of_pair(species_i, species_j);
+        function[n] = constants_.radial_set().table_index(species_i, species_j);
       }
-      std::copy_n(step.edges.harmonics() + e * num_y, num_y, y + n * num_y);
+      std::copy_n(evaluation.edges.harmonics() + e * num_y, num_y, y + n * num_y);
       n++;
     }
     begin[a + 1] = n;
@@ -440,28 +448,31 @@ typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::g
 
 template <class T, class G>
 void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
-  const HostStep<T, G> &step = senders.step;
+  const HostEvaluationState<T, G> &evaluation = senders.evaluation;
   HostScratch<T, G> &scratch = senders.scratch;
   const GatheredEdges e = gathered_edges(senders);
   int *table_row = scratch.table_row.reserve(e.count);
   T *fraction = scratch.fraction.reserve(e.count);
   R *bins_per_length = scratch.bins_per_length.reserve(e.count);
-  const FeatureRows<R> x{step.features.data(input_), step.num_rows, 0};
-  const NetworkEdges<T, G> of{e.count, e.distance, e.receiver_species, e.sender_species, e.receiver, e.sender_row, x};
-  const RadialRows<R> radial = op_.network() ? network_weights(senders, of, table_row, fraction, bins_per_length)
-                                             : op_.radial(e.distance, e.function, e.count, 0, e.count,
-                                                          scratch.radial.reserve(e.count * op_.scratch_per_edge()),
-                                                          table_row, fraction, bins_per_length);
+  const FeatureRows<R> x{evaluation.features.data(input_), evaluation.num_rows, 0};
+  const NetworkEdges<T, G> inputs{e.count,      e.distance, e.receiver_species, e.sender_species, e.receiver,
+                                  e.sender_row, x};
+  const RadialRows<R> radial = constants_.network()
+                                   ? network_weights(senders, inputs, table_row, fraction, bins_per_length)
+                                   : constants_.radial(e.distance, e.function, e.count, 0, e.count,
+                                                       scratch.radial.reserve(e.count * constants_.scratch_per_edge()),
+                                                       table_row, fraction, bins_per_length);
   const ConvEdges<T> edges = make_edges(senders, senders.count, e.begin, e.receiver, e.harmonics, radial);
   // Blocks that start no path keep this.
   std::fill_n(sums.data, static_cast<size_t>(senders.count) * senders.layout(input_).row_size(), R(0));
-  const R *out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true).data;
-  step.kernels.backward_gather(op_.view(), edges, x.data, x.rows, senders.first, out_adj, step.num_receivers, sums.data,
-                               senders.count, 0, kernel_scratch(senders, edges));
-  if (!op_.network() || !op_.network()->reads_sender()) return;
+  const R *out_adj = evaluation.features.rows({0, evaluation.num_receivers, nullptr}, output_, true).data;
+  evaluation.kernels.backward_gather(constants_.view(), edges, x.data, x.rows, senders.first, out_adj,
+                                     evaluation.num_receivers, sums.data, senders.count, 0,
+                                     kernel_scratch(senders, edges));
+  if (!constants_.network() || !constants_.network()->reads_sender()) return;
   for (int64_t k = 0; k < e.count; k++) e.sender_row[k] -= senders.first;    // in `sums`
-  op_.network()->backward(step.kernels, of, scratch.radial.data(), scratch.weights.data(),
-                          {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, sums, nullptr, e.sender_row});
+  constants_.network()->backward(evaluation.kernels, inputs, scratch.radial.data(), scratch.weights.data(),
+                                 {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, sums, nullptr, e.sender_row});
 }
 
 EQUI_INSTANTIATE_PRECISIONS(HostConvolutionLayer)

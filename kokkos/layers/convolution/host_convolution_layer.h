@@ -4,15 +4,15 @@
 #ifndef EQUI_HOST_CONVOLUTION_LAYER_H
 #define EQUI_HOST_CONVOLUTION_LAYER_H
 
-#include "kokkos/layers/convolution/convolution_op.h"
-#include "kokkos/layers/host_sender_op.h"
+#include "kokkos/layers/convolution/convolution_constants.h"
+#include "kokkos/layers/host_sender_layer.h"
 
 #include <string>
 
 namespace equi {
 
 template <class T, class G>
-class HostConvolutionLayer : public HostSenderOp<T, G> {
+class HostConvolutionLayer : public HostSenderLayer<T, G> {
   using R = Real<T>;
   using Batch = HostBatch<T, G>;
 
@@ -24,7 +24,7 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   void gather(Batch &senders, FeatureRows<R> sums) override;
   int gather_size() const override;
 
-  std::size_t bytes() const override { return op_.bytes(); }
+  std::size_t bytes() const override { return constants_.bytes(); }
   std::string describe() const override;
   void report_kernels(KernelReport &report) const override;
 
@@ -35,7 +35,7 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   };
   // What the edges of a run see of the input: the feature's rows, or for energy moments (edge_rows.h) rows of their
   // own, unless the kernels take several directions at a time.
-  struct SeenRows {
+  struct TangentRows {
     FeatureRows<R> x;
     const int *receiver, *sender;    // [edges of the run] rows of x
   };
@@ -51,7 +51,7 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
 
   template <class F>
   void for_runs(const Batch &batch, const F &f) const;
-  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0, const SeenRows *seen = nullptr) const;
+  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0, const TangentRows *tangents = nullptr) const;
   template <class F>
   void for_directions(Batch &batch, const Run &run, const F &f) const;
   void set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first, int64_t count, int direction,
@@ -59,9 +59,9 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   ConvEdges<T> make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row, const T *harmonics,
                           const RadialRows<R> &radial) const;
   NetworkEdges<T, G> network_edges(Batch &batch, const Run &run, int direction = 0,
-                                   const SeenRows *seen = nullptr) const;
-  SeenRows seen_rows(Batch &batch, const Run &run) const;
-  RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T, G> &of, int *table_row, T *fraction,
+                                   const TangentRows *tangents = nullptr) const;
+  TangentRows tangent_rows(Batch &batch, const Run &run) const;
+  RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T, G> &inputs, int *table_row, T *fraction,
                                 R *bins_per_length) const;
   void forward_tangents(Batch &batch) const;
   void forward_moments(Batch &batch) const;
@@ -71,18 +71,18 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   void for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges, const F &f) const;
   GatheredEdges gathered_edges(Batch &senders) const;
   char *kernel_scratch(Batch &batch, const ConvEdges<T> &edges) const {
-    return batch.scratch.kernel.reserve(batch.step.kernels.scratch_bytes(op_.view(), edges));
+    return batch.scratch.kernel.reserve(batch.evaluation.kernels.scratch_bytes(constants_.view(), edges));
   }
-  bool sees_rows(const Batch &batch) const {
-    return batch.step.energy_moments && !batch.layer->fixed_input && !op_.has_kernels_of_directions();
+  bool uses_tangent_rows(const Batch &batch) const {
+    return batch.evaluation.energy_moments && !batch.step->fixed_input && !constants_.has_kernels_of_directions();
   }
   bool writes_receivers(const Batch &batch) const {
-    return op_.network() && op_.network()->reads_receiver() && !batch.layer->fixed_input;
+    return constants_.network() && constants_.network()->reads_receiver() && !batch.step->fixed_input;
   }
 
   int input_, output_, number_;    // number: of the convolution in the model, for the log
   bool is_exact_;
-  ConvolutionOp<T> op_;
+  ConvolutionConstants<T> constants_;
 };
 
 }    // namespace equi

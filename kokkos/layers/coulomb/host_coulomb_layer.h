@@ -3,9 +3,9 @@
 #ifndef EQUI_HOST_COULOMB_LAYER_H
 #define EQUI_HOST_COULOMB_LAYER_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/coulomb/coulomb_channels.h"
 #include "kokkos/layers/host_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace equi {
 
 template <class T, class G>
-class HostCoulombLayer : public LayerOp<HostBatch<T, G>> {
+class HostCoulombLayer : public BatchLayer<HostBatch<T, G>> {
   using Batch = HostBatch<T, G>;
   using R = Real<T>;
   using D = DoubleOf<T>;
@@ -29,7 +29,7 @@ class HostCoulombLayer : public LayerOp<HostBatch<T, G>> {
 
   // Adds energies, and their derivatives by the distances, which need no cotangent.
   void forward(Batch &batch) override {
-    Edges<T, G> &edges = *batch.step.far_edges;
+    Edges<T, G> &edges = *batch.evaluation.far_edges;
     const FeatureRows<R> x = all_rows(batch);
     for (int a = 0; a < batch.count; a++) {
       const int i = batch.first + a;
@@ -44,7 +44,7 @@ class HostCoulombLayer : public LayerOp<HostBatch<T, G>> {
         const G distance = edges.distance()[e];
         const Jet k = function_(value_of(distance));
         const double along = tangent_of(distance), half = 0.5 * scale;
-        batch.step.energy_of(i, 0) += half * (make_number<D>(k.d[0], k.d[1] * along) * product);
+        batch.evaluation.energy_of(i, 0) += half * (make_number<D>(k.d[0], k.d[1] * along) * product);
         edges.adjoint()[e * edges.num_y()] += static_cast<G>(half * (make_number<D>(k.d[1], k.d[2] * along) * product));
       }
     }
@@ -52,7 +52,7 @@ class HostCoulombLayer : public LayerOp<HostBatch<T, G>> {
 
   // A pair is an edge of both its atoms, so that each has all that its own charges do: nothing comes from senders.
   void backward(Batch &batch) override {
-    const Edges<T, G> &edges = *batch.step.far_edges;
+    const Edges<T, G> &edges = *batch.evaluation.far_edges;
     const FeatureRows<R> x = all_rows(batch), x_adj = batch.rows(input_, true);
     if (!batch.adds(input_))
       set_to_zero(x_adj, batch.layout(input_), batch.count, {0, batch.layout(input_).group(0).planes});
@@ -86,7 +86,7 @@ class HostCoulombLayer : public LayerOp<HostBatch<T, G>> {
 
  private:
   FeatureRows<R> all_rows(const Batch &batch) const {
-    return {batch.step.features.data(input_), batch.step.num_rows, 0};
+    return {batch.evaluation.features.data(input_), batch.evaluation.num_rows, 0};
   }
   // f(run, its first channel in row 0, numbers per row)
   template <class F>

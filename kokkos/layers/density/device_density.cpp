@@ -57,12 +57,12 @@ void normalize(const DeviceExec &exec, int num_atoms, const FeatureGroup &group,
 }    // namespace
 
 template <class T>
-DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, DensityOp<T> op)
-    : op_(std::move(op)), radial_set_(exec, op_.radial_set()) {
-  if (op_.radial_set().exact()) return;
+DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, HostDensity<T> density)
+    : density_(std::move(density)), radial_set_(exec, density_.radial_set()) {
+  if (density_.radial_set().exact()) return;
   std::vector<double> powers;
-  for (int k = 0; k < op_.radial_set().num_functions(); k++)
-    powers.insert(powers.end(), op_.powers(k).begin(), op_.powers(k).end());
+  for (int k = 0; k < density_.radial_set().num_functions(); k++)
+    powers.insert(powers.end(), density_.powers(k).begin(), density_.powers(k).end());
   assign(exec, powers_, powers);
 }
 
@@ -72,10 +72,10 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
                                 const int *pair) {
   const int64_t n = batch.count, first = batch.first;
   D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
-  if (!op_.radial_set().exact()) {
+  if (!density_.radial_set().exact()) {
     const typename DeviceRadialSet::Finder find = radial_set_.finder();
     const double *powers = powers_.data();
-    const int num_coefficients = op_.radial_set().num_coefficients();
+    const int num_coefficients = density_.radial_set().num_coefficients();
     Kokkos::parallel_for(
         "equi:density", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           if (!batch.contains(first + c)) return;
@@ -96,7 +96,7 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
     host_value_.resize(n);
     host_derivative_.resize(n);
     for (int64_t c = 0; c < n; c++)
-      op_.evaluate(edges_.function[c], edges_.distance[c], &host_value_[c], &host_derivative_[c]);
+      density_.evaluate(edges_.function[c], edges_.distance[c], &host_value_[c], &host_derivative_[c]);
     copy_to_device(exec, value, host_value_.data(), n);
     copy_to_device(exec, derivative, host_derivative_.data(), n);
   }
@@ -108,7 +108,7 @@ void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &b
                                const int *pair, FeatureRows<const R> x, FeatureRows<R> y, D *norm, int direction) {
   evaluate(exec, batch, distance, pair);
   const D *value = value_.data();
-  const double offset = op_.offset(), factor = op_.factor();
+  const double offset = density_.offset(), factor = density_.factor();
   const int64_t *begin = batch.begin;
   const int64_t first = batch.first;
   Kokkos::parallel_for(
@@ -117,7 +117,7 @@ void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &b
         for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
         norm[a] = offset + factor * sum;
       });
-  for (const FeatureGroup &group : op_.layout().groups()) {
+  for (const FeatureGroup &group : density_.layout().groups()) {
     normalize<T>(exec, batch.num_atoms, group, channel_of<const T>(x, group, 0, direction), norm,
                  channel_of<T>(y, group, 0, direction), "equi:normalize");
   }
@@ -130,9 +130,9 @@ void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &
                                 G *distance_adj, int stride, int direction) {
   evaluate(exec, batch, distance, pair);
   D *dot = dot_.reserve(batch.num_atoms);
-  if (op_.layout().num_groups() == 0) device_zero(exec, dot, batch.num_atoms);
-  for (int g = 0; g < op_.layout().num_groups(); g++) {
-    const FeatureGroup &group = op_.layout().group(g);
+  if (density_.layout().num_groups() == 0) device_zero(exec, dot, batch.num_atoms);
+  for (int g = 0; g < density_.layout().num_groups(); g++) {
+    const FeatureGroup &group = density_.layout().group(g);
     const auto to = channel_of<T>(x, group, 0, direction);
     const auto from = channel_of<const T>(y_adj, group, 0, direction);
     Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, batch.num_atoms, DeviceTraits<>::LANES, 1),
@@ -140,7 +140,7 @@ void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &
     normalize<T>(exec, batch.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
   }
   const D *derivative = derivative_.data();
-  const double factor = op_.factor();
+  const double factor = density_.factor();
   const int64_t *begin = batch.begin;
   const int64_t first = batch.first;
   Kokkos::parallel_for(

@@ -5,7 +5,7 @@
 
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/geometry/device_radial_set.h"
-#include "kokkos/layers/density/density_op.h"
+#include "kokkos/layers/density/host_density.h"
 
 #include <vector>
 
@@ -18,7 +18,7 @@ class DeviceDensity {
   using D = DoubleOf<T>;
 
  public:
-  DeviceDensity(const DeviceExec &exec, DensityOp<T> op);
+  DeviceDensity(const DeviceExec &exec, HostDensity<T> density);
 
   // direction: of duals, whose tangents are in plane 1 + direction. The batch's atoms are receivers. distance, pair and
   // distance_adj are indexed by edge; norm [batch.num_atoms]. y = x / norm
@@ -31,11 +31,12 @@ class DeviceDensity {
                 FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride,
                 int direction);
 
-  const DensityOp<T> &host() const { return op_; }
+  const HostDensity<T> &host() const { return density_; }
   std::size_t bytes() const;
   // Bytes that a batch of so many atoms and edges will add.
-  std::size_t growth(int64_t num_atoms, int64_t num_edges) const {
-    return value_.growth(num_edges) + derivative_.growth(num_edges) + dot_.growth(num_atoms);
+  std::size_t additional_bytes(int64_t num_atoms, int64_t num_edges) const {
+    return value_.additional_bytes(num_edges) + derivative_.additional_bytes(num_edges) +
+           dot_.additional_bytes(num_atoms);
   }
 
   // The density of the batch's edges and its derivatives, for the above; nvcc wants functions with kernels public.
@@ -43,7 +44,7 @@ class DeviceDensity {
   void evaluate(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair);
 
  private:
-  DensityOp<T> op_;
+  HostDensity<T> density_;
   DeviceRadialSet radial_set_;
   DeviceBuffer<double> powers_;    // [bins of all tables][coefficients]
   DeviceBuffer<D> value_, derivative_, dot_;

@@ -3,16 +3,16 @@
 #ifndef EQUI_DEVICE_DENSITY_LAYER_H
 #define EQUI_DEVICE_DENSITY_LAYER_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/density/device_density.h"
 #include "kokkos/layers/device_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <string>
 
 namespace equi {
 
 template <class T, class G>
-class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
+class DeviceDensityLayer : public BatchLayer<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
@@ -20,33 +20,36 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
       : input_(layer.input),
         output_(layer.output),
         directions_(context.plan.max_directions()),
-        op_(context.exec, DensityOp<T>(layer, context.layout(input_), context.model.num_species(), context.options)) {}
+        density_(context.exec,
+                 HostDensity<T>(layer, context.layout(input_), context.model.num_species(), context.options)) {}
   void forward(Batch &batch) override {
-    const auto &edges = batch.step.edges;
-    for (int d = 0; d < batch.step.num_directions(); d++)
-      op_.template forward<G>(batch.step.exec, batch.edges(), edges.distance(d), edges.pair(), batch.rows(input_),
-                              batch.rows(output_), norm(batch, d), d);
+    const auto &edges = batch.evaluation.edges;
+    for (int d = 0; d < batch.evaluation.num_directions(); d++)
+      density_.template forward<G>(batch.evaluation.exec, batch.edges(), edges.distance(d), edges.pair(),
+                                   batch.rows(input_), batch.rows(output_), norm(batch, d), d);
   }
   void backward(Batch &batch) override {
-    auto &edges = batch.step.edges;
+    auto &edges = batch.evaluation.edges;
     batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int d) {
-      op_.template backward<G>(batch.step.exec, batch.edges(), edges.distance(d), edges.pair(), x,
-                               batch.rows(output_, true), norm(batch, d), edges.adjoint(d), edges.num_y(), d);
+      density_.template backward<G>(batch.evaluation.exec, batch.edges(), edges.distance(d), edges.pair(), x,
+                                    batch.rows(output_, true), norm(batch, d), edges.adjoint(d), edges.num_y(), d);
     });
   }
   void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
-  std::size_t bytes() const override { return op_.bytes(); }
-  std::size_t growth(int64_t num_atoms, int64_t num_edges) const override { return op_.growth(num_atoms, num_edges); }
-  std::string describe() const override { return "density normalization: " + op_.host().radial_set().describe(); }
+  std::size_t bytes() const override { return density_.bytes(); }
+  std::size_t additional_bytes(int64_t num_atoms, int64_t num_edges) const override {
+    return density_.additional_bytes(num_atoms, num_edges);
+  }
+  std::string describe() const override { return "density normalization: " + density_.host().radial_set().describe(); }
 
  private:
   DoubleOf<T> *norm(const Batch &batch, int direction) const {
-    return norm_.data() + static_cast<int64_t>(direction) * batch.step.num_receivers + batch.first;
+    return norm_.data() + static_cast<int64_t>(direction) * batch.evaluation.num_receivers + batch.first;
   }
 
   int input_, output_;
   int directions_;    // that an evaluation takes at a time
-  DeviceDensity<T> op_;
+  DeviceDensity<T> density_;
   DeviceBuffer<DoubleOf<T>> norm_;    // [directions][receivers]
 };
 

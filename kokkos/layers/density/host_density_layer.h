@@ -3,50 +3,50 @@
 #ifndef EQUI_HOST_DENSITY_LAYER_H
 #define EQUI_HOST_DENSITY_LAYER_H
 
-#include "kokkos/layers/density/density_op.h"
+#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layers/density/host_density.h"
 #include "kokkos/layers/host_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <string>
 
 namespace equi {
 
 template <class T, class G>
-class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
+class HostDensityLayer : public BatchLayer<HostBatch<T, G>> {
  public:
   HostDensityLayer(const HostContext &context, const DensityNormalization &layer)
       : input_(layer.input),
         output_(layer.output),
         directions_(context.plan.max_directions()),
-        op_(layer, context.layout(input_), context.model.num_species(), context.options) {}
+        density_(layer, context.layout(input_), context.model.num_species(), context.options) {}
 
   void forward(HostBatch<T, G> &batch) override {
-    for (int d = 0; d < batch.step.num_directions(); d++)
-      op_.forward(batch.count, batch.rows(input_), batch.rows(output_), edges(batch, d), norm(batch, d), d);
+    for (int d = 0; d < batch.evaluation.num_directions(); d++)
+      density_.forward(batch.count, batch.rows(input_), batch.rows(output_), edges(batch, d), norm(batch, d), d);
   }
   void backward(HostBatch<T, G> &batch) override {
-    const int num_y = batch.step.edges.num_y();
+    const int num_y = batch.evaluation.edges.num_y();
     batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int d) {
-      const DensityEdges<G> of = edges(batch, d);
-      op_.backward(batch.count, x, batch.rows(output_, true), of, norm(batch, d),
-                   batch.step.edges.adjoint(d) + of.edge_begin[0] * num_y, num_y, d);
+      const DensityEdges<G> density_edges = edges(batch, d);
+      density_.backward(batch.count, x, batch.rows(output_, true), density_edges, norm(batch, d),
+                        batch.evaluation.edges.adjoint(d) + density_edges.edge_begin[0] * num_y, num_y, d);
     });
   }
   void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
-  std::string describe() const override { return "density normalization: " + op_.radial_set().describe(); }
+  std::string describe() const override { return "density normalization: " + density_.radial_set().describe(); }
 
  private:
   DensityEdges<G> edges(HostBatch<T, G> &batch, int direction) const {
-    const int64_t *begin = batch.step.edges.begin() + batch.first;
-    return {begin, batch.step.edges.distance(direction) + begin[0], batch.functions(op_.radial_set())};
+    const int64_t *begin = batch.evaluation.edges.begin() + batch.first;
+    return {begin, batch.evaluation.edges.distance(direction) + begin[0], batch.functions(density_.radial_set())};
   }
   DoubleOf<T> *norm(const HostBatch<T, G> &batch, int direction) const {
-    return norm_.data() + static_cast<int64_t>(direction) * batch.step.num_receivers + batch.first;
+    return norm_.data() + static_cast<int64_t>(direction) * batch.evaluation.num_receivers + batch.first;
   }
 
   int input_, output_;
   int directions_;    // that an evaluation takes at a time
-  DensityOp<T> op_;
+  HostDensity<T> density_;
   Buffer<DoubleOf<T>> norm_;    // [directions][receivers]
 };
 

@@ -147,16 +147,17 @@ void launch_terms(const DeviceExec &exec, const char *label, int64_t count, cons
 
 // Terms of a gate as a Term, of this number of channels each.
 template <class Term, class T, class Z, class X, class R1, class R2, class Channels>
-std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R2> x, int direction,
+std::vector<Term> terms_of(const GateConstants &gate, FeatureRows<R1> z, FeatureRows<R2> x, int direction,
                            const Channels &channels) {
   std::vector<Term> terms;
-  for (const auto &t : op.terms()) {
-    const FeatureGroup &gi = op.in().group(t.in), &go = op.out().group(t.out);
-    const FeatureGroup &gg = t.gate < 0 ? gi : op.in().group(t.gate);
-    terms.push_back({{t.activation, t.scale, t.gate >= 0, channels(t.mul), t.mul, gi.irrep.dim(), gi.width(),
-                      gi.stride(), gg.width(), go.width(), go.stride(), channel_of<Z>(z, gi, t.in_channel, direction),
-                      channel_of<Z>(z, gg, t.gate < 0 ? t.in_channel : t.gate_channel, direction),
-                      channel_of<X>(x, go, t.out_channel, direction)}});
+  for (const auto &t : gate.terms) {
+    const FeatureGroup &gi = gate.in.group(t.in), &go = gate.out.group(t.out);
+    const FeatureGroup &gg = t.gate < 0 ? gi : gate.in.group(t.gate);
+    terms.push_back(
+        {{t.activation, static_cast<Real<T>>(t.scale), t.gate >= 0, channels(t.mul), t.mul, gi.irrep.dim(), gi.width(),
+          gi.stride(), gg.width(), go.width(), go.stride(), channel_of<Z>(z, gi, t.in_channel, direction),
+          channel_of<Z>(z, gg, t.gate < 0 ? t.in_channel : t.gate_channel, direction),
+          channel_of<X>(x, go, t.out_channel, direction)}});
   }
   return terms;
 }
@@ -164,16 +165,16 @@ std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R
 template <class T>
 void DeviceGate<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
                             int direction) const {
-  launch_terms(exec, "equi:gate", count, terms_of<GateForward<T>, T, const T, T>(op_, z, x, direction, padded));
+  launch_terms(exec, "equi:gate", count, terms_of<GateForward<T>, T, const T, T>(constants_, z, x, direction, padded));
 }
 
 template <class T>
 void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                              int direction) const {
   launch_terms(exec, "equi:gate_adjoint", count,
-               terms_of<GateBackward<T>, T, T, const T>(op_, z, x_adj, direction, [](int mul) { return mul; }));
-  for (const auto &u : op_.unread()) {
-    const FeatureGroup &g = op_.in().group(u.group);
+               terms_of<GateBackward<T>, T, T, const T>(constants_, z, x_adj, direction, [](int mul) { return mul; }));
+  for (const auto &u : constants_.unread) {
+    const FeatureGroup &g = constants_.in.group(u.group);
     R *rows = z.group(g) + u.first;
     const int channels = g.channels, width = u.end - u.first;
     Kokkos::parallel_for(

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The gate on rows in device memory, from the terms of GateOp.
+// The gate on rows in device memory.
 #ifndef EQUI_DEVICE_GATE_H
 #define EQUI_DEVICE_GATE_H
 
-#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/gate/gate_constants.h"
 #include "kokkos/runtime/device_exec.h"
+
+#include <cstddef>
+#include <utility>
 
 namespace equi {
 
@@ -13,7 +17,7 @@ class DeviceGate {
   using R = Real<T>;
 
  public:
-  explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
+  explicit DeviceGate(GateConstants constants) : constants_(std::move(constants)) {}
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x, int direction) const;
   // z is replaced by its adjoint.
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
@@ -21,7 +25,7 @@ class DeviceGate {
   std::size_t bytes() const { return 0; }
 
  private:
-  GateOp<T> op_;
+  GateConstants constants_;
 };
 
 }    // namespace equi

@@ -65,19 +65,15 @@ struct TransformKernel {
 }    // namespace
 
 template <class T>
-DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetwork &layer, const FeatureLayout &in,
-                                        const FeatureLayout &out)
-    : DeviceGridNetwork(exec, GridNetworkParts(layer, in, out)) {}
-
-template <class T>
-DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts)
-    : in_(parts.in),
-      out_(parts.out),
-      num_points_(parts.num_points),
-      scratch_(parts, PLANES<T>, POINTS_AT_A_TIME,
-               std::max(int64_t(parts.in.count) * parts.first.rows, int64_t(parts.out.count) * parts.last.cols)),
-      activation_(parts.activation),
-      scale_(static_cast<R>(parts.scale)) {
+DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetworkConstants &constants)
+    : in_(constants.in),
+      out_(constants.out),
+      num_points_(constants.num_points),
+      scratch_(constants, PLANES<T>, POINTS_AT_A_TIME,
+               std::max(int64_t(constants.in.count) * constants.first.rows,
+                        int64_t(constants.out.count) * constants.last.cols)),
+      activation_(constants.activation),
+      scale_(static_cast<R>(constants.scale)) {
   std::vector<R> data;
   const auto add = [&](const std::vector<double> &numbers) {
     const int64_t begin = numbers.empty() ? -1 : static_cast<int64_t>(data.size());
@@ -85,16 +81,16 @@ DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetwor
     return begin;
   };
   const auto place = [&](const Matrix &m) { return Place{m.rows, m.cols, add(m.data)}; };
-  to_ = place(parts.to);
-  from_ = place(parts.from);
-  first_ = place(parts.first);
-  last_ = place(parts.last);
-  for (const Matrix &m : parts.between) between_.push_back(place(m));
-  for (int k = 0; k < parts.num_hidden(); k++) {
-    width_.push_back(parts.width(k));
-    bias_.push_back(add(parts.bias[k]));
+  to_ = place(constants.to);
+  from_ = place(constants.from);
+  first_ = place(constants.first);
+  last_ = place(constants.last);
+  for (const Matrix &m : constants.between) between_.push_back(place(m));
+  for (int k = 0; k < constants.num_hidden(); k++) {
+    width_.push_back(constants.width(k));
+    bias_.push_back(add(constants.bias[k]));
   }
-  last_bias_ = add(parts.last_bias);
+  last_bias_ = add(constants.last_bias);
   assign(exec, data_, data);
 }
 
@@ -107,29 +103,29 @@ void DeviceGridNetwork<T>::multiply(const DeviceExec &exec, const Place &m, bool
 }
 
 template <class T>
-void DeviceGridNetwork<T>::read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first,
-                                int direction, int width, const Work &work) const {
-  for (int b = 0; b < of.layout.num_blocks(); b++) {
-    const FeatureGroup &group = of.group(b);
+void DeviceGridNetwork<T>::read(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<const R> x,
+                                int first, int direction, int width, const Work &work) const {
+  for (int b = 0; b < components.layout.num_blocks(); b++) {
+    const FeatureGroup &group = components.group(b);
     const ReadKernel<T> kernel{
-        {width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
-         channel_of<const T>(x, group, of.layout.block(b).channel, direction) + int64_t(first) * group.width(),
-         make_pointer<T>(work.features, int64_t(work.n) * of.count * width), nullptr}};
-    Kokkos::parallel_for("equi:grid_read", DeviceRange(exec, 0, int64_t(work.n) * of.dim(b) * width), kernel);
+        {width, components.dim(b), components.count, components.first[b], group.width(), group.stride(),
+         channel_of<const T>(x, group, components.layout.block(b).channel, direction) + int64_t(first) * group.width(),
+         make_pointer<T>(work.features, int64_t(work.n) * components.count * width), nullptr}};
+    Kokkos::parallel_for("equi:grid_read", DeviceRange(exec, 0, int64_t(work.n) * components.dim(b) * width), kernel);
   }
 }
 
 template <class T>
-void DeviceGridNetwork<T>::write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first,
-                                 int direction, int width, int64_t bias, const Work &work) const {
-  for (int b = 0; b < of.layout.num_blocks(); b++) {
-    const FeatureGroup &group = of.group(b);
-    const R *const of_block = bias < 0 ? nullptr : data_.data() + bias + int64_t(of.first[b]) * width;
+void DeviceGridNetwork<T>::write(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<R> y,
+                                 int first, int direction, int width, int64_t bias, const Work &work) const {
+  for (int b = 0; b < components.layout.num_blocks(); b++) {
+    const FeatureGroup &group = components.group(b);
+    const R *const of_block = bias < 0 ? nullptr : data_.data() + bias + int64_t(components.first[b]) * width;
     const WriteKernel<T> kernel{
-        {width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
-         channel_of<T>(y, group, of.layout.block(b).channel, direction) + int64_t(first) * group.width(),
-         make_pointer<T>(work.features, int64_t(work.n) * of.count * width), of_block}};
-    Kokkos::parallel_for("equi:grid_write", DeviceRange(exec, 0, int64_t(work.n) * of.dim(b) * width), kernel);
+        {width, components.dim(b), components.count, components.first[b], group.width(), group.stride(),
+         channel_of<T>(y, group, components.layout.block(b).channel, direction) + int64_t(first) * group.width(),
+         make_pointer<T>(work.features, int64_t(work.n) * components.count * width), of_block}};
+    Kokkos::parallel_for("equi:grid_write", DeviceRange(exec, 0, int64_t(work.n) * components.dim(b) * width), kernel);
   }
 }
 

@@ -4,7 +4,7 @@
 #define EQUI_DEVICE_GRID_NETWORK_H
 
 #include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/grid_network/grid_network_parts.h"
+#include "kokkos/layers/grid_network/grid_network_constants.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <vector>
@@ -16,8 +16,7 @@ class DeviceGridNetwork {
   using R = Real<T>;
 
  public:
-  DeviceGridNetwork(const DeviceExec &exec, const GridNetwork &layer, const FeatureLayout &in,
-                    const FeatureLayout &out);
+  DeviceGridNetwork(const DeviceExec &exec, const GridNetworkConstants &constants);
 
   // Numbers of scratch that a call with so many rows needs.
   int64_t scratch_size(int64_t count) const { return scratch_.size(count); }
@@ -37,13 +36,12 @@ class DeviceGridNetwork {
     int64_t begin;
   };
 
-  DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts);
   // c = a m, or its transpose, for so many rows of each plane.
   void multiply(const DeviceExec &exec, const Place &m, bool transpose, int64_t rows, const R *a, R *c) const;
-  void read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
-            int width, const Work &work) const;
-  void write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first, int direction, int width,
-             int64_t bias, const Work &work) const;
+  void read(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<const R> x, int first,
+            int direction, int width, const Work &work) const;
+  void write(const DeviceExec &exec, const FeatureComponents &components, FeatureRows<R> y, int first, int direction,
+             int width, int64_t bias, const Work &work) const;
   // to = m from, or the transpose of m, for each atom and channel: between components and points.
   void transform(const DeviceExec &exec, const Place &m, bool transpose, int width, int n, const R *from, R *to) const;
   void evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, int direction, const Work &work) const;

@@ -41,30 +41,30 @@ void add_bias(const DeviceExec &exec, int64_t rows, int width, int channels, con
 }    // namespace
 
 template <class T>
-DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species)
-    : in_(op.in()),
-      out_(op.out()),
-      per_species_(op.per_species()),
-      accumulate_(op.accumulate()),
-      num_species_(op.per_species() ? num_species : 1),
-      scratch_row_(op.scratch_size(1)) {
+DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearConstants &constants)
+    : in_(constants.in),
+      out_(constants.out),
+      per_species_(constants.per_species),
+      accumulate_(constants.accumulate),
+      num_species_(constants.num_species),
+      scratch_row_(constants.per_species ? constants.scratch_row : 0) {
   std::vector<T> weight, transposed, bias;
-  const auto append = [](std::vector<T> &all, const std::vector<T> &rows) {
-    all.insert(all.end(), rows.begin(), rows.end());
+  const auto append = [](std::vector<T> &all, const std::vector<double> &numbers) {
+    for (const double number : numbers) all.push_back(static_cast<T>(number));
   };
-  for (const auto &p : op.products()) {
+  for (const LinearConstants::Product &p : constants.products) {
     Product product{p.in, p.out, {}};
-    for (size_t s = 0; s < p.weight.size(); s++) {
+    for (const Matrix &m : p.weight) {
       product.weight.push_back(static_cast<int64_t>(weight.size()));
-      append(weight, p.weight[s].row_by_row());
-      append(transposed, p.transposed[s].row_by_row());
+      append(weight, m.data);
+      append(transposed, transpose(m).data);
     }
     products_.push_back(std::move(product));
   }
   for (int g = 0; g < out_.num_groups(); g++) {
-    if (op.bias()[g].empty()) continue;
+    if (constants.bias[g].empty()) continue;
     biases_.push_back({g, static_cast<int64_t>(bias.size())});
-    append(bias, op.bias()[g]);
+    append(bias, constants.bias[g]);
   }
   assign(exec, weight_, weight);
   assign(exec, transposed_, transposed);
@@ -73,8 +73,7 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
 
 template <class T>
 void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                            bool transpose, bool add, const DeviceSpeciesOrder &species, T *scratch,
-                            Planes planes) const {
+                            bool transpose, bool add, const SpeciesOrder &species, T *scratch, Planes planes) const {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
   // What goes to different groups does not wait for each other. Species share their scratch and stay in order.
@@ -114,7 +113,7 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
 
 template <class T>
 void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                              const DeviceSpeciesOrder &species, T *scratch, Planes planes) const {
+                              const SpeciesOrder &species, T *scratch, Planes planes) const {
   apply(exec, count, x, y, false, accumulate_, species, scratch, planes);
   if (planes.tangents_alone()) return;
   for (const Bias &b : biases_) {
@@ -125,7 +124,7 @@ void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows
 
 template <class T>
 void DeviceLinear<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
-                               bool add, const DeviceSpeciesOrder &species, T *scratch, Planes planes) const {
+                               bool add, const SpeciesOrder &species, T *scratch, Planes planes) const {
   apply(exec, count, y_adj, x_adj, true, add, species, scratch, planes);
 }
 

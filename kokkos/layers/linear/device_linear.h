@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The linear layer on rows in device memory, from the constants of LinearOp.
+// The equivariant linear layer on rows in device memory.
 #ifndef EQUI_DEVICE_LINEAR_H
 #define EQUI_DEVICE_LINEAR_H
 
 #include "kokkos/layers/device_rows.h"
-#include "kokkos/layers/linear/linear_op.h"
+#include "kokkos/layers/linear/linear_constants.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <vector>
@@ -16,16 +16,16 @@ namespace equi {
 template <class T>
 class DeviceLinear {
  public:
-  DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species);
+  DeviceLinear(const DeviceExec &exec, const LinearConstants &constants);
   bool per_species() const { return per_species_; }
   // Numbers of T of scratch that `count` rows need.
   int64_t scratch_size(int64_t count) const { return count * scratch_row_; }
   // y (+)= x W (+ b)
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-               const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
+               const SpeciesOrder &species, T *scratch, Planes planes) const;
   // x_adj (+)= y_adj W^T
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
+                const SpeciesOrder &species, T *scratch, Planes planes) const;
   std::size_t bytes() const { return weight_.bytes() + transposed_.bytes() + bias_.bytes(); }
 
  private:
@@ -38,7 +38,7 @@ class DeviceLinear {
     int64_t offset;
   };
   void apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
-             const DeviceSpeciesOrder &species, T *scratch, Planes planes) const;
+             const SpeciesOrder &species, T *scratch, Planes planes) const;
 
   FeatureLayout in_, out_;
   bool per_species_, accumulate_;

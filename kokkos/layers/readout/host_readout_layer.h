@@ -3,8 +3,8 @@
 #ifndef EQUI_HOST_READOUT_LAYER_H
 #define EQUI_HOST_READOUT_LAYER_H
 
+#include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/host_batch.h"
-#include "kokkos/layers/layer_op.h"
 
 #include <algorithm>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace equi {
 
 template <class T, class G>
-class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
+class HostReadoutLayer : public BatchLayer<HostBatch<T, G>> {
   using R = Real<T>;
 
  public:
@@ -31,7 +31,7 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
     double *in = reinterpret_cast<double *>(
                batch.scratch.kernel.reserve(sizeof(double) * P * (most * (2 * mul + 1) + network_.scratch_size(most)))),
            *gradient = in + P * most * mul, *value = gradient + P * most * mul, *scratch = value + P * most;
-    for (int d = 0; d < batch.step.num_directions(); d++) {
+    for (int d = 0; d < batch.evaluation.num_directions(); d++) {
       const int plane[2] = {0, 1 + d};
       for (int first = 0; first < batch.count; first += ROWS) {
         const int count = std::min(ROWS, batch.count - first);
@@ -42,7 +42,7 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
         network_.template evaluate<DoubleOf<T>>(count, in, value, gradient, scratch);
         for (int a = 0; a < count; a++) {
           const double scale = scale_[batch.species[first + a]];
-          batch.step.energy_of(batch.first + first + a, d) +=
+          batch.evaluation.energy_of(batch.first + first + a, d) +=
               scale * make_pointer<const DoubleOf<T>>(value + a * P, 1)[0];
           R *adjoint = adjoint_of(batch, first + a);
           for (int p = 0; p < P; p++)
@@ -54,10 +54,10 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
   }
   void backward(HostBatch<T, G> &batch) override {
     const FeatureRows<R> x_adj = batch.rows(input_, true);
-    if (!batch.adds(input_)) set_to_zero(x_adj, batch.layout(input_), batch.count, batch.step.planes);
+    if (!batch.adds(input_)) set_to_zero(x_adj, batch.layout(input_), batch.count, batch.evaluation.planes);
     R *to = x_adj.group(group_) + block_.channel;
     for (int a = 0; a < batch.count; a++)
-      for (int p = batch.step.planes.begin; p < batch.step.planes.end; p++)
+      for (int p = batch.evaluation.planes.begin; p < batch.evaluation.planes.end; p++)
         for (int u = 0; u < block_.mul; u++)
           to[static_cast<int64_t>(a) * group_.width() + p * group_.channels + u] +=
               adjoint_of(batch, a)[p * block_.mul + u];

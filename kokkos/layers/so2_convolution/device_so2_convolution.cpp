@@ -59,8 +59,8 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
       radial_linear_(layer.radial_linear),
       lmax_(layer.lmax),
       depends_on_frame_(layer.depends_on_frame()),
-      host_network_(EdgeNetwork<T>::of_distance(layer.radial, in, num_species, network_columns(padded.columns),
-                                                padded.factors_row, options)),
+      host_network_(EdgeNetwork<T>::for_distances(layer.radial, in, num_species, network_columns(padded.columns),
+                                                  padded.factors_row, options)),
       network_(exec, host_network_),
       description_(describe_so2_convolution(layer, host_network_.describe())),
       heads_(layer.attention.heads),
@@ -138,12 +138,14 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
 constexpr int EDGE_NUMBERS = 6, EDGE_ROWS = 3;
 
 template <class T>
-std::size_t DeviceSo2Convolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+std::size_t DeviceSo2Convolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
   const int64_t n = std::min(num_edges, CHUNK), size = rotations_size(lmax_);
   const DeviceSo2Scratch<T> &s = scratch.so2;
-  return s.rows.growth(EDGE_ROWS * n) + s.numbers.growth((size + EDGE_NUMBERS) * n) +
-         (IS_FLOAT64 ? 0 : s.exact.growth(size * n)) + s.work.growth(work(nullptr, n, true).second) +
-         scratch.network.growth(network_.scratch_size(n)) + scratch.weights.growth(network_.weights_size(n));
+  return s.rows.additional_bytes(EDGE_ROWS * n) + s.numbers.additional_bytes((size + EDGE_NUMBERS) * n) +
+         (IS_FLOAT64 ? 0 : s.exact.additional_bytes(size * n)) +
+         s.work.additional_bytes(work(nullptr, n, true).second) +
+         scratch.network.additional_bytes(network_.scratch_size(n)) +
+         scratch.weights.additional_bytes(network_.weights_size(n));
 }
 
 template <class T>
@@ -299,12 +301,12 @@ So2Sums<T> DeviceSo2Convolution<T>::sums(FeatureRows<const R> rows) const {
 template <class T>
 So2BilinearCall<T> DeviceSo2Convolution<T>::product(const Linear &linear, int64_t count, const R *z, R *h,
                                                     R *z_adj) const {
-  const So2PaddedLinear &of = linear.layout;
-  return {of.out,
-          of.gated(),
+  const So2PaddedLinear &layout = linear.layout;
+  return {layout.out,
+          layout.gated(),
           count,
-          of.scalars,
-          of.gates,
+          layout.scalars,
+          layout.gates,
           terms_.data() + linear.first_term,
           static_cast<int>(linear.num_terms),
           z,
@@ -315,18 +317,18 @@ So2BilinearCall<T> DeviceSo2Convolution<T>::product(const Linear &linear, int64_
 template <class T>
 So2PointsCall<T> DeviceSo2Convolution<T>::at_points(const Linear &linear, int64_t count, const R *z, R *h,
                                                     R *z_adj) const {
-  const So2PaddedLinear &of = linear.layout;
-  const int components = of.at_points.to_points.cols;
+  const So2PaddedLinear &layout = linear.layout;
+  const int components = layout.at_points.to_points.cols;
   const R *const to = data_.data() + linear.points;
-  return {of.out,
-          of.gated(),
-          of.mul,
+  return {layout.out,
+          layout.gated(),
+          layout.mul,
           count,
           linear.num_points,
           components,
-          of.at_points.at_points,
-          of.scalars,
-          of.at_points.has_scalars,
+          layout.at_points.at_points,
+          layout.scalars,
+          layout.at_points.has_scalars,
           to,
           to + static_cast<int64_t>(linear.num_points) * components,
           z,

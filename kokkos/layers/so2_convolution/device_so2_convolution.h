@@ -72,7 +72,7 @@ class DeviceSo2Convolution {
   // For the log.
   const std::string &describe() const { return description_; }
   // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
+  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
 
   // Edges that go through the linears together: enough to fill a device, and some hundred MB of scratch.
   static constexpr int64_t CHUNK = DeviceTraits<>::ON_HOST ? 1024 : 8192;

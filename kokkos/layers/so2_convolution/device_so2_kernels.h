@@ -283,8 +283,8 @@ template <class T>
 struct So2GateKernel {
   So2GateCall<T> c;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> of) {
-      const T a = k < c.mul ? activate(l == 0 ? c.scalars : c.gates, of[0]).value : T(0);
+    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> input) {
+      const T a = k < c.mul ? activate(l == 0 ? c.scalars : c.gates, input[0]).value : T(0);
       for (int m = -c.z_shape.largest_m(l); m <= c.z_shape.largest_m(l); m++)
         put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k,
             l == 0 ? a : a * so2_component<T>(c.z_shape, c.count, c.z, e, l, m)[k]);
@@ -296,9 +296,9 @@ template <class T>
 struct So2GateAdjointKernel {
   So2GateCall<T> c;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> of) {
+    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> input) {
       ValueAndDerivative<T> a{T(0), T(0)};
-      if (k < c.mul) a = activate(l == 0 ? c.scalars : c.gates, of[0]);
+      if (k < c.mul) a = activate(l == 0 ? c.scalars : c.gates, input[0]);
       T sum = T(0);
       for (int m = -c.z_shape.largest_m(l); m <= c.z_shape.largest_m(l); m++) {
         const Pointer<T> z = so2_component<T>(c.z_shape, c.count, c.z, e, l, m) + k;
@@ -306,7 +306,7 @@ struct So2GateAdjointKernel {
         sum += l == 0 ? h : h * z[0];
         if (l > 0) put(z, 0, h * a.value);
       }
-      put(of, 0, a.derivative * sum);
+      put(input, 0, a.derivative * sum);
     });
   }
 };
@@ -376,8 +376,8 @@ struct So2PointsAdjointKernel {
     if (c.has_scalars) {
       const int64_t at = c.z_shape.gate_at(e, 0), plane = c.count * c.z_shape.width(0);
       const T slope = activate(c.scalars, make_pointer<const T>(c.z + at, plane)[k]).derivative;
-      const Pointer<T> of = make_pointer<T>(c.z_adj + at, plane);
-      put(of, k, of[k] + slope * y_adj[0]);
+      const Pointer<T> z_adj = make_pointer<T>(c.z_adj + at, plane);
+      put(z_adj, k, z_adj[k] + slope * y_adj[0]);
       y_adj[0] = T(0);
     }
     const Real<T> *to = c.to, *from = c.from;
@@ -391,8 +391,8 @@ struct So2PointsAdjointKernel {
       for (int i = 0; i < c.components; i++) x_adj[i] += to[i] * adjoint;
     }
     for_so2_columns(c.z_shape, [&](int i, int l, int m) {
-      const Pointer<T> of = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m);
-      put(of, k, of[k] + x_adj[i]);
+      const Pointer<T> z_adj = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m);
+      put(z_adj, k, z_adj[k] + x_adj[i]);
     });
   }
 };

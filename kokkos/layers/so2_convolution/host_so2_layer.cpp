@@ -31,12 +31,12 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       rotations_(layer.lmax),
       in_(context.model.features[input_], PLANES<T>),
       out_(context.model.features[output_], PLANES<T>),
-      op_(host_kernels<T>(context.set), layer, in_, out_),
-      network_(EdgeNetwork<T>::of_distance(layer.radial, in_, num_species_, network_columns(op_.columns()),
-                                           op_.factors_row(), context.options, NUM_WINDOWS, context.set)),
+      convolution_(host_kernels<T>(context.set), layer, in_, out_),
+      network_(EdgeNetwork<T>::for_distances(layer.radial, in_, num_species_, network_columns(convolution_.columns()),
+                                             convolution_.factors_row(), context.options, NUM_WINDOWS, context.set)),
       description_(describe_so2_convolution(layer, network_.describe())),
       kept_before_(context.kept_per_edge) {
-  context.kept_per_edge += op_.values_size(1);
+  context.kept_per_edge += convolution_.values_size(1);
   const RadialBasis &basis = layer.radial.basis;
   const int pairs = basis.depends_on_pair() ? num_species_ * num_species_ : 1;
   for (int k = 0; k < pairs; k++)
@@ -48,18 +48,20 @@ int HostSo2Layer<T, G>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
-// What inputs_of() takes for a list, and see_rows().
+// What inputs_of() takes for a list, and set_tangent_rows().
 template <class T, class G>
-void HostSo2Layer<T, G>::for_edge_scratch(const HostStep<T, G> &step, HostScratch<T, G> &scratch, int64_t num_edges,
-                                          const ArrayVisitor &f) const {
+void HostSo2Layer<T, G>::for_edge_scratch(const HostEvaluationState<T, G> &evaluation, HostScratch<T, G> &scratch,
+                                          int64_t num_edges, const ArrayVisitor &f) const {
   const int64_t count = std::min<int64_t>(num_edges, LIST_EDGES);
   // A gather does not find the values that are kept.
-  const bool has_all_values = step.num_kept >= num_edges && !step.is_gathering && !step.energy_moments;
-  f(scratch.so2, op_.scratch_size(count, !step.energy_moments) + (has_all_values ? 0 : op_.values_size(count)));
+  const bool has_all_values =
+      evaluation.num_kept >= num_edges && !evaluation.is_gathering && !evaluation.energy_moments;
+  f(scratch.so2, convolution_.scratch_size(count, !evaluation.energy_moments) +
+                     (has_all_values ? 0 : convolution_.values_size(count)));
   f(scratch.y_adj, count * (rotations_.size() + 7));
   f(scratch.weights, network_.weights_size(count));
   f(scratch.radial, network_.scratch_size(count));
-  if (step.energy_moments) f(scratch.edge_rows, 2 * LIST_EDGES * in_.row_size());
+  if (evaluation.energy_moments) f(scratch.edge_rows, 2 * LIST_EDGES * in_.row_size());
 }
 
 // ---- edges
@@ -75,14 +77,14 @@ typename HostSo2Layer<T, G>::EdgeList HostSo2Layer<T, G>::empty_list(Batch &batc
 template <class T, class G>
 void HostSo2Layer<T, G>::add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row,
                                   int out, int to_sender) const {
-  const Edges<T, G> &edges = batch.step.edges;
+  const Edges<T, G> &edges = batch.evaluation.edges;
   const int k = list.count++;
   list.edge[k] = e;
   list.distance[k] = edges.distance()[e];
   std::copy_n(edges.unit_vector() + 3 * e, 3, list.unit + 3 * k);
   list.sender_species[k] = edges.sender_species()[e];
-  list.receiver_species[k] = batch.step.row_species[receiver_row];
-  const bool fixed = batch.layer->fixed_input;    // then the input has a row per species
+  list.receiver_species[k] = batch.evaluation.row_species[receiver_row];
+  const bool fixed = batch.step->fixed_input;    // then the input has a row per species
   list.sender[k] = fixed ? list.sender_species[k] : sender_row;
   list.receiver[k] = fixed ? list.receiver_species[k] : receiver_row;
   list.out[k] = out;
@@ -115,8 +117,8 @@ void HostSo2Layer<T, G>::sort_by_window(EdgeList &list) const {
 template <class T, class G>
 template <class F>
 void HostSo2Layer<T, G>::for_lists(Batch &batch, const F &f) const {
-  const Edges<T, G> &edges = batch.step.edges;
-  const int *partial_row = batch.step.edge_partial_row;
+  const Edges<T, G> &edges = batch.evaluation.edges;
+  const int *partial_row = batch.evaluation.edge_partial_row;
   EdgeList list = empty_list(batch);
   for (int a = 0; a < batch.count; a++) {
     const int row = batch.first + a;
@@ -153,12 +155,13 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
   using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
   Inputs in{};
-  const bool is_kept = may_keep && list.first + count <= batch.step.num_kept;
-  const int64_t of_op = op_.scratch_size(count, backward);
+  const bool is_kept = may_keep && list.first + count <= batch.evaluation.num_kept;
+  const int64_t constants = convolution_.scratch_size(count, backward);
   in.are_kept = is_kept;
-  in.work = batch.scratch.so2.reserve(of_op + (is_kept ? 0 : op_.values_size(count)));
+  in.work = batch.scratch.so2.reserve(constants + (is_kept ? 0 : convolution_.values_size(count)));
   in.values =
-      is_kept ? batch.step.kept + kept_before_ * batch.step.num_kept + op_.values_size(list.first) : in.work + of_op;
+      is_kept ? batch.evaluation.kept + kept_before_ * batch.evaluation.num_kept + convolution_.values_size(list.first)
+              : in.work + constants;
   T *const rotations = batch.scratch.y_adj.reserve(count * (size + 7)), *const cutoff = rotations + count * size;
   in.cutoff_slope = cutoff + count;
   in.cutoff_adj = in.cutoff_slope + count;
@@ -181,8 +184,8 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
     in.cutoff_slope[e] = of_distance(1);
   }
   in.factors = batch.scratch.weights.reserve(network_.weights_size(count));
-  network_.forward(batch.step.kernels, network_edges(list), batch.scratch.radial.reserve(network_.scratch_size(count)),
-                   in.factors);
+  network_.forward(batch.evaluation.kernels, network_edges(list),
+                   batch.scratch.radial.reserve(network_.scratch_size(count)), in.factors);
   in.edges = {count, list.sender, list.receiver, rotations, cutoff, in.factors, x};
   return in;
 }
@@ -190,22 +193,22 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
 // ---- forward, backward and gather
 template <class T, class G>
 void HostSo2Layer<T, G>::forward(Batch &batch) {
-  if (batch.step.energy_moments) return forward_moments(batch);
+  if (batch.evaluation.energy_moments) return forward_moments(batch);
   const FeatureRows<R> y = batch.rows(output_);
-  set_to_zero(y, batch.layout(output_), batch.count, batch.step.planes);
+  set_to_zero(y, batch.layout(output_), batch.count, batch.evaluation.planes);
   const So2Softmax<T> softmax = this->softmax(batch.first);
-  if (op_.heads() > 0) op_.begin(batch.count, softmax);
+  if (convolution_.heads() > 0) convolution_.begin(batch.count, softmax);
   for_lists(batch, [&](const EdgeList &list) {
     const Inputs in = inputs_of(batch, list, input_rows(batch), false, true);
-    op_.forward(in.edges, y, list.out, softmax, in.work, in.values);
+    convolution_.forward(in.edges, y, list.out, softmax, in.work, in.values);
   });
-  if (op_.heads() > 0) op_.finish(batch.count, y, softmax);
+  if (convolution_.heads() > 0) convolution_.finish(batch.count, y, softmax);
 }
 
 // Gives a list the geometry of a direction, and rows of its senders and receivers as its edges see them (edge_rows.h).
 template <class T, class G>
-FeatureRows<Real<T>> HostSo2Layer<T, G>::see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
-  const Edges<T, G> &edges = batch.step.edges;
+FeatureRows<Real<T>> HostSo2Layer<T, G>::set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
+  const Edges<T, G> &edges = batch.evaluation.edges;
   const FeatureLayout &layout = batch.layout(input_);
   const FeatureRows<const R> x = input_rows(batch);
   const FeatureRows<R> to{rows, 2 * LIST_EDGES, 0};
@@ -229,15 +232,15 @@ void HostSo2Layer<T, G>::forward_moments(Batch &batch) {
   R *of_direction = batch.scratch.edge_rows.reserve(out_size + 2 * LIST_EDGES * in_.row_size());
   const FeatureRows<R> sum{of_direction, batch.count, 0};
   const So2Softmax<T> softmax = this->softmax(batch.first);
-  for (int d = 0; d < batch.step.num_directions(); d++) {
+  for (int d = 0; d < batch.evaluation.num_directions(); d++) {
     std::fill_n(of_direction, out_size, R(0));
-    if (op_.heads() > 0) op_.begin(batch.count, softmax);
+    if (convolution_.heads() > 0) convolution_.begin(batch.count, softmax);
     for_lists(batch, [&](EdgeList &list) {
-      const FeatureRows<R> x = see_rows(batch, list, d, of_direction + out_size);
+      const FeatureRows<R> x = set_tangent_rows(batch, list, d, of_direction + out_size);
       const Inputs in = inputs_of(batch, list, x, false, false);
-      op_.forward(in.edges, sum, list.out, softmax, in.work, in.values);
+      convolution_.forward(in.edges, sum, list.out, softmax, in.work, in.values);
     });
-    if (op_.heads() > 0) op_.finish(batch.count, sum, softmax);
+    if (convolution_.heads() > 0) convolution_.finish(batch.count, sum, softmax);
     for (int g = 0; g < out_.num_groups(); g++) {
       const FeatureGroup &group = batch.layout(output_).group(g);
       const R *from = sum.group(out_.group(g));
@@ -256,30 +259,30 @@ template <class T, class G>
 void HostSo2Layer<T, G>::backward_of(const EdgeList &list, const Inputs &in, FeatureRows<const R> out_adj,
                                      So2Softmax<T> softmax, FeatureRows<R> sender_adj,
                                      FeatureRows<R> receiver_adj) const {
-  op_.backward(in.edges, out_adj, list.out, softmax, in.work, in.values, in.are_kept,
-               {in.factors, in.cutoff_adj, in.torque, sender_adj, receiver_adj, list.to_sender, list.out});
+  convolution_.backward(in.edges, out_adj, list.out, softmax, in.work, in.values, in.are_kept,
+                        {in.factors, in.cutoff_adj, in.torque, sender_adj, receiver_adj, list.to_sender, list.out});
 }
 
 template <class T, class G>
 void HostSo2Layer<T, G>::backward(Batch &batch) {
-  const HostStep<T, G> &step = batch.step;
-  const bool fixed = batch.layer->fixed_input;
+  const HostEvaluationState<T, G> &evaluation = batch.evaluation;
+  const bool fixed = batch.step->fixed_input;
   const FeatureRows<R> none{nullptr, 0, 0};
-  const FeatureRows<R> partial = fixed || step.is_gathering ? none : batch.partial;
+  const FeatureRows<R> partial = fixed || evaluation.is_gathering ? none : batch.partial;
   const FeatureRows<R> own_adj = fixed ? none : batch.rows(input_, true);
-  if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, batch.step.planes);
+  if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, batch.evaluation.planes);
   const FeatureRows<R> out_adj = batch.rows(output_, true);
   const So2Softmax<T> softmax = this->softmax(batch.first);
-  if (op_.heads() > 0) op_.begin_backward(batch.count, batch.rows(output_), out_adj, softmax);
+  if (convolution_.heads() > 0) convolution_.begin_backward(batch.count, batch.rows(output_), out_adj, softmax);
   for_lists(batch, [&](const EdgeList &list) {
     const Inputs in = inputs_of(batch, list, input_rows(batch), true, true);
     backward_of(list, in, out_adj, softmax, partial, own_adj);
     for (int e = 0; e < list.count; e++) in.distance_adj[e] = in.cutoff_adj[e] * in.cutoff_slope[e];
-    network_.backward(step.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
+    network_.backward(evaluation.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
                       {in.distance_adj, 1, none, none, nullptr, nullptr});
     const R inverse_norm = static_cast<R>(1 / std::sqrt(3.0));    // Y_1 = sqrt(3) n
     for (int e = 0; e < list.count; e++) {
-      G *adjoint = step.edges.adjoint() + list.edge[e] * step.edges.num_y();
+      G *adjoint = evaluation.edges.adjoint() + list.edge[e] * evaluation.edges.num_y();
       adjoint[0] += static_cast<G>(in.distance_adj[e]);
       if (lmax_ == 0) continue;
       T gradient[3];
@@ -292,9 +295,9 @@ void HostSo2Layer<T, G>::backward(Batch &batch) {
 
 template <class T, class G>
 void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
-  const HostStep<T, G> &step = senders.step;
-  set_to_zero(sums, senders.layout(input_), senders.count, step.planes);
-  const FeatureRows<R> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
+  const HostEvaluationState<T, G> &evaluation = senders.evaluation;
+  set_to_zero(sums, senders.layout(input_), senders.count, evaluation.planes);
+  const FeatureRows<R> out_adj = evaluation.features.rows({0, evaluation.num_receivers, nullptr}, output_, true);
   EdgeList list = empty_list(senders);
   const auto evaluate = [&] {
     sort_by_window(list);
@@ -304,10 +307,10 @@ void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   };
   for (int a = 0; a < senders.count; a++) {
     const int row = senders.first + a;
-    for (int64_t k = step.edges.transposed_begin()[row]; k < step.edges.transposed_begin()[row + 1]; k++) {
-      const int64_t e = step.edges.transposed_edge(k);
+    for (int64_t k = evaluation.edges.transposed_begin()[row]; k < evaluation.edges.transposed_begin()[row + 1]; k++) {
+      const int64_t e = evaluation.edges.transposed_edge(k);
       if (e < 0) continue;
-      const int receiver = step.edges.transposed_receiver(k);
+      const int receiver = evaluation.edges.transposed_receiver(k);
       add_edge(senders, list, e, receiver, row, receiver, a);
       if (list.count == LIST_EDGES) evaluate();
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The SO(2) convolution on the host. Edges go through it some at a time, with what is needed of their frames and of
 // radial functions; in a backward pass all of this is evaluated again, and the values of the linears where there is no
-// memory to keep them (HostStep::kept).
+// memory to keep them (HostEvaluationState::kept).
 #ifndef EQUI_HOST_SO2_LAYER_H
 #define EQUI_HOST_SO2_LAYER_H
 
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/layers/convolution/edge_network.h"
-#include "kokkos/layers/host_sender_op.h"
-#include "kokkos/layers/so2_convolution/so2_convolution_op.h"
+#include "kokkos/layers/host_sender_layer.h"
+#include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace equi {
 
 template <class T, class G>
-class HostSo2Layer : public HostSenderOp<T, G> {
+class HostSo2Layer : public HostSenderLayer<T, G> {
   using Batch = HostBatch<T, G>;
   using R = Real<T>;
 
@@ -27,16 +27,16 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   void backward(Batch &batch) override;
   void gather(Batch &senders, FeatureRows<R> sums) override;
   int gather_size() const override;
-  void for_edge_scratch(const HostStep<T, G> &step, HostScratch<T, G> &scratch, int64_t num_edges,
+  void for_edge_scratch(const HostEvaluationState<T, G> &evaluation, HostScratch<T, G> &scratch, int64_t num_edges,
                         const ArrayVisitor &f) const override;
 
   void for_arrays(const ArrayVisitor &f) override {
-    if (op_.heads() == 0) return;
-    f(largest_, op_.heads());
-    f(sum_, op_.heads());
-    f(dot_, op_.heads());
+    if (convolution_.heads() == 0) return;
+    f(largest_, convolution_.heads());
+    f(sum_, convolution_.heads());
+    f(dot_, convolution_.heads());
   }
-  std::size_t bytes() const override { return op_.bytes() + network_.bytes(); }
+  std::size_t bytes() const override { return convolution_.bytes() + network_.bytes(); }
   std::string describe() const override { return description_; }
 
  private:
@@ -51,14 +51,14 @@ class HostSo2Layer : public HostSenderOp<T, G> {
     int *out;                                  // rows of the output, and of the receivers' adjoints
     int *to_sender;                            // rows of the senders' adjoints
   };
-  // What the op needs of them, likewise.
+  // What the convolution needs of them, likewise.
   struct Inputs {
     So2Edges<T> edges;
     R *factors;                               // those of the edges
     T *cutoff_slope;                          // derivative of the cutoff function
     T *torque, *cutoff_adj, *distance_adj;    // of a backward pass
-    R *work;                                  // of the op
-    R *values;                                // of the op, kept or not
+    R *work;                                  // of the convolution
+    R *values;                                // of the convolution, kept or not
     bool are_kept;
   };
 
@@ -75,13 +75,13 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
   FeatureRows<const R> input_rows(const Batch &batch) const;
   void forward_moments(Batch &batch);
-  FeatureRows<R> see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
+  FeatureRows<R> set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
   // Adjoints of the factors are left in their place. softmax: of the rows of out_adj.
   void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, So2Softmax<T> softmax,
                    FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const;
   // Of the receivers from `first` on; without attention none.
   So2Softmax<T> softmax(int first) {
-    return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, op_.heads());
+    return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, convolution_.heads());
   }
 
   int input_, output_, num_species_, lmax_;
@@ -89,7 +89,7 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
   Rotations rotations_;
   FeatureLayout in_, out_;    // with the planes of one direction
-  So2ConvolutionOp<T> op_;
+  HostSo2Convolution<T> convolution_;
   EdgeNetwork<T> network_;
   std::string description_;
   int64_t kept_before_;    // numbers per edge that other layers keep before this one

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+# Every source of src/ and kokkos/, once. The room and the name of a source say which library it belongs to, and
+# CMakeLists.txt selects by them: a source of a layer needs only its line here.
+
+set(equi_sources
+    kokkos/device_kernels/device_dense.cpp
+    kokkos/device_kernels/device_dense_cuda.cpp
+    kokkos/device_kernels/device_dense_tensor.cpp
+    kokkos/evaluation/device_evaluation.cpp
+    kokkos/evaluation/host_evaluation.cpp
+    kokkos/geometry/device_edges.cpp
+    kokkos/geometry/device_neighborhood.cpp
+    kokkos/geometry/edges.cpp
+    kokkos/geometry/radial_set.cpp
+    kokkos/geometry/radial_windows.cpp
+    kokkos/geometry/rotations.cpp
+    kokkos/host_kernels/convolution_tables.cpp
+    kokkos/host_kernels/host_kernels.cpp
+    kokkos/host_kernels/host_kernels_avx2.cpp
+    kokkos/host_kernels/host_kernels_avx512.cpp
+    kokkos/host_kernels/host_kernels_generic.cpp
+    kokkos/host_kernels/host_kernels_neon.cpp
+    kokkos/host_kernels/kernel_cache.cpp
+    kokkos/host_kernels/kernel_check.cpp
+    kokkos/host_kernels/kernel_library.cpp
+    kokkos/host_kernels/kernel_reference.cpp
+    kokkos/lammps/kokkos_styles.cpp
+    kokkos/lammps/lammps_device_evaluation.cpp
+    kokkos/lammps/lammps_exchange_kokkos.cpp
+    kokkos/lammps/pair_equi_kokkos.cpp
+    kokkos/layers/channel_balance/device_channel_balance.cpp
+    kokkos/layers/contraction/device_contraction.cpp
+    kokkos/layers/contraction/host_contraction.cpp
+    kokkos/layers/convolution/convolution_constants.cpp
+    kokkos/layers/convolution/device_convolution_double.cpp
+    kokkos/layers/convolution/device_convolution_float.cpp
+    kokkos/layers/convolution/device_edge_network.cpp
+    kokkos/layers/convolution/edge_network.cpp
+    kokkos/layers/convolution/host_convolution_layer.cpp
+    kokkos/layers/coulomb/device_coulomb.cpp
+    kokkos/layers/density/device_density.cpp
+    kokkos/layers/density/host_density.cpp
+    kokkos/layers/device_rows.cpp
+    kokkos/layers/evaluation_plan.cpp
+    kokkos/layers/gate/device_gate.cpp
+    kokkos/layers/gate/gate_constants.cpp
+    kokkos/layers/gate/host_gate.cpp
+    kokkos/layers/grid_network/device_grid_network.cpp
+    kokkos/layers/grid_network/host_grid_network.cpp
+    kokkos/layers/linear/device_linear.cpp
+    kokkos/layers/linear/host_linear.cpp
+    kokkos/layers/linear/linear_constants.cpp
+    kokkos/layers/linear_folds.cpp
+    kokkos/layers/operation_count.cpp
+    kokkos/layers/readout/device_readout.cpp
+    kokkos/layers/repulsion/device_repulsion.cpp
+    kokkos/layers/so2_convolution/device_so2_convolution.cpp
+    kokkos/layers/so2_convolution/host_so2_convolution.cpp
+    kokkos/layers/so2_convolution/host_so2_layer.cpp
+    kokkos/layers/so2_convolution/so2_linears.cpp
+    kokkos/runtime/kokkos_runtime.cpp
+    kokkos/training/device_edge_convolution.cpp
+    kokkos/training/edge_convolution.cpp
+    kokkos/training/torch_gaunt.cpp
+    kokkos/training/torch_ops.cpp
+    kokkos/training/torch_ops_cuda.cpp
+    src/algebra/channelwise_product.cpp
+    src/algebra/coupling.cpp
+    src/algebra/gaunt_product.cpp
+    src/algebra/irreps.cpp
+    src/algebra/sphere_grid.cpp
+    src/algebra/spherical_harmonics.cpp
+    src/algebra/symmetric_contraction.cpp
+    src/algebra/tensor_product.cpp
+    src/base/data_hash.cpp
+    src/base/host_resources.cpp
+    src/base/printable.cpp
+    src/document/field_spec.cpp
+    src/document/function_reader.cpp
+    src/document/json_field.cpp
+    src/document/safetensors.cpp
+    src/document/tensor_reader.cpp
+    src/evaluation/committee.cpp
+    src/evaluation/law_check.cpp
+    src/evaluation/reference_library.cpp
+    src/evaluation/self_check.cpp
+    src/functions/network.cpp
+    src/functions/radial_expansion.cpp
+    src/functions/radial_function.cpp
+    src/functions/radial_table.cpp
+    src/generator/common_kernels.cpp
+    src/generator/contraction_generator.cpp
+    src/generator/contraction_schedule.cpp
+    src/generator/device_generator.cpp
+    src/generator/device_path_text.cpp
+    src/generator/kernel_generator.cpp
+    src/generator/kernel_schedule.cpp
+    src/generator/path_group_generator.cpp
+    src/generator/path_text.cpp
+    src/generator/uvw_generator.cpp
+    src/geometry/neighbor_graph.cpp
+    src/hessian/conjugate_directions.cpp
+    src/hessian/lattice_translations.cpp
+    src/hessian/lowest_eigenpairs.cpp
+    src/lammps/compute_equi_deviation.cpp
+    src/lammps/compute_equi_heat_flux.cpp
+    src/lammps/compute_equi_hvp.cpp
+    src/lammps/equi_dynamical_matrix.cpp
+    src/lammps/equi_elastic.cpp
+    src/lammps/equi_modes.cpp
+    src/lammps/equiplugin.cpp
+    src/lammps/lammps_compatibility.cpp
+    src/lammps/lammps_exchange.cpp
+    src/lammps/lammps_faults.cpp
+    src/lammps/lammps_hessian.cpp
+    src/lammps/lammps_neighborhood.cpp
+    src/lammps/pair_equi.cpp
+    src/lammps/pair_equi_bonds.cpp
+    src/lammps/pair_equi_check.cpp
+    src/lammps/pair_equi_commands.cpp
+    src/lammps/pair_equi_committee.cpp
+    src/lammps/pair_equi_hessian.cpp
+    src/lammps/pair_equi_start.cpp
+    src/layers/channel_balance.cpp
+    src/layers/convolution.cpp
+    src/layers/coulomb.cpp
+    src/layers/density_normalization.cpp
+    src/layers/direct_forces.cpp
+    src/layers/gate.cpp
+    src/layers/grid_network.cpp
+    src/layers/layer_norm.cpp
+    src/layers/layer_reader.cpp
+    src/layers/linear.cpp
+    src/layers/node_product.cpp
+    src/layers/norm_scale.cpp
+    src/layers/operations.cpp
+    src/layers/pair_repulsion.cpp
+    src/layers/readout.cpp
+    src/layers/scale_shift.cpp
+    src/layers/so2_convolution.cpp
+    src/layers/species_embedding.cpp
+    src/layers/spherical_norm.cpp
+    src/layers/symmetric_contraction.cpp
+    src/model/chemical_elements.cpp
+    src/model/mixture.cpp
+    src/model/mixture_reader.cpp
+    src/model/model.cpp
+    src/model/model_file.cpp
+    src/reference/torch_model.cpp)
+
+# equi_select(OUT REGEX [EXCEPT]): the sources that match REGEX and do not match EXCEPT.
+function(equi_select out regex)
+  set(selected ${equi_sources})
+  list(FILTER selected INCLUDE REGEX "${regex}")
+  if(ARGC GREATER 2)
+    list(FILTER selected EXCLUDE REGEX "${ARGV2}")
+  endif()
+  set(${out} ${selected} PARENT_SCOPE)
+endfunction()
+
+# equi_with_includes(OUT FILES...): the files and all files of this project that they include, by their paths from the
+# root.
+function(equi_with_includes out)
+  set(found "")
+  set(pending ${ARGN})
+  while(pending)
+    list(POP_FRONT pending file)
+    if(file IN_LIST found OR NOT EXISTS ${PROJECT_SOURCE_DIR}/${file})
+      continue()
+    endif()
+    list(APPEND found ${file})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${file} included REGEX "^#include \"")
+    list(TRANSFORM included REPLACE "^#include \"([^\"]+)\".*" "\\1")
+    list(APPEND pending ${included})
+  endwhile()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# equi_select_kokkos(OUT FILES...): the sources that include Kokkos, themselves or by their headers.
+function(equi_select_kokkos out)
+  set(selected "")
+  foreach(source ${ARGN})
+    equi_with_includes(files ${source})
+    foreach(file ${files})
+      file(STRINGS ${PROJECT_SOURCE_DIR}/${file} lines REGEX "^#include <Kokkos_" LIMIT_COUNT 1)
+      if(lines)
+        list(APPEND selected ${source})
+        break()
+      endif()
+    endforeach()
+  endforeach()
+  set(${out} ${selected} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// The interface of all layers to the evaluation, on either back end: a layer of the model, prepared for batches of
+// atoms. Three kinds of classes stand behind it: XConstants, prepared once in float64 for both back ends; HostX and
+// DeviceX, the mathematics of rows on one of them; XLayer, which joins the evaluation.
+#ifndef EQUI_BATCH_LAYER_H
+#define EQUI_BATCH_LAYER_H
+
+#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/layers/feature_rows.h"
+#include "src/evaluation/evaluator.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+// One of the arrays that an evaluation keeps, of either type (Buffer or DeviceBuffer).
+class ArrayRef {
+ public:
+  template <class A>
+  ArrayRef(A &array)
+      : array_(&array),
+        reserve_([](void *a, int64_t n) { static_cast<A *>(a)->reserve(n); }),
+        growth_([](const void *a, int64_t n) { return static_cast<const A *>(a)->additional_bytes(n); }),
+        bytes_([](const void *a) { return static_cast<const A *>(a)->bytes(); }) {}
+  void reserve(int64_t n) const { reserve_(array_, n); }
+  std::size_t additional_bytes(int64_t n) const { return growth_(array_, n); }
+  std::size_t bytes() const { return bytes_(array_); }
+  const void *address() const { return array_; }    // identifies the array
+
+ private:
+  void *array_;
+  void (*reserve_)(void *, int64_t);
+  std::size_t (*growth_)(const void *, int64_t);
+  std::size_t (*bytes_)(const void *);
+};
+// f(array, numbers of it, or per receiver where that is said)
+using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
+
+// Which of a layer's kernels are not generated ones, for the log.
+struct KernelReport {
+  int generic_path_groups = 0, generic_contractions = 0;
+  std::vector<std::string> keys;    // of all kernels that a build or a library may have
+};
+
+// Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their rows.
+template <class Batch>
+class BatchLayer {
+ public:
+  virtual ~BatchLayer() = default;
+
+  // Called once, if the layer reads features that depend on the species alone and writes others. The batch has a row
+  // per species.
+  virtual void prepare(Batch &) {}
+  virtual void forward(Batch &batch) = 0;
+  // From the adjoint of the output to that of the input, which is to be written, or added to if batch.adds(input).
+  // Called after forward for the same rows; not for a layer whose input needs no adjoint.
+  virtual void backward(Batch &) {}
+
+  // Visits the arrays that the layer keeps for each receiver from forward to backward: numbers per receiver.
+  virtual void for_arrays(const ArrayVisitor &) {}
+  // On devices, the numbers of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
+  virtual int64_t scratch_size(int64_t) const { return 0; }
+  // On devices, the bytes that a batch of so many atoms and edges will add to bytes().
+  virtual std::size_t additional_bytes(int64_t, int64_t) const { return 0; }
+  // Bytes of the constants, and of the values that the layer keeps between passes.
+  virtual std::size_t bytes() const { return 0; }
+  // A line of the log without its indentation, empty if there is nothing to say.
+  virtual std::string describe() const { return ""; }
+  virtual void report_kernels(KernelReport &) const {}
+};
+
+// A layer of the model, prepared for a back end (host_backend.h, device_backend.h), by
+//   prepare_layer<Backend>(context, layer)
+// which each layer's room defines for its type.
+template <class Backend>
+using PreparedLayer = std::unique_ptr<BatchLayer<typename Backend::Batch>>;
+
+// What the layers of an evaluation are made from, besides the layers of the model.
+struct LayerContext {
+  const Model &model;
+  const EvaluationPlan &plan;
+  const EvaluatorOptions &options;
+  const std::vector<double> &scale;       // per species, of the energies
+  std::vector<double> pair_scale = {};    // likewise of the energies of pairs
+  int num_convolutions = 0;               // made so far
+
+  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// The numbers that a channel balance adds up and changes.
+#ifndef EQUI_BALANCED_ROWS_H
+#define EQUI_BALANCED_ROWS_H
+
+#include "kokkos/kernel_interface/feature_layout.h"
+#include "src/numbers/dual.h"
+
+#include <cstdint>
+
+namespace equi {
+
+// What a balance does with one number of one row. With w_i the weight of an atom, f_i^2 or 1, and W = sum of w_j +
+// epsilon:
+//   forward   y_i = x_i + w_i a,  a = (target - sum x_j) / W
+//   backward  x_adj_i = y_adj_i - m,  m = (sum w_j y_adj_j) / W,  and f_adj_i += 2 f_i a x_adj_i
+template <class T>
+struct BalancedRows {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+  int channels, num_terms;    // of the balance; sums of a row, forward or backward
+  bool is_adjoint;
+  int64_t width, share_width;                     // numbers of a row
+  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null where all weights are 1. Adjoints only backward
+
+  EQUI_FUNCTION D weight(int64_t row, int k) const {
+    const D f = share ? static_cast<D>(share[row * share_width + k]) : D(1);
+    return f * f;
+  }
+  // Term n of what a row adds to the sums: those of x or of w y_adj, then forward those of w.
+  EQUI_FUNCTION D term(int64_t row, int n) const {
+    if (n >= channels) return weight(row, n - channels);
+    if (!is_adjoint) return static_cast<D>(x[row * width + n]);
+    return weight(row, n) * static_cast<D>(adjoint[row * width + n]);
+  }
+  // Changes channel k of a row by a and m of this channel.
+  EQUI_FUNCTION void change(int64_t row, int k, D a, D m) const {
+    const int64_t at = row * width + k, share_at = row * share_width + k;
+    if (!is_adjoint) {
+      put(x, at, static_cast<T>(static_cast<D>(x[at]) + weight(row, k) * a));
+      return;
+    }
+    const D of_x = static_cast<D>(adjoint[at]) - m;
+    put(adjoint, at, static_cast<T>(of_x));
+    if (!share) return;
+    const D f = static_cast<D>(share[share_at]);
+    put(share_adjoint, share_at, static_cast<T>(static_cast<D>(share_adjoint[share_at]) + D(2) * f * a * of_x));
+  }
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Sums over rows of a channel balance in host memory.
+#ifndef EQUI_HOST_CHANNEL_BALANCE_H
+#define EQUI_HOST_CHANNEL_BALANCE_H
+
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/layers/channel_balance/balanced_rows.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace equi {
+
+template <class T>
+class HostChannelBalance {
+  using D = DoubleOf<T>;
+
+ public:
+  // In the order of rows, so that sums do not depend on the number of threads.
+  void add_up(const HostKernels<T> &, int count, const BalancedRows<T> &rows, D *sums) const {
+    for (int64_t row = 0; row < count; row++)
+      for (int n = 0; n < rows.num_terms; n++) sums[n] += rows.term(row, n);
+  }
+  void change(const HostKernels<T> &, int count, const BalancedRows<T> &rows, const std::vector<D> &a,
+              const std::vector<D> &m) const {
+    for (int64_t row = 0; row < count; row++)
+      for (int k = 0; k < rows.channels; k++) rows.change(row, k, a[k], m[k]);
+  }
+  std::size_t bytes() const { return 0; }
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The Coulomb energy of charges of a model.
+#ifndef EQUI_COULOMB_LAYER_H
+#define EQUI_COULOMB_LAYER_H
+
+#include "kokkos/layers/coulomb/device_coulomb_layer.h"
+#include "kokkos/layers/coulomb/host_coulomb_layer.h"
+
+namespace equi {
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const Coulomb &layer) {
+  using T = typename Backend::Number;
+  using G = typename Backend::Geometry;
+  using ChosenLayer = typename Backend::template Choose<HostCoulombLayer<T, G>, DeviceCoulombLayer<T, G>>;
+  return std::make_unique<ChosenLayer>(context, layer);
+}
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The density normalization.
+#ifndef EQUI_DENSITY_LAYER_H
+#define EQUI_DENSITY_LAYER_H
+
+#include "kokkos/layers/density/device_density_layer.h"
+#include "kokkos/layers/density/host_density_layer.h"
+
+namespace equi {
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const DensityNormalization &layer) {
+  using T = typename Backend::Number;
+  using G = typename Backend::Geometry;
+  using ChosenLayer = typename Backend::template Choose<HostDensityLayer<T, G>, DeviceDensityLayer<T, G>>;
+  return std::make_unique<ChosenLayer>(context, layer);
+}
+
+}    // namespace equi
+
+#endif

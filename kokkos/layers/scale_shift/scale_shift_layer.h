@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// The scale and shift of energies. Evaluations apply them where energies arise (LayerContext, EnergyScale), so that no
+// layer takes part in their batches.
+#ifndef EQUI_SCALE_SHIFT_LAYER_H
+#define EQUI_SCALE_SHIFT_LAYER_H
+
+#include "kokkos/layers/batch_layer.h"
+
+namespace equi {
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const ScaleShift &) {
+  context.pair_scale.assign(context.model.num_species(), 1.0);    // pairs are scaled only before it
+  return nullptr;
+}
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The SO(2) convolution, whose kernels have a text for each back end.
+#ifndef EQUI_SO2_LAYER_H
+#define EQUI_SO2_LAYER_H
+
+#include "kokkos/layers/so2_convolution/device_so2_layer.h"
+#include "kokkos/layers/so2_convolution/host_so2_layer.h"
+
+namespace equi {
+
+template <class Backend>
+PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const So2Convolution &layer) {
+  using T = typename Backend::Number;
+  using G = typename Backend::Geometry;
+  using ChosenLayer = typename Backend::template Choose<HostSo2Layer<T, G>, DeviceSo2Layer<T, G>>;
+  return std::make_unique<ChosenLayer>(context, layer);
+}
+
+}    // namespace equi
+
+#endif

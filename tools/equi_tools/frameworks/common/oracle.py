@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""What the oracles of the frameworks share: their ASE calculators, and imports without noise."""
+
+import contextlib
+import warnings
+
+import numpy as np
+from ase.calculators.calculator import Calculator, all_changes
+from ase.stress import full_3x3_to_voigt_6_stress
+
+from ...errors import EquiError
+from .origin import Origin
+
+
+def loaded(source, load):
+    """The checkpoint of a source, which may be one already."""
+    return source if isinstance(source, Origin) else load(source)
+
+
+@contextlib.contextmanager
+def quiet():
+    """No warnings inside this context."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def importing(need, errors=ImportError):
+    """Imports of a framework, without warnings; raises EquiError, which begins with `need`, if one of them raises `errors`."""
+    with quiet():
+        try:
+            yield
+        except errors as error:
+            raise EquiError(f"{need} ({error})") from error
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    """torch's default dtype for a while."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class Oracle(Calculator):
+    """A framework's modules as ASE calculator.  `elements` are the chemical symbols that the model knows."""
+
+    elements = ()
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
+
+    def set_results(self, energy, forces, energies=None, stress=None, virial=None):
+        """energies: of atoms, if the framework knows them; virial: derivative [3, 3] of the energy by a strain, or stress: this by the
+        volume. Both are left out of structures without a volume."""
+        self.results = {"energy": energy, "free_energy": energy, "forces": forces}
+        if energies is not None:
+            self.results["energies"] = np.asarray(energies).reshape(-1)
+        volume = self.atoms.cell.volume
+        if virial is not None and volume > 1e-3:
+            stress = full_3x3_to_voigt_6_stress(virial / volume)
+        if stress is not None and volume > 1e-3:
+            self.results["stress"] = stress
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        """Takes over the structure; raises EquiError for elements that the model does not know."""
+        super().calculate(atoms, properties, system_changes)
+        unknown = sorted(set(self.atoms.get_chemical_symbols()) - set(self.elements))
+        if unknown:
+            raise EquiError(f"the model does not know {', '.join(unknown)}")

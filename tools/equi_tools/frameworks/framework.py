@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""What the rest of the tool knows of a training framework.
+
+Each framework has a folder with the same names: `FRAMEWORK` in __init__.py, and the functions that Framework calls in
+checkpoint.py (reads a file as data), convert.py (translates it) and oracle.py (runs the framework, which is imported there only).
+"""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Callable
+
+from ..errors import EquiError
+
+# Options for what the files of some frameworks leave to the user, each with the reason why those of the others take no such option.
+SETTINGS = {
+    "types": "the atoms of {title} models have no types but elements",
+    "unit": "the energies of {title} models are in eV",
+    "length_unit": "the lengths of {title} models are in Angstrom",
+    "charge": "{title} models take no total charge",
+    "spin": "{title} models take no spin",
+    "composition": "{title} models do not depend on the composition",
+    "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
+    "framework_version": "{title} files need no version to be read",
+}
+
+
+class MissingFramework(EquiError):
+    """The framework of a source is not installed in this interpreter."""
+
+    def __init__(self, framework, source):
+        super().__init__(
+            f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with {framework.backend}: "
+            f"pip install {framework.pip_words or framework.requirement}, or name a Python interpreter that has it in "
+            f"{framework.variable}; a build makes an environment with {framework.option}"
+        )
+        self.framework = framework
+
+
+@dataclass(eq=False)
+class Framework:
+    name: str  # also of its folder
+    title: str
+    package: str  # imported, and named by files
+    requirement: str  # installed
+    modules: tuple = ()  # of the package, without which it cannot be run
+    pip_words: str = None  # of `pip install`, if not the requirement
+    backend: str = "torch"  # the package that computes
+    environment: str = None  # name of the Python environment, if not that of the framework
+    option: str = None  # of CMake that makes this environment
+    choice: str = None  # what a source may ask the user to choose: a modality, a head, a task
+    settings: tuple = ()  # names of SETTINGS that the user may have to state
+    ignores_keys: bool = False  # whether unknown keys of a configuration pass if the user vouches for them
+    tensor_names: tuple = ()  # parts of names of tensors that no other framework has
+    notes: Callable = lambda document: ()  # on the framework's own results for models of a document's architecture
+
+    def __post_init__(self):
+        self.environment = self.environment or self.name
+        self.option = self.option or f"-DEQUI_FRAMEWORKS={self.environment}, target environment_{self.environment}"
+
+    @property
+    def variable(self):
+        """Environment variable with the interpreter of the framework's own environment."""
+        return f"EQUI_PYTHON_{self.environment.upper()}"
+
+    @property
+    def interpreter(self):
+        return os.environ.get(self.variable) or None
+
+    def installed(self):
+        """Whether the framework can be run here: packages may be installed without their back end, for the files in them."""
+        return all(importlib.util.find_spec(name) is not None for name in (self.package, *self.modules, self.backend))
+
+    def installed_version(self):
+        return importlib.metadata.version(self.requirement)
+
+    def _module(self, name):
+        return importlib.import_module(f".{self.name}.{name}", __package__)
+
+    def load(self, source, ignore_keys=(), **settings):
+        """The checkpoint, an Origin. settings: those of `self.settings` except the units, which model_units handles."""
+        return self._module("checkpoint").load(source, ignore_keys, **settings)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        """(architecture part of the document, tensors)."""
+        return self._module("convert").convert(checkpoint, choice, elements)
+
+    def float64_calculator(self, checkpoint, choice=None):
+        """ASE calculator of a loaded checkpoint or a source in float64 with exact couplings."""
+        return self._module("oracle").float64_calculator(checkpoint, choice)
+
+    def framework_calculator(self, source, choice=None):
+        """ASE calculator as the framework's users run it."""
+        return self._module("oracle").framework_calculator(source, choice)

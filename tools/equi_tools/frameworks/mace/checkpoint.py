@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: MIT
+"""Reads MACE files: the pickled module (.model) and the TorchScript made for LAMMPS (-lammps.pt).
+
+Both are trees of modules with the same attributes, so that one converter serves them.  They are read as data; neither mace nor
+torch is needed.  `load` refuses what it does not know by name and makes the couplings exact: a float32 file holds them rounded.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ... import symmetric_basis, torch_archive, torch_modules
+from ...errors import EquiError
+from ...irreps import Irreps
+from ...torch_modules import Module
+from ..common.origin import Origin, file_of, naming
+from ..common.unknown_keys import refuse_unknown
+
+MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
+INTERACTIONS = (
+    "RealAgnosticInteractionBlock",
+    "RealAgnosticResidualInteractionBlock",
+    "RealAgnosticDensityInteractionBlock",
+    "RealAgnosticDensityResidualInteractionBlock",
+    "RealAgnosticResidualNonLinearInteractionBlock",
+    "RealAgnosticAttResidualInteractionBlock",
+)
+READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadoutBlock")
+OTHER_MODELS = {
+    "AtomicDipolesMACE": "it predicts dipoles, not energies",
+    "EnergyDipolesMACE": "its dipoles have no place in a LAMMPS pair style; train or ask for a MACE model of energies",
+    "AtomicDielectricMACE": "it predicts dipoles and polarizabilities, not energies",
+    "PolarMACE": "its long-range electrostatics is not part of the .equi format",
+    "MACELES": "its latent Ewald summation is not part of the .equi format",
+}
+# Children of the model; anything else may change the energy.
+CHILDREN = {
+    "node_embedding", "radial_embedding", "spherical_harmonics", "atomic_energies_fn", "interactions", "products",
+    "readouts", "scale_shift", "pair_repulsion_fn",
+}  # fmt: skip
+
+# A coupling in float64 is exact to this, one in another dtype to that; relative to its largest entry. A coupling that is
+# not equivariant misses by tenths.
+EXACT = 1e-12
+ROUNDED = {"float64": 5e-6, "float32": 5e-6, "float16": 2e-3, "bfloat16": 8e-3}
+
+
+@dataclass
+class Checkpoint(Origin):
+    model: Module
+    elements: list  # chemical symbols by species index
+    heads: list
+    fixed_head: str  # the head of a -lammps.pt, else None
+    cutoff: float
+    couplings: dict = field(default_factory=dict)  # (layer, block, degree) -> Coupling
+
+    @property
+    def remarks(self):
+        if mixes_heads_in_its_version(self.model):
+            yield (
+                "the model may be of mace 0.3.14, where the readout of one head reads the hidden channels of all heads; later "
+                "versions, and this file, do not"
+            )
+
+    def chosen(self, choice):
+        return self.heads[self.head_index(choice)] if len(self.heads) > 1 else None
+
+    def head_index(self, name=None):
+        """Index of the named head, or of the one that MACE itself would choose; raises if the name does not fit."""
+        if name is None:
+            default = [head for head in self.heads if str(head).lower() == "default"]
+            if self.fixed_head is not None:
+                name = self.fixed_head
+            elif len(self.heads) == 1:
+                name = self.heads[0]
+            elif default:
+                name = default[0]
+            else:
+                raise EquiError(f"{self.source} has several heads, choose one: --head {' | '.join(self.heads)}")
+        if name not in self.heads:
+            raise EquiError(f"{self.source} has no head '{name}', only {', '.join(map(str, self.heads))}")
+        return self.heads.index(name)
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A symmetric coupling in terms of symmetric_basis: its paths are `matrix` [size of the basis, paths]."""
+
+    irreps: tuple
+    out: tuple
+    degree: int
+    matrix: np.ndarray
+    rounded: bool  # the file's is not in float64
+
+
+ACCELERATOR = (
+    "the model is in the layout of an accelerator: convert it back with mace_convert_cueq_e3nn or mace_convert_oeq_e3nn, or give "
+    "the .model file it was made from"
+)
+
+
+def _read(source, path):
+    """(model, its TorchScript wrapper or None)."""
+    model = torch_modules.read(path)
+    if isinstance(model, dict):
+        raise EquiError(
+            f"{source} is a training checkpoint (or only a state_dict) without the architecture: "
+            "give the .model file that mace_run_train wrote at the end"
+        )
+    if not isinstance(model, Module):
+        raise EquiError(f"{source} holds a {type(model).__name__}, not a MACE model")
+    if model.class_name.startswith("LAMMPS_ML"):
+        raise EquiError(f"{source} is made for pair_style mliap: give the .model file it was made from")
+    if model.is_script and model.class_name not in MODEL_CLASSES:
+        if model.class_name != "LAMMPS_MACE":
+            raise EquiError(f"{source}: TorchScript of {model.class_name}, not of LAMMPS_MACE: give the .model file")
+        return model.model, model
+    return model, None
+
+
+def audit(model):
+    """Refuses, by name, whatever this converter does not represent exactly."""
+    kind = model.class_name
+    if kind not in MODEL_CLASSES:
+        reason = OTHER_MODELS.get(kind, f"only {', '.join(MODEL_CLASSES)} are known")
+        raise EquiError(f"model class {kind} is not supported: {reason}")
+    if "joint_embedding" in dict(model.named_children()) or getattr(model, "embedding_specs", None):
+        specs = getattr(model, "embedding_specs", None) or {}
+        names = ", ".join(specs) if isinstance(specs, dict) else str(specs)
+        raise EquiError(
+            f"embedding_specs: the model takes further inputs ({names or 'joint_embedding'}), such as a total charge "
+            "or spin, that a LAMMPS pair style does not have; it cannot be converted"
+        )
+    unknown = [name for name in dict(model.named_children()) if name not in CHILDREN]
+    refuse_unknown([f"{name} ({getattr(model, name).class_name})" for name in unknown], "module", can_pass=False)
+    for name, module in model.named_modules():
+        if module.qualified_name.startswith(("cuequivariance", "openequivariance")):
+            raise EquiError(f"{name}: {module.class_name}: {ACCELERATOR}")
+        config = getattr(module, "cueq_config", None)
+        if config is not None and getattr(config, "enabled", False):
+            raise EquiError(
+                f"{name}: cueq_config: the weights are in cuequivariance's layout: convert the model back with "
+                "mace_convert_cueq_e3nn, or give the .model file it was made from"
+            )
+        if getattr(module, "oeq_config", None) is not None and getattr(module.oeq_config, "enabled", False):
+            raise EquiError(
+                f"{name}: oeq_config: the weights are in openequivariance's layout: convert the model back with "
+                "mace_convert_oeq_e3nn, or give the .model file it was made from"
+            )
+        if "lora" in module.class_name.lower():
+            raise EquiError(f"{name}: {module.class_name}: merge the adapters into the weights first (merge_lora_weights)")
+    for t, module in enumerate(model.interactions.children()):
+        if module.class_name not in INTERACTIONS:
+            raise EquiError(f"interactions.{t}: block {module.class_name} is not supported")
+    for t, module in enumerate(model.readouts.children()):
+        if module.class_name not in READOUTS:
+            raise EquiError(f"readouts.{t}: block {module.class_name} is not supported, only {', '.join(READOUTS)}")
+    if model.is_script and mixes_heads_in_its_version(model):
+        raise EquiError(
+            "readouts: NonLinearBiasReadoutBlock of several heads in TorchScript of mace 0.3.14 is another function than "
+            "in later versions; only theirs is supported: give the .model file, or make the TorchScript anew"
+        )
+    sizes = [len(list(getattr(model, name).children())) for name in ("interactions", "products")]
+    if sizes[0] != sizes[1] or sizes[0] == 0:
+        raise EquiError(f"{sizes[0]} interactions with {sizes[1]} products")
+
+
+def mixes_heads_in_its_version(model):
+    """Whether mace 0.3.14 may have made the model, where NonLinearBiasReadoutBlock reads the hidden channels of all heads.
+    Later versions, which have one attribute more, read those of one head from any file."""
+    mixing = any(
+        block.class_name == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1 for block in model.readouts.children()
+    )
+    return mixing and not hasattr(model, "use_edge_irreps_first")
+
+
+def _exact_couplings(model):
+    found = {}
+    for t, product in enumerate(model.products.children()):
+        contraction = product.symmetric_contractions
+        if contraction.class_name != "SymmetricContraction":
+            raise EquiError(f"products.{t}: {contraction.class_name} is not supported")
+        irreps = tuple((ir.l, ir.p) for _, ir in Irreps(contraction.irreps_in))
+        outs = [(ir.l, ir.p) for _, ir in Irreps(contraction.irreps_out)]
+        buffers = dict(product.named_buffers())
+        for b, out in enumerate(outs):
+            prefix = f"symmetric_contractions.contractions.{b}.U_matrix_"
+            degrees = sorted(int(name[len(prefix) :]) for name in buffers if name.startswith(prefix))
+            if degrees != list(range(1, len(degrees) + 1)):
+                raise EquiError(f"products.{t}: couplings of the degrees {degrees}")
+            for degree in degrees:
+                where = f"products.{t}.{prefix}{degree}"
+                buffer = buffers[f"{prefix}{degree}"]
+                precision = torch_archive.precision(buffer)
+                tolerance = ROUNDED.get(precision)
+                if tolerance is None:
+                    raise EquiError(f"{where}: dtype {precision} is not supported, only {', '.join(ROUNDED)}")
+                tensor = np.array(buffer, np.float64)
+                dim = sum(2 * l + 1 for l, _ in irreps)
+                if tensor.shape[-degree - 1 : -1] != (dim,) * degree:
+                    raise EquiError(f"{where}: shape {tensor.shape} does not fit {dim} components")
+                tensor = tensor.reshape(2 * out[0] + 1, *tensor.shape[-degree - 1 :])
+                if not np.any(tensor):
+                    continue
+                if degree > 4:
+                    raise EquiError(f"{where}: correlation {degree} is not supported, at most 4")
+                matrix, error = symmetric_basis.project(tensor, irreps, out, degree)
+                if not error < tolerance:
+                    raise EquiError(f"{where}: not an equivariant coupling, relative difference {error:.1e}")
+                # Members of the basis that the coupling does not contain, except for rounding.
+                rounded = error >= EXACT
+                matrix[np.abs(matrix).max(axis=1) < (tolerance if rounded else EXACT)] = 0.0
+                # Without a part that is symmetric in its factors a coupling adds nothing.
+                if np.any(matrix):
+                    found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded)
+    return found
+
+
+def load(source, ignore_keys=()):
+    """The model in a file."""
+    path = file_of(source)
+    model, wrapper = _read(source, path)
+    with naming(source):
+        audit(model)
+        couplings = _exact_couplings(model)
+    from ase.data import chemical_symbols
+
+    heads = list(getattr(model, "heads", None) or ["Default"])
+    fixed = None
+    if wrapper is not None:
+        # mace up to 0.3.6 has no heads.
+        fixed = heads[int(wrapper.head[0]) if hasattr(wrapper, "head") else 0]
+    return Checkpoint(
+        source=source,
+        path=path.resolve(),
+        model=model,
+        elements=[chemical_symbols[int(z)] for z in model.atomic_numbers],
+        heads=heads,
+        fixed_head=fixed,
+        cutoff=float(model.r_max),
+        couplings=couplings,
+    )

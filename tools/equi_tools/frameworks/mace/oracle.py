@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""MACE's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
+
+import os
+import warnings
+
+import numpy as np
+from ase.calculators.calculator import all_changes
+
+from ... import symmetric_basis
+from ...coupling import coupling
+from ...errors import EquiError
+from ..common.e3nn_layers import sign_of_coupling
+from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
+from . import checkpoint as mace_checkpoint
+
+
+def import_mace():
+    """The package, with its import noise silenced."""
+    import contextlib
+    import io
+    import logging
+
+    # e3nn 0.4.4 reads its own tables with a torch.load of the time when it could only read everything.
+    os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
+    need = "MACE's own results need the package mace-torch: pip install mace-torch"
+    with importing(need), contextlib.redirect_stdout(io.StringIO()):
+        import mace
+        import mace.modules
+    return mace
+
+
+def modules_of(checkpoint):
+    """mace's own modules, or the TorchScript of them, read by torch: this runs what the file says. They are new in each call."""
+    import_mace()
+    import torch
+
+    with quiet():
+        try:
+            if checkpoint.model.is_script:
+                model = torch.jit.load(str(checkpoint.path), map_location="cpu")
+                return model.model if checkpoint.fixed_head is not None else model
+            return torch.load(checkpoint.path, map_location="cpu", weights_only=False)
+        except Exception as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise EquiError(f"{checkpoint.source}: torch cannot read it: {first}") from error
+
+
+def _make_exact(model, checkpoint, precision):
+    """Replaces couplings that the file holds rounded; those of a float64 file stay as they are.
+
+    precision: the name of the file's dtype of each buffer.
+    """
+    import re
+
+    import torch
+
+    for name, buffer in model.named_buffers():
+        coupled = re.search(r"_w3j_(\d+)_(\d+)_(\d+)$", name)
+        contracted = re.search(r"products\.(\d+)\..*contractions\.(\d+)\.U_matrix_(\d+)$", name)
+        exact = None
+        if coupled:
+            ls = [int(l) for l in coupled.groups()]
+            exact = sign_of_coupling(buffer.numpy(), *ls, name, precision[name]) * coupling(*ls)
+            if np.abs(exact - buffer.numpy()).max() < mace_checkpoint.EXACT:
+                exact = None
+        elif contracted:
+            found = checkpoint.couplings.get(tuple(int(n) for n in contracted.groups()))
+            if found is not None and found.rounded:
+                exact = symmetric_basis.expand(found.matrix, found.irreps, found.out, found.degree)
+        if exact is not None:
+            with torch.no_grad():
+                buffer.copy_(torch.from_numpy(np.ascontiguousarray(exact)).reshape(buffer.shape))
+
+
+def _differentiable_chebyshev(model, checkpoint):
+    """torch has no derivative of its Chebyshev polynomials: the same polynomials by their recurrence. Those of TorchScript cannot
+    be exchanged."""
+    import types
+
+    import torch
+
+    if checkpoint.model.radial_embedding.bessel_fn.class_name != "ChebychevBasis":
+        return
+    if checkpoint.model.is_script:
+        raise EquiError(
+            f"{checkpoint.source}: the forces of this TorchScript are not the derivatives of its energy, because torch does not "
+            "differentiate its Chebyshev polynomials: compare with the .model file it was made from"
+        )
+    basis = model.radial_embedding.bessel_fn
+
+    def forward(self, x):
+        polynomials = [torch.ones_like(x), x]
+        while len(polynomials) <= self.num_basis:
+            polynomials.append(2 * x * polynomials[-1] - polynomials[-2])
+        return torch.cat(polynomials[1:], dim=-1)
+
+    basis.forward = types.MethodType(forward, basis)
+
+
+class Float64Calculator(Oracle):
+    """The framework's modules in float64 with exact coupling coefficients, on a neighbor list of ASE."""
+
+    def __init__(self, checkpoint, head=None):
+        super().__init__()
+        self.head = checkpoint.head_index(head)
+        self.elements = checkpoint.elements
+        self.cutoff = checkpoint.cutoff
+        with quiet():
+            model = modules_of(checkpoint)
+            precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
+            model = model.double().eval()
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+        _make_exact(model, checkpoint, precision)
+        _differentiable_chebyshev(model, checkpoint)
+        self.model = model
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        import torch
+        from ase.neighborlist import neighbor_list
+
+        atoms = self.atoms
+        n = len(atoms)
+        receiver, sender, shift = neighbor_list("ijS", atoms, self.cutoff)
+        species = torch.tensor([self.elements.index(s) for s in atoms.get_chemical_symbols()])
+        double = torch.float64
+        # mace's vectors point from sender to receiver: r_i - (r_j + S).
+        data = {
+            "positions": torch.tensor(atoms.positions, dtype=double),
+            "cell": torch.tensor(atoms.cell.array, dtype=double),
+            "edge_index": torch.tensor(np.array([sender, receiver]), dtype=torch.long),
+            "unit_shifts": torch.tensor(-shift, dtype=double),
+            "shifts": torch.tensor(-shift @ atoms.cell.array, dtype=double),
+            "node_attrs": torch.nn.functional.one_hot(species, len(self.elements)).to(double),
+            "batch": torch.zeros(n, dtype=torch.long),
+            "ptr": torch.tensor([0, n]),
+            "head": torch.tensor([self.head]),
+        }
+        with default_dtype(double), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = self.model(data, compute_force=True, compute_virials=True)
+        # mace's virials are minus dE/dstrain; its own stress is that of a cell enlarged where it is not periodic.
+        virial = -out["virials"].detach().numpy().reshape(3, 3)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), out["node_energy"].detach().numpy(), virial=virial)
+
+
+def float64_calculator(source, head=None):
+    """ASE calculator of a source (file or loaded Checkpoint) in float64 with exact coupling coefficients."""
+    return Float64Calculator(loaded(source, mace_checkpoint.load), head)
+
+
+def framework_calculator(source, head=None):
+    """mace's own calculator in the dtype of the file, exactly as its users run it."""
+    import_mace()
+    from mace.calculators import MACECalculator
+
+    checkpoint = loaded(source, mace_checkpoint.load)
+    if checkpoint.model.is_script:
+        raise EquiError(f"{checkpoint.source}: mace's calculator does not read TorchScript: give the .model file")
+    with quiet():
+        return MACECalculator(models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)])

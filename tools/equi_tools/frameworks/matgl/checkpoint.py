@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""Reads the folders that matgl saves potentials in: the options in model.json, the numbers in state.pt.
+
+Both are read as data; neither matgl nor torch is needed.  What the converter does not represent is refused by name.
+"""
+
+import json
+from dataclasses import dataclass
+from math import pi, sqrt
+from pathlib import Path
+
+import numpy as np
+
+from ... import torch_archive
+from ...errors import EquiError
+from ...printable import printable
+from ..common.origin import Origin, digest, naming
+from ..common.tensornet_layers import Model, activation_of, bessel_basis, exp_normal_basis, gaussian_basis
+from ..common.unknown_keys import refuse_unknown
+
+MAX_JSON_BYTES = 1 << 24
+MODEL_VERSION = 2  # of TensorNet
+POTENTIAL_VERSION = 3
+OTHER_MODELS = {
+    "QET": "it equilibrates charges over the whole structure, for which equi has no layer",
+    "M3GNet": "it has three-body terms of its own",
+    "CHGNet": "it has three-body terms of its own",
+    "MEGNet": "it predicts properties, not energies of atoms",
+    "SO3Net": "it is another architecture",
+    "TransformedTargetModel": "it predicts a transformed property",
+}
+# The options of a Potential, and those of a TensorNet, that are looked at or that do not change energies.
+POTENTIAL_OPTIONS = {
+    "model", "data_mean", "data_std", "element_refs", "calc_forces", "calc_stresses", "calc_hessian", "calc_magmom", "calc_charge",
+    "calc_repuls", "zbl_trainable", "debug_mode", "compile_model", "compile_mode",
+}  # fmt: skip
+MODEL_OPTIONS = {
+    "element_types", "units", "ntypes_state", "dim_state_embedding", "dim_state_feats", "include_state", "nblocks", "num_rbf",
+    "max_n", "max_l", "rbf_type", "use_smooth", "activation_type", "cutoff", "equivariance_invariance_group", "dtype", "width",
+    "readout_type", "task_type", "field", "is_intensive", "ntargets", "use_warp",
+    # of a readout that only intensive models have
+    "niters_set2set", "nlayers_set2set",
+}  # fmt: skip
+# Numbers that change no energy: constants of the basis, which the options state too, a cache of old versions, and a layer whose
+# output matgl's DGL modules drop.
+INERT = ("model.bond_expansion.", "element_refs.onehot", "model.tensor_embedding.emb3.")
+DEFAULTS = {
+    "units": 64, "ntypes_state": None, "dim_state_feats": None, "include_state": False, "nblocks": 2, "num_rbf": 32, "max_n": 3,
+    "max_l": 3, "rbf_type": "Gaussian", "use_smooth": False, "activation_type": "swish", "cutoff": 5.0,
+    "equivariance_invariance_group": "O(3)", "width": 0.5, "task_type": "regression", "is_intensive": True, "ntargets": 1,
+}  # fmt: skip
+
+
+@dataclass
+class Checkpoint(Origin):
+    elements: list
+    cutoff: float
+    options: dict  # of the TensorNet
+    potential: dict  # options of the Potential
+    state: dict  # all tensors of state.pt
+
+    def tensornet(self):
+        """The Model in tensornet_layers' terms, with names from which `model.` is taken away."""
+        state = {}
+        for name, value in self.state.items():
+            inner = name.replace("_orig_mod.", "")
+            if not inner.startswith(INERT):
+                state[inner.removeprefix("model.")] = value
+        options = self.options
+        return Model(
+            channels=options["units"],
+            num_layers=options["nblocks"],
+            cutoff=self.cutoff,
+            activation=activation_of(options["activation_type"]),
+            group=options["equivariance_invariance_group"],
+            basis=self.basis(),
+            elements=self.elements,
+            rows=list(range(len(self.elements))),
+            num_rows=len(self.elements),
+            state=state,
+            channel_first=True,
+        )
+
+    def basis(self):
+        options = self.options
+        kind, number = str(options["rbf_type"]).lower(), self._basis_numbers
+        if kind == "gaussian":
+            # matgl keeps the width as a float32.
+            return gaussian_basis(number("centers"), float(np.float32(options["width"])))
+        if kind == "expnorm":
+            return exp_normal_basis(number("means"), number("betas"), self.cutoff)
+        if kind != "sphericalbessel":
+            raise EquiError(f"rbf_type {options['rbf_type']} is not supported, only SphericalBessel, Gaussian and ExpNorm")
+        if options["use_smooth"]:
+            return bessel_basis(options["max_n"] + 1, self.cutoff, smooth_bessel(options["max_n"], self.cutoff))
+        if options["max_l"] != 1:
+            raise EquiError(
+                f"rbf_type SphericalBessel with max_l {options['max_l']} and without use_smooth is not supported: only the functions "
+                "of l = 0 are (max_l 1), or use_smooth"
+            )
+        return bessel_basis(options["max_n"], self.cutoff, np.eye(options["max_n"]) * sqrt(2 / self.cutoff))
+
+    def _basis_numbers(self, name):
+        found = [value for key, value in self.state.items() if key.endswith(f"bond_expansion.rbf.{name}")]
+        if len(found) != 1 or np.shape(found[0]) != (self.options["num_rbf"],):
+            raise EquiError(f"tensor model.bond_expansion.rbf.{name} is missing or has another size than num_rbf")
+        return found[0]
+
+
+def smooth_bessel(count, cutoff):
+    """The smooth spherical Bessel functions as sums of sin(n pi r / cutoff) / r: [functions, functions + 1]."""
+    first = np.zeros((count, count + 1))
+    for k in range(count):
+        factor = (-1) ** k * sqrt(2) * pi / cutoff**1.5 * (k + 1) * (k + 2) / sqrt((k + 1) ** 2 + (k + 2) ** 2)
+        for n in (k + 1, k + 2):
+            first[k, n - 1] = factor * cutoff / (n * pi)
+    # Made orthogonal one after another.
+    result, d = first.copy(), 1.0
+    for k in range(1, count):
+        e = k**2 * (k + 2) ** 2 / (4 * (k + 1) ** 4 + 1)
+        d, before = 1 - e / d, d
+        result[k] = (first[k] + sqrt(e / before) * result[k - 1]) / sqrt(d)
+    return result
+
+
+def is_folder_of_matgl(path):
+    """Whether a path is a folder of matgl, or a file in one that matgl writes."""
+    folder = folder_of(path)
+    try:
+        with open(folder / "model.json", "rb") as file:
+            return b"matgl" in file.read(MAX_JSON_BYTES)
+    except OSError:
+        return False
+
+
+def folder_of(source):
+    path = Path(source)
+    return path.parent if path.name in ("model.json", "model.pt", "state.pt") else path
+
+
+def _options(path):
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise EquiError("more than 16 MB, which is no list of options")
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise EquiError(f"cannot read it: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise EquiError(f"not a JSON document: {error}") from error
+    if not isinstance(document, dict):
+        raise EquiError("not an object")
+    return document
+
+
+def _audit(document, ignore_keys):
+    """(options of the TensorNet, options of the Potential); refuses whatever is not represented exactly."""
+    kind = document.get("@class")
+    if kind != "Potential":
+        raise EquiError(f"it holds a {printable(str(kind), 60)}, not a Potential: only potentials of energies are supported")
+    potential = document.get("kwargs")
+    model = potential.get("model") if isinstance(potential, dict) else None
+    if not isinstance(model, dict) or not isinstance(model.get("init_args"), dict):
+        raise EquiError("a Potential without the options of its model")
+    name, version = model.get("@class"), model.get("@model_version")
+    if name != "TensorNet":
+        reason = OTHER_MODELS.get(name, "it is not known")
+        raise EquiError(f"model {printable(str(name), 60)} is not supported, only TensorNet: {reason}")
+    if version == 1:
+        raise EquiError(
+            "@model_version 1 of TensorNet: matgl before 2.2.0 summed its messages at the wrong atoms, and its authors declared "
+            "such weights void; use a model that matgl 2.2.0 or newer trained"
+        )
+    if version != MODEL_VERSION:
+        raise EquiError(f"@model_version {version} of TensorNet is not known, only {MODEL_VERSION}")
+    if document.get("@model_version", 0) > POTENTIAL_VERSION:
+        raise EquiError(f"@model_version {document['@model_version']} of Potential is not known, only up to {POTENTIAL_VERSION}")
+    sections = ((POTENTIAL_OPTIONS, potential, "Potential"), (MODEL_OPTIONS, model["init_args"], "TensorNet"))
+    refuse_unknown([(key, name) for known, given, name in sections for key in given if key not in known | set(ignore_keys)])
+    return DEFAULTS | model["init_args"], potential
+
+
+def _check(options, potential):
+    if options["is_intensive"]:
+        raise EquiError("is_intensive: the model predicts a property of the whole structure, not a sum of energies of atoms")
+    if options["task_type"] != "regression" or options["ntargets"] != 1:
+        raise EquiError(f"task_type {options['task_type']} with {options['ntargets']} targets is not a model of energies")
+    if options["include_state"] or options["ntypes_state"] is not None or options["dim_state_feats"] is not None:
+        raise EquiError("include_state: the model takes features of the whole structure, which a LAMMPS pair style does not have")
+    if options["equivariance_invariance_group"] not in ("O(3)", "SO(3)"):
+        raise EquiError(f"equivariance_invariance_group {options['equivariance_invariance_group']} is not known")
+    for key in ("calc_charge", "calc_magmom"):
+        if potential.get(key):
+            raise EquiError(f"{key}: charges and magnetic moments are not part of the .equi format")
+    for key in ("units", "nblocks", "num_rbf", "max_n", "max_l"):
+        least = 0 if key == "nblocks" else 1
+        if type(options[key]) is not int or not least <= options[key] <= 65536:
+            raise EquiError(f"{key}: expected a whole number from {least} on, found {printable(str(options[key]), 60)}")
+    for key in ("cutoff", "width"):
+        if type(options[key]) not in (int, float) or not 0 < options[key] < 1e6:
+            raise EquiError(f"{key}: expected a positive number, found {printable(str(options[key]), 60)}")
+    elements = options.get("element_types")
+    if not isinstance(elements, list) or not elements or not all(isinstance(e, str) for e in elements):
+        raise EquiError("element_types: expected a list of chemical symbols")
+
+
+def load(source, ignore_keys=()):
+    """The potential in a folder, which may also be named by one of its files."""
+    path = folder_of(source)
+    with naming(path / "model.json"):
+        options, potential = _audit(_options(path / "model.json"), ignore_keys)
+        _check(options, potential)
+    numbers = path / "state.pt"
+    if not numbers.is_file():
+        raise EquiError(f"{path}: no state.pt beside model.json")
+    state = torch_archive.read(numbers)
+    if not isinstance(state, dict) or not all(isinstance(value, np.ndarray) for value in state.values()):
+        raise EquiError(f"{numbers}: not a dict of tensors")
+    return Checkpoint(
+        source=source,
+        path=path.resolve(),
+        sha256=digest(numbers),
+        elements=list(options["element_types"]),
+        cutoff=float(options["cutoff"]),
+        options=options,
+        potential=potential,
+        state=state,
+    )

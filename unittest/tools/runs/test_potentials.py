@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""potentials/: the scripts that label and train, in each framework's environment, and the files that they made."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from ase import Atoms
+from ase.build import bulk
+from ase.io import read, write
+from equi_tools import equi_file
+from equi_tools.ase import EquiCalculator
+
+FOLDER = Path(__file__).resolve().parents[3] / "potentials"
+TEACHER = FOLDER / "nacl-nequip.equi"
+FILES = sorted(FOLDER.glob("*.equi"))
+# The environments of the families; None is the main one.
+FAMILIES = {"mace": "EQUI_PYTHON_MACE", "nequip": "EQUI_PYTHON_NEQUIP", "sevennet": None, "tensornet": "EQUI_PYTHON_MATGL"}
+# Largest size of a file of this folder, bytes.
+LARGEST = 350_000
+# Of the table's errors, which are printed as whole meV/Angstrom, in float32.
+ROUNDING = 0.6
+
+
+def call(script, *words, python=sys.executable, fails=False):
+    done = subprocess.run([python, FOLDER / script, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert (done.returncode != 0) == fails, done.stdout
+    return done.stdout
+
+
+def label(output, start, *words):
+    return call("label.py", output, start, "--teacher", TEACHER, *words)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    path = tmp_path_factory.mktemp("start") / "nacl.xyz"
+    write(path, bulk("NaCl", "rocksalt", 5.64) * (2, 2, 2))
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(start):
+    """Three files: crystals, a trajectory, held-out crystals."""
+    files = [start.parent / name for name in ("crystal.xyz", "pool.xyz", "held-out.xyz")]
+    label(files[0], start, "--rattle", 0.1, 0.2, "--rattled", 2, "--kind", "crystal")
+    label(files[1], start, "--temperature", 900, "--settle", 4, "--steps", 12, "--every", 4, "--melt", 1200, "--volume", 1.1)
+    label(files[2], start, "--rattle", 0.15, "--rattled", 2, "--seed", 2)
+    return files
+
+
+def test_labels_are_the_teacher_s(data):
+    for file, kinds in zip(data, ({"crystal, moved by 0.1 A", "crystal, moved by 0.2 A"}, {"900 K"}, {"moved by 0.15 A"})):
+        found = read(file, ":")
+        assert {atoms.info["kind"] for atoms in found} == kinds
+        for atoms in found:
+            again = atoms.copy()
+            again.calc = EquiCalculator(TEACHER, threads=1)
+            assert atoms.get_potential_energy() == pytest.approx(again.get_potential_energy(), abs=1e-4)
+            assert np.allclose(atoms.get_forces(), again.get_forces(), atol=1e-4)
+            assert np.allclose(atoms.get_stress(), again.get_stress(), atol=1e-5)
+
+
+def test_a_trajectory_moves_at_its_volume(start, data):
+    one, *_, last = read(data[1], ":")
+    assert np.abs(one.positions - last.positions).max() > 0.01
+    assert one.get_volume() == pytest.approx(1.1 * read(start).get_volume())
+
+
+def test_the_seed_is_that_of_all_random_numbers(start, data, tmp_path):
+    words = ("--rattle", 0.1, 0.2, "--rattled", 2, "--kind", "crystal")
+    label(tmp_path / "same.xyz", start, *words)
+    label(tmp_path / "other.xyz", start, *words, "--seed", 2)
+    assert (tmp_path / "same.xyz").read_text() == data[0].read_text()
+    assert (tmp_path / "other.xyz").read_text() != data[0].read_text()
+
+
+def test_data_files_of_lammps_and_repeated_cells(start, tmp_path):
+    write(tmp_path / "data.nacl", read(start), format="lammps-data", specorder=["Na", "Cl"])
+    label(tmp_path / "out.xyz", tmp_path / "data.nacl", "--types", "Na", "Cl", "--atoms", 20, "--rattle", 0.1, "--rattled", 1)
+    assert read(tmp_path / "out.xyz").get_chemical_formula() == "Cl16Na16"
+
+
+def test_structures_with_huge_forces_are_left_out(start, tmp_path):
+    text = label(tmp_path / "out.xyz", start, "--rattle", 0.01, 1.5, "--rattled", 3)
+    kept, left_out = map(int, re.search(r"(\d) structures, (\d) left out for their forces", text).groups())
+    assert kept + left_out == 6 and kept >= 3 and left_out >= 1
+    found = read(tmp_path / "out.xyz", ":")
+    assert len(found) == kept and max(np.abs(atoms.get_forces()).max() for atoms in found) < 40
+
+
+def train_words(family, data):
+    return ("--family", family, "--data", data[0], "--pool", data[1], "--held-out", data[2], "--rounds", 2, "--add", 1, "--round-epochs", 1,
+            "--channels", 4, "--cutoff", 4.0, "--epochs", 3, "--report", 1)  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_training_ends_in_a_file_with_the_errors_of_its_table(family, data, tmp_path):
+    python = os.environ.get(FAMILIES[family], "") if FAMILIES[family] else sys.executable
+    if not python:  # a build without this framework
+        pytest.fail(f"{FAMILIES[family]} names no interpreter", pytrace=False)
+    text = call("train.py", tmp_path / "out.equi", *train_words(family, data), python=python)
+    assert "round 2: 1 of 2 structures join" in text
+    row = re.search(r"^\| all \| 2 \| ([\d.]+) \| (\d+) \| ([\d.]+) \|", text, re.M)
+    differences = []
+    for atoms in read(data[2], ":"):
+        again = atoms.copy()
+        again.calc = EquiCalculator(tmp_path / "out.equi", threads=1)
+        differences.append((again.get_forces() - atoms.get_forces()).ravel())
+    assert 1000 * np.concatenate(differences).std() == pytest.approx(float(row[2]), abs=ROUNDING)
+
+
+@pytest.mark.slow
+def test_a_training_that_was_killed_continues_to_the_same_numbers(data, tmp_path):
+    words = (*train_words("sevennet", data), "--epochs", 30)
+    call("train.py", tmp_path / "whole.equi", *words)
+    command = [sys.executable, FOLDER / "train.py", *map(str, (tmp_path / "parts.equi", *words))]
+    begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for line in begun.stdout:
+        if line.startswith("epoch 2,"):
+            begun.kill()
+    assert begun.wait() != 0
+    assert torch.load(tmp_path / "parts.equi.checkpoint", weights_only=True)["epoch"] < 30
+    assert not (tmp_path / "parts.equi").exists()
+    call("train.py", tmp_path / "parts.equi", *words, "--resume")
+    whole, parts = (equi_file.read(tmp_path / f"{name}.equi")[1] for name in ("whole", "parts"))
+    assert whole.keys() == parts.keys() and all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def test_starting_structures(tmp_path):
+    for name, atoms, formula in (("NaCl", 20, "Cl16Na16"), ("Si", 8, "Si8"), ("H2O", 20, "H14O7")):
+        call("start.py", name, tmp_path / "start.xyz", "--atoms", atoms)
+        found = read(tmp_path / "start.xyz")
+        assert found.get_chemical_formula() == formula
+        distances = found.get_all_distances(mic=True)[np.triu_indices(len(found), 1)]
+        assert distances.min() > 0.9
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_potential_says_where_it_is_from(file):
+    document, _ = equi_file.read(file)
+    assert document["provenance"]["licence"] == "MIT"
+    assert "SevenNet-0" in document["provenance"]["citation"]
+    assert file.stat().st_size < LARGEST
+    assert f"`{file.name}`" in (FOLDER / "README.md").read_text()
+
+
+def test_densities_of_the_data_sheet_are_those_of_natural_hydrogen(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import datasheet
+
+    assert datasheet.masses(["O", "H"]) == pytest.approx([15.999, 2.014])
+    assert datasheet.natural_share(Atoms("OHHOHH")) == pytest.approx(18.015 / 20.027, rel=1e-4)
+    assert datasheet.natural_share(Atoms("NaCl")) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_data_sheet_compares_dynamics(tmp_path, start):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, FOLDER / "datasheet.py", FOLDER / "nacl-mace.equi", "--elements", "Na", "Cl", "--state", f"crystal,300,{start}",
+         "--teacher", TEACHER, "--time", "1", "--teacher-time", "1", "--folder", tmp_path / "runs", "-o", tmp_path / "sheet.png"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    row = [cell.strip() for cell in done.stdout.splitlines()[-1].split("|")]
+    assert row[1] == "crystal, 300 K"
+    own, teacher = (float(cell.split()[0]) for cell in row[2:4])
+    assert own == pytest.approx(teacher, rel=0.05) and own == pytest.approx(2.07, rel=0.05)
+    assert abs(float(row[5])) < 1.0
+    assert (tmp_path / "sheet.png").stat().st_size > 10_000
