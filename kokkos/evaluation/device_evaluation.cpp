@@ -445,7 +445,7 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
     }
     recorder_.run(exec_, [&] { launch_results(request); });
   };
-  if (is_exchanging_ || has_channel_balance(model_.layers))
+  if (is_exchanging_ || sums_over_atoms(model_.layers))
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);

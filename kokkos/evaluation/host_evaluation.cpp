@@ -44,7 +44,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest, set),
       state_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
-  if (options.energy_moments && has_channel_balance(model.layers))
+  if (options.energy_moments && sums_over_atoms(model.layers))
     throw std::invalid_argument(
         "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
         "depends on atoms at any distance");

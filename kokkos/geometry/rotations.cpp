@@ -2,12 +2,15 @@
 #include "kokkos/geometry/rotations.h"
 
 #include "src/algebra/coupling.h"
+#include "src/base/model_limits.h"
 
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
 namespace equi {
+
+static_assert(LMAX_SUPPORTED <= SO2_LMAX);
 
 Rotations::Rotations(int lmax) : lmax_(lmax) {
   if (lmax > SO2_LMAX) throw std::invalid_argument("rotations of l = " + std::to_string(lmax));

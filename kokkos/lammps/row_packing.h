@@ -6,6 +6,7 @@
 #define EQUI_ROW_PACKING_H
 
 #include "kokkos/runtime/device_exec.h"
+#include "src/base/model_limits.h"
 #include "src/evaluation/ghost_exchange.h"
 
 #include <stdexcept>
@@ -13,18 +14,16 @@
 
 namespace equi {
 
-constexpr int MAX_PIECES = 32;
-
 // The pieces of a feature, to be copied into kernels. Their memory is that of the execution space.
 template <class T>
 struct PackedRows {
-  FeaturePiece<T> piece[MAX_PIECES] = {};
+  FeaturePiece<T> piece[MAX_EXCHANGED_RUNS] = {};
   int num_pieces = 0, stride = 0;
   const int *row_of_atom = nullptr;
 
   void add(const FeaturePiece<T> &p) {
-    if (num_pieces == MAX_PIECES)
-      throw std::invalid_argument("a feature of more than " + std::to_string(MAX_PIECES) + " pieces");
+    if (num_pieces == MAX_EXCHANGED_RUNS)
+      throw std::invalid_argument("a feature of more than " + std::to_string(MAX_EXCHANGED_RUNS) + " pieces");
     piece[num_pieces++] = p;
   }
 };

@@ -8,6 +8,7 @@
 #include "kokkos/layers/contraction/host_contraction.h"
 #include "kokkos/training/torch_ops.h"
 #include "src/algebra/gaunt_product.h"
+#include "src/base/model_limits.h"
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -22,9 +23,6 @@ namespace equi {
 using at::Tensor;
 
 namespace {
-
-// Largest order, up to which couplings are accurate (coupling.h).
-constexpr int LMAX = 8;
 
 // Rows of coefficients are the channels of the kernels: a tile has CHANNEL_PAD rows, and a thread takes some tiles at a
 // time, so that they stay in its first-level cache or, for large orders, in the second one.
@@ -118,10 +116,10 @@ class GauntRows {
 int order_of(const char *name, const Tensor &x) {
   TORCH_CHECK_VALUE(x.dim() >= 1, "equi: ", name, ": expected rows of coefficients, found a number");
   const int64_t size = x.size(-1);
-  for (int l = 0; l <= LMAX; l++)
+  for (int l = 0; l <= LMAX_SUPPORTED; l++)
     if (size == size_of(l)) return l;
-  TORCH_CHECK_VALUE(false, "equi: ", name, ": expected rows of (l + 1)^2 coefficients, l up to ", LMAX, ", found ",
-                    size);
+  TORCH_CHECK_VALUE(false, "equi: ", name, ": expected rows of (l + 1)^2 coefficients, l up to ", LMAX_SUPPORTED,
+                    ", found ", size);
 }
 
 // The sizes of the result.
@@ -133,7 +131,8 @@ std::vector<c10::SymInt> check(const Tensor &x1, const Tensor &x2, int64_t lmax_
   TORCH_CHECK_VALUE(x2.device() == x1.device(), "equi: x2: expected ", x1.device(), " as x1, found ", x2.device());
   order_of("x1", x1);
   order_of("x2", x2);
-  TORCH_CHECK_VALUE(lmax_out >= 0 && lmax_out <= LMAX, "equi: lmax_out: expected 0 to ", LMAX, ", found ", lmax_out);
+  TORCH_CHECK_VALUE(lmax_out >= 0 && lmax_out <= LMAX_SUPPORTED, "equi: lmax_out: expected 0 to ", LMAX_SUPPORTED,
+                    ", found ", lmax_out);
   std::vector<c10::SymInt> sizes = x1.sym_sizes().vec();
   TORCH_CHECK_VALUE(x2.dim() == x1.dim(), "equi: x2: expected ", x1.dim(), " dimensions as x1, found ", x2.dim());
   for (int64_t k = 0; k + 1 < x1.dim(); k++)

@@ -41,7 +41,7 @@ inline bool is_invariant(const std::vector<Layer> &layers) {
   return !any_layer(layers, &LayerTraits::depends_on_orientation);
 }
 // Whether the energy of an atom depends on atoms at any distance.
-inline bool has_channel_balance(const std::vector<Layer> &layers) {
+inline bool sums_over_atoms(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::sums_over_atoms);
 }
 // Whether forces come from features: they are no derivatives of the energy.

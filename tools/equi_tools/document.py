@@ -20,6 +20,7 @@ CUTOFFS = (0.1, 50.0)  # Angstrom
 MAX_ELEMENTS = 118
 MAX_PROVENANCE = 64
 MAX_LAYERS = 1024
+LMAX_SUPPORTED = 8  # of features and harmonics
 MAX_BLOCKS = 2048
 MAX_STRUCTURES = 64
 MAX_STRUCTURE_ATOMS = 1024
@@ -311,7 +312,7 @@ DOCUMENT = record(
         "architecture": text,
         "elements": list_of(symbol, 1, MAX_ELEMENTS),
         "cutoff": number_between(*CUTOFFS),
-        "lmax_edge": whole(),
+        "lmax_edge": whole(0, LMAX_SUPPORTED),
         "edge_parity": flag,
         "radial_basis": RADIAL_BASIS,
         "layers": list_of(kinds("type", LAYERS), 1, MAX_LAYERS),

@@ -287,7 +287,7 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model) + 2 * num_sent);
 
     // The comparison notices a broken exchange.
-    if (has_channel_balance(model.layers)) {
+    if (sums_over_atoms(model.layers)) {
       RankGroup sum_group(parts);
       sum_group.mute_sum = true;
       const Evaluation no_sum = evaluate_ranks(evaluators, parts, structure.size(), sum_group);
@@ -388,7 +388,7 @@ TEST_P(EvaluatorLaws, an_atom_beyond_all_cutoffs_changes_nothing) {
   for (const double f : with.forces.back()) EXPECT_EQ(f, 0.0);
   const AllowedDifferences allowed = allowed_differences(kind.rounding, without);
   const double change = std::fabs(with.energy - with.atom_energy.back() - without.energy);
-  if (has_channel_balance(model.layers)) {
+  if (sums_over_atoms(model.layers)) {
     EXPECT_GT(change, allowed.energy);
     return;
   }

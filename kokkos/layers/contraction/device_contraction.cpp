@@ -3,6 +3,7 @@
 
 #include "kokkos/device_kernels/device_contraction_impl.h"
 #include "kokkos/kernel_interface/sphere_grid_walk.h"
+#include "src/base/model_limits.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -14,9 +15,7 @@ namespace equi {
 
 namespace {
 
-// Of a channel's input and of its output, which the kernel of trees keeps; of the input, which that of grids keeps: two
-// functions with all orders up to 8.
-constexpr int MAX_CONTRACTION_COMPONENTS = 64, MAX_GRID_COMPONENTS = 162;
+static_assert(MAX_PRODUCT_BLOCKS <= MAX_CONTRACTION_BLOCKS);
 // What SphereGridWalk needs for functions of all orders up to 8.
 constexpr int GRID_MEMORY = 2 * 5 * 17;
 
@@ -36,7 +35,7 @@ struct GenericContraction {
   const Component *place;
 
   KOKKOS_FUNCTION void forward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *c) const {
-    T out[MAX_CONTRACTION_COMPONENTS];
+    T out[MAX_PRODUCT_COMPONENTS];
     for (int n = 0; n < num_outputs; n++) out[n] = 0;
     T product[MAX_CONTRACTION_DEGREE + 1];
     product[0] = 1;
@@ -50,7 +49,7 @@ struct GenericContraction {
   }
 
   KOKKOS_FUNCTION void backward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *c) const {
-    T x[MAX_CONTRACTION_COMPONENTS], x_adj[MAX_CONTRACTION_COMPONENTS], out_adj[MAX_CONTRACTION_COMPONENTS];
+    T x[MAX_PRODUCT_COMPONENTS], x_adj[MAX_PRODUCT_COMPONENTS], out_adj[MAX_PRODUCT_COMPONENTS];
     for (int n = 0; n < num_inputs; n++) {
       x[n] = at<T>(u.x, place[n], row, channel)[0];
       x_adj[n] = 0;
@@ -101,7 +100,7 @@ struct GenericGrid {
     }
   };
   struct Kept {
-    T v[MAX_GRID_COMPONENTS];
+    T v[MAX_GAUNT_COMPONENTS];
     EQUI_FUNCTION void add(int component, int, T more) { v[component] += more; }
   };
 
@@ -151,7 +150,7 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, HostContraction<
   if (kernel_) return;
   const int components =
                 schedule.grid ? schedule.num_inputs() : std::max(schedule.num_inputs(), schedule.num_outputs()),
-            most = schedule.grid ? MAX_GRID_COMPONENTS : MAX_CONTRACTION_COMPONENTS;
+            most = schedule.grid ? MAX_GAUNT_COMPONENTS : MAX_PRODUCT_COMPONENTS;
   if (components > most)
     throw std::invalid_argument("a contraction or a product of more than " + std::to_string(most) +
                                 " components; the device evaluation has no more");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/contraction/host_contraction.h"
 
+#include "src/base/model_limits.h"
 #include "src/numbers/number_types.h"
 
 #include <cstdio>
@@ -8,11 +9,7 @@
 
 namespace equi {
 
-namespace {
-
-constexpr int MAX_BLOCKS = 32;
-
-}    // namespace
+namespace {}    // namespace
 
 template <class T>
 HostContraction<T>::HostContraction(const ContractionProduct &product, const std::vector<FeatureLayout> &in,
@@ -30,8 +27,9 @@ HostContraction<T>::HostContraction(const ContractionProduct &product, const std
   };
   for (const FeatureLayout &feature : in) places(feature, in_width_, in_stride_, in_dim_, in_channels_);
   places(out, out_width_, out_stride_, out_dim_, out_channels_);
-  if (num_in() > MAX_BLOCKS || out.num_blocks() > MAX_BLOCKS)
-    throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_BLOCKS) + " blocks");
+  if (num_in() > MAX_PRODUCT_BLOCKS || out.num_blocks() > MAX_PRODUCT_BLOCKS)
+    throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_PRODUCT_BLOCKS) +
+                                " blocks");
 
   if (schedule_.grid) {
     const std::vector<double> &table = schedule_.grid->table;
@@ -86,7 +84,7 @@ template <class F>
 void HostContraction<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction,
                                             const F &f) const {
   const int plane = 1 + direction;
-  Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
+  Pointer<T> x_data[MAX_PRODUCT_BLOCKS], y_data[MAX_PRODUCT_BLOCKS];
   ContractionCall<T> call{};
   call.x = {x_data, in_width_.data(), in_stride_.data()};
   call.out = {y_data, out_width_.data(), out_stride_.data()};

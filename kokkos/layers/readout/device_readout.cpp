@@ -2,6 +2,7 @@
 #include "kokkos/layers/readout/device_readout.h"
 
 #include "kokkos/layers/device_rows.h"
+#include "src/base/model_limits.h"
 #include "src/functions/activation.h"
 #include "src/numbers/number_types.h"
 
@@ -15,15 +16,14 @@ namespace equi {
 namespace {
 
 // One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
-constexpr int MAX_MATRICES = 8;
 
 template <class T>
 struct ReadoutKernel {
   using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
   using D = DoubleOf<T>;
   int num_matrices;
-  int width[MAX_MATRICES + 1];
-  int64_t weight[MAX_MATRICES], bias[MAX_MATRICES];
+  int width[MAX_READOUT_MATRICES + 1];
+  int64_t weight[MAX_READOUT_MATRICES], bias[MAX_READOUT_MATRICES];
   int total_width;    // of all layers
   Activation activation;
   double activation_scale;
@@ -92,9 +92,9 @@ template <class T>
 DeviceReadout<T>::DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel)
     : group_(group), channel_(channel), activation_(network.activation), activation_scale_(network.activation_scale) {
   const size_t n = network.weights.size();
-  if (n > static_cast<size_t>(MAX_MATRICES))
+  if (n > static_cast<size_t>(MAX_READOUT_MATRICES))
     throw std::invalid_argument("a readout network with " + std::to_string(n) +
-                                " matrices; the device evaluation has at most " + std::to_string(MAX_MATRICES));
+                                " matrices; the device evaluation has at most " + std::to_string(MAX_READOUT_MATRICES));
   std::vector<double> data;
   widths_.push_back(network.num_inputs());
   for (size_t k = 0; k < n; k++) {

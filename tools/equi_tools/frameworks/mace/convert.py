@@ -11,15 +11,13 @@ from math import sqrt
 import numpy as np
 
 from ... import torch_modules
+from ...document import LMAX_SUPPORTED
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
-
-# The couplings of src/algebra/coupling.h are exact up to here.
-LMAX_SUPPORTED = 8
 
 # Exponents of the screening function, which mace has in its code only.
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]

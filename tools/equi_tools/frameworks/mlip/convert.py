@@ -15,13 +15,13 @@ import numpy as np
 
 from ... import symmetric_basis
 from ...coupling import coupling
+from ...document import LMAX_SUPPORTED
 from ...errors import EquiError
 from ...irreps import SCALAR, Irrep, Irreps
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, fan_in, irreps_text, network, path
 from ..common.state import State
 
-LMAX_SUPPORTED = 8
 # mlip divides an activation by its root mean square over a million quantiles of the normal distribution; these are the
 # factors, with JAX in float64.
 ACTIVATIONS = {
