@@ -91,7 +91,8 @@ void PairEqui::check_bonds() {
     if (!style) return;
     const auto is_zero = [](const std::string &name) { return utils::strmatch(name, "^zero"); };
     const auto is_hybrid_name = [](const std::string &name) { return utils::strmatch(name, "^hybrid"); };
-    const bool is_hybrid = is_hybrid_name(style);
+    // Those of KOKKOS take no style zero, and match() does not look into them.
+    const bool is_hybrid = is_hybrid_name(style) && !utils::strmatch(style, "/kk");
     if (is_zero(style)) return;
     std::vector<const int *> parts;    // of a hybrid style: the types that a style other than zero has
     if (is_hybrid)

@@ -607,12 +607,17 @@ BOND_STYLES = {
     "harmonic": (HARMONIC, True),
     "hybrid": ([*OF_HYBRID, "bond_coeff 1 harmonic 1.0 1.2"], True),
     "hybrid_zero": ([*OF_HYBRID, "bond_coeff 1 zero"], False),
+    "hybrid_of_one": (["bond_style hybrid harmonic", "bond_coeff * harmonic 1.0 1.2"], True),
     "deleted": ([*HARMONIC, "delete_bonds all multi remove special"], False),
 }
+# In a hybrid style of the package KOKKOS all styles are of the package, and zero is not.
+REFUSED_BY_KOKKOS = ("hybrid", "hybrid_zero")
 
 
 @RANKS
-@pytest.mark.parametrize("name", BOND_STYLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.plain) if name in REFUSED_BY_KOKKOS else name for name in BOND_STYLES]
+)
 def test_bonds_of_a_force_field_among_atoms_of_the_model_are_told(lammps, name, ranks):
     commands, is_told = BOND_STYLES[name]
     molecules = Molecules(lammps, ranks)
