@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# EQUI_CUDA: the architecture of the GPUs that are compiled for, CMAKE_CUDA_ARCHITECTURES, checked before CMake tries the
-# compiler with it. Sets equi_cuda_architecture, its number: "90-real" has machine code for 90 alone, "90" also what newer
-# GPUs translate when they start.
+# EQUI_CUDA: the architecture of the GPUs that are compiled for, CMAKE_CUDA_ARCHITECTURES, checked before CMake tries
+# the compiler with it. Sets equi_cuda_architecture, its number: "90-real" has machine code for 90 alone, "90" also
+# what newer GPUs translate when they start.
 
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80 CACHE STRING "One GPU architecture that Kokkos knows")

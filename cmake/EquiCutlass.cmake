@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# equi_cutlass: the headers of CUTLASS, for products on the tensor cores of GPUs from architecture 80 on: installed ones
-# (EQUI_CUTLASS_INCLUDE_DIR names their folder), else those of its Python package, unpacked into the cache.
+# equi_cutlass: the headers of CUTLASS, for products on the tensor cores of GPUs from architecture 80 on: installed
+# ones (EQUI_CUTLASS_INCLUDE_DIR names their folder), else those of its Python package, unpacked into the cache.
 find_path(EQUI_CUTLASS_INCLUDE_DIR cutlass/gemm/device/gemm.h)
 mark_as_advanced(EQUI_CUTLASS_INCLUDE_DIR)
 set(equi_cutlass_folder "${EQUI_CUTLASS_INCLUDE_DIR}")

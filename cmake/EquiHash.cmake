@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # equi_xxhash: the headers of xxHash, installed ones (EQUI_XXHASH_INCLUDE_DIR names their folder), else its sources,
-# unpacked. Its functions are compiled into the file that calls them, so that nothing is linked. EQUI_XXHASH_LICENSE: the
-# text of its license, which an installed one may lack.
+# unpacked. Its functions are compiled into the file that calls them, so that nothing is linked. EQUI_XXHASH_LICENSE:
+# the text of its license, which an installed one may lack.
 find_path(EQUI_XXHASH_INCLUDE_DIR xxhash.h)
 mark_as_advanced(EQUI_XXHASH_INCLUDE_DIR)
 set(equi_xxhash_folder "${EQUI_XXHASH_INCLUDE_DIR}")

@@ -9,7 +9,7 @@
 #
 # A Kokkos that was compiled here is copied to lib/equi/kokkos, where it meets no other one.
 
-set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Folder of libraries below the prefix; the model tool looks for the plugin in lib")
+set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Folder of libraries below the prefix; the model tool knows only lib")
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/equi)
@@ -23,9 +23,11 @@ install(EXPORT equi_targets FILE equi-targets.cmake NAMESPACE equi:: DESTINATION
 configure_package_config_file(cmake/equi-config.cmake.in ${PROJECT_BINARY_DIR}/equi-config.cmake
                               INSTALL_DESTINATION ${config_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/equi-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/equi-config.cmake ${PROJECT_BINARY_DIR}/equi-config-version.cmake DESTINATION ${config_folder})
+install(FILES ${PROJECT_BINARY_DIR}/equi-config.cmake ${PROJECT_BINARY_DIR}/equi-config-version.cmake
+        DESTINATION ${config_folder})
 if(EQUI_KOKKOS_IS_OURS)
-  install(DIRECTORY ${EQUI_KOKKOS_PREFIX}/include ${EQUI_KOKKOS_PREFIX}/lib DESTINATION ${CMAKE_INSTALL_LIBDIR}/equi/kokkos)
+  install(DIRECTORY ${EQUI_KOKKOS_PREFIX}/include ${EQUI_KOKKOS_PREFIX}/lib
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/equi/kokkos)
 endif()
 
 # What a program needs to read a model, to build a neighborhood and to evaluate, and all that these headers include.

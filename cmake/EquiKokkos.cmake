@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Kokkos::kokkos: an installed one (Kokkos_ROOT names it), else built once into the cache from the copy of Kokkos inside
-# a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
-# Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and LAMMPS and
-# the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed.
-# EQUI_KOKKOS_IS_OURS: whether it was built here.
+# Kokkos::kokkos: an installed one (Kokkos_ROOT names it), else built once into the cache from the copy of Kokkos
+# inside a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS
+# with a Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and
+# LAMMPS and the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed. EQUI_KOKKOS_IS_OURS: whether it was
+# built here.
 
 # equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
 function(equi_mend file old new)
@@ -38,8 +38,8 @@ function(equi_kokkos_source out cuda_version)
   endif()
 endfunction()
 
-# equi_check_kokkos(): that a Kokkos of the user's is one that this build can use. Else a compiler would say so, late and in
-# other words.
+# equi_check_kokkos(): that a Kokkos of the user's is one that this build can use. Else a compiler would say so, late
+# and in other words.
 function(equi_check_kokkos)
   set(this "Kokkos ${Kokkos_VERSION} in ${Kokkos_DIR}")
   if(NOT EQUI_CUDA)

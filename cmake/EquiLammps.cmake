@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # equi_lammps: headers of LAMMPS and of its MPI. EQUI_LMP and EQUI_MPIRUN: the programs that the wrappers in build/bin
-# start; EQUI_RUNTIME_PATH: where their libraries lie. EQUI_LAMMPS_PYTHON: a folder with LAMMPS's Python module, where the
-# one of the Python environment is of another LAMMPS; the module takes its library from EQUI_LAMMPS_PYTHON_RUNTIME_PATH.
-# LAMMPS is built here with EQUI_LAMMPS_BUILD, else the install tree LAMMPS_ROOT, else the source tree LAMMPS_SOURCE_DIR,
-# else the Python package. EQUI_KK: whether the plugin has equi/kk.
+# start; EQUI_RUNTIME_PATH: where their libraries lie. EQUI_LAMMPS_PYTHON: a folder with LAMMPS's Python module, where
+# the one of the Python environment is of another LAMMPS; the module takes its library from
+# EQUI_LAMMPS_PYTHON_RUNTIME_PATH. LAMMPS is built here with EQUI_LAMMPS_BUILD, else the install tree LAMMPS_ROOT, else
+# the source tree LAMMPS_SOURCE_DIR, else the Python package. EQUI_KK: whether the plugin has equi/kk.
 #
 # Nothing of LAMMPS or MPI is linked: the process that loads the plugin has both, and their symbols are global in it.
 
@@ -69,8 +69,9 @@ else()
 endif()
 target_compile_definitions(equi_lammps INTERFACE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 
-# The version and the sizes of integers, which the headers take from a definition (lammps_compatibility.h compares both with those of the
-# program that loads the plugin). The headers of an installed LAMMPS do not contain them, so the program is asked.
+# The version and the sizes of integers, which the headers take from a definition (lammps_compatibility.h compares both
+# with those of the program that loads the plugin). The headers of an installed LAMMPS do not contain them, so the
+# program is asked.
 set(runtime ${EQUI_RUNTIME_PATH} $ENV{LD_LIBRARY_PATH})
 string(JOIN ":" runtime ${runtime})
 execute_process(

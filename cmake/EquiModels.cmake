@@ -43,8 +43,9 @@ add_custom_command(
   COMMENT "Making small models for the tests"
   VERBATIM)
 
-# build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those of
-# slow_frameworks are for the slow tests.
+# build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those
+# of slow_frameworks are for the slow tests.
+set(slow_frameworks fairchem mlip)
 set(random_models "")
 set(slow_random_models "")
 foreach(framework IN LISTS known_frameworks)

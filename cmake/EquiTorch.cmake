@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # equi_libtorch: headers and CPU libraries of Torch; the Torch of the Python environment, which the target
-# environment_torch fetches, unless Torch_DIR names another one (its folder share/cmake/Torch). Only the two CPU libraries
-# are linked: Torch's own CMake config would also ask for the CUDA toolkit that the package was built with.
+# environment_torch fetches, unless Torch_DIR names another one (its folder share/cmake/Torch). Only the two CPU
+# libraries are linked: Torch's own CMake config would also ask for the CUDA toolkit that the package was built with.
 # equi_libtorch_cuda: Torch's streams and devices, in a build for CUDA with a Torch for CUDA.
 
 set(Torch_DIR "" CACHE PATH "share/cmake/Torch of a LibTorch; empty: the Torch of the Python environment")

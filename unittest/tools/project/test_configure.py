@@ -350,7 +350,8 @@ def test_a_build_takes_as_many_processors_as_there_are():
     value = with_parents("configurePresets", "default")["environment"]["MAKEFLAGS"]
     flags = value.replace("${sourceDir}", str(ROOT)).replace("$penv{MAKEFLAGS}", "")
     makefile = "all:\n\t@echo $(MAKEFLAGS)\n"
-    done = subprocess.run(["make", "-f", "-"], input=makefile, capture_output=True, text=True, check=True, env=dict(os.environ, MAKEFLAGS=flags))
+    environment = dict(os.environ, MAKEFLAGS=flags)
+    done = subprocess.run(["make", "-f", "-"], input=makefile, capture_output=True, text=True, check=True, env=environment)
     jobs = int(subprocess.run([ROOT / "cmake" / "jobs"], capture_output=True, text=True, check=True).stdout)
     assert 1 <= jobs <= os.cpu_count()
     assert f"-j{jobs} " in done.stdout or jobs == 1
@@ -358,7 +359,8 @@ def test_a_build_takes_as_many_processors_as_there_are():
 
 def test_the_presets_of_a_workflow_belong_together():
     """And those that continuous integration and the documents name are there."""
-    names = {kind: {preset["name"] for preset in presets()[f"{kind}Presets"]} for kind in ("configure", "build", "test", "workflow")}
+    kinds = ("configure", "build", "test", "workflow")
+    names = {kind: {preset["name"] for preset in presets()[f"{kind}Presets"]} for kind in kinds}
     for workflow in presets()["workflowPresets"]:
         (first, *others) = workflow["steps"]
         assert first["type"] == "configure" and first["name"] in names["configure"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`pip install ./tools` and `cmake --install`: what is installed is complete, and its commands and its library work."""
+"""`pip install ./tools` and `cmake --install`: what they install is complete, and its commands and its library work."""
 
 import os
 import shutil
@@ -65,7 +65,8 @@ def test_the_installed_command_runs(installed, tmp_path):
 def prefix(tmp_path_factory):
     """A folder that CMake has installed this build into."""
     folder = tmp_path_factory.mktemp("prefix")
-    done = subprocess.run([CMAKE, "--install", os.environ["EQUI_BUILD_DIR"], "--prefix", folder], capture_output=True, text=True)
+    command = [CMAKE, "--install", os.environ["EQUI_BUILD_DIR"], "--prefix", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -92,7 +93,8 @@ def test_the_installed_model_tool_finds_its_program(prefix, tmp_path):
     for name in ("EQUI_BUILD_DIR", "PYTHONPATH"):
         environment.pop(name, None)
     (tmp_path / "moved").symlink_to(prefix)    # called by another name
-    command = [tmp_path / "moved" / "bin" / "equi", "schedule", prefix / "share" / "equi" / "potentials" / "nacl-mace.equi"]
+    model = prefix / "share" / "equi" / "potentials" / "nacl-mace.equi"
+    command = [tmp_path / "moved" / "bin" / "equi", "schedule", model]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0 and "convolution" in done.stdout, done.stderr
 
@@ -102,14 +104,13 @@ def test_a_program_outside_gets_the_energy_of_the_plugin(prefix, tmp_path):
     atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True)
     atoms.rattle(0.1, seed=3)
     model = prefix / "share" / "equi" / "potentials" / "nacl-mace.equi"
-    for command in (
-        [CMAKE, "-S", ROOT / "unittest" / "installed", "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}"],
-        [CMAKE, "--build", tmp_path],
-    ):  # fmt: skip
+    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}"]
+    sources = ROOT / "unittest" / "installed"
+    for command in ([CMAKE, "-S", sources, "-B", tmp_path, *options], [CMAKE, "--build", tmp_path]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-    lines = [" ".join(map(repr, map(float, atoms.cell.array.ravel())))]
-    lines += [" ".join([symbol, *map(repr, map(float, r))]) for symbol, r in zip(atoms.get_chemical_symbols(), atoms.positions)]
+    lines = [" ".join(f"{component:.17g}" for component in atoms.cell.array.ravel())]
+    lines += [f"{atom.symbol} {atom.x:.17g} {atom.y:.17g} {atom.z:.17g}" for atom in atoms]
     done = subprocess.run([tmp_path / "energy", model], input="\n".join(lines), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     expected = lammps_runner.evaluate(atoms, model, plugin=prefix / "lib" / "equiplugin.so").energy
