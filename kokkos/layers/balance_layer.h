@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The interface of layers that all atoms of all ranks take part in. They change a feature, or its adjoint, in place
+// The interface of layers that sum over all atoms of all ranks. They change a feature, or its adjoint, in place
 // between two stages.
 #ifndef EQUI_BALANCE_LAYER_H
 #define EQUI_BALANCE_LAYER_H
@@ -13,8 +13,8 @@ template <class Batch>
 class BalanceLayer : public BatchLayer<Batch> {
  public:
   using R = typename Batch::R;
-  void forward(Batch &) override {}    // no batch has all atoms
-  // x, adjoint: rows of all `count` receivers of this rank; where the adjoint takes the place of the values, both are
+  void forward(Batch &) override {}    // a batch does not have all atoms
+  // x, adjoint: rows of all `count` receivers of this rank. If the adjoint replaces the values in memory, both are
   // the same. Collective.
   virtual void balance(const typename Batch::Work &work, FeatureRows<R> x, FeatureRows<R> adjoint, int count,
                        bool is_adjoint, GhostExchange &exchange) = 0;

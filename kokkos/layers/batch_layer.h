@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The interface of all layers to the evaluation, on either back end: a layer of the model, prepared for batches of
-// atoms. Three kinds of classes stand behind it: XConstants, prepared once in float64 for both back ends; HostX and
-// DeviceX, the mathematics of rows on one of them; XLayer, which joins the evaluation.
+// The interface between all layers and the evaluation, on either back end: a layer of the model, prepared for
+// batches of atoms. A layer consists of three kinds of classes: XConstants, prepared once in float64 for both back
+// ends; HostX and DeviceX, the mathematics of rows on one of them; XLayer, which joins the evaluation.
 #ifndef EQUI_BATCH_LAYER_H
 #define EQUI_BATCH_LAYER_H
 
@@ -19,7 +19,7 @@
 
 namespace equi {
 
-// One of the arrays that an evaluation keeps, of either type (Buffer or DeviceBuffer).
+// Refers to one of the arrays that an evaluation keeps, of either type (Buffer or DeviceBuffer).
 class ArrayRef {
  public:
   template <class A>
@@ -39,56 +39,57 @@ class ArrayRef {
   std::size_t (*growth_)(const void *, int64_t);
   std::size_t (*bytes_)(const void *);
 };
-// f(array, numbers of it, or per receiver where that is said)
+// f(array, its size), or the size per receiver where a function says so
 using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
 
-// Which of a layer's kernels are not generated ones, for the log.
+// Which kernels of a layer are not generated ones, for the log.
 struct KernelReport {
   int generic_path_groups = 0, generic_contractions = 0;
   std::vector<std::string> keys;    // of all kernels that a build or a library may have
 };
 
-// Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their rows.
+// Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their
+// rows.
 template <class Batch>
 class BatchLayer {
  public:
   virtual ~BatchLayer() = default;
 
-  // Called once, if the layer reads features that depend on the species alone and writes others. The batch has a row
+  // Called once, if the layer reads only features that depend on the species and writes others. The batch has a row
   // per species.
   virtual void prepare(Batch &) {}
   virtual void forward(Batch &batch) = 0;
-  // From the adjoint of the output to that of the input, which is to be written, or added to if batch.adds(input).
-  // Called after forward for the same rows; not for a layer whose input needs no adjoint.
+  // Computes the adjoint of the input from that of the output, and adds it if batch.adds(input), else overwrites.
+  // Called after forward for the same rows; not called for a layer whose input needs no adjoint.
   virtual void backward(Batch &) {}
 
-  // Visits the arrays that the layer keeps for each receiver from forward to backward: numbers per receiver.
+  // Visits the arrays that the layer keeps for each receiver from forward to backward, with their size per receiver.
   virtual void for_arrays(const ArrayVisitor &) {}
-  // On devices, the numbers of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
+  // On devices, size of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }
-  // On devices, the bytes that a batch of so many atoms and edges will add to bytes().
+  // On devices, bytes that a batch of this many atoms and edges will add to bytes().
   virtual std::size_t additional_bytes(int64_t, int64_t) const { return 0; }
-  // Bytes of the constants, and of the values that the layer keeps between passes.
+  // Bytes of the constants and of the values that the layer keeps between passes.
   virtual std::size_t bytes() const { return 0; }
-  // A line of the log without its indentation, empty if there is nothing to say.
+  // A line of the log without its indentation, or empty.
   virtual std::string describe() const { return ""; }
   virtual void report_kernels(KernelReport &) const {}
 };
 
-// A layer of the model, prepared for a back end (host_backend.h, device_backend.h), by
+// Prepares a layer of the model for a back end (host_backend.h, device_backend.h) with
 //   prepare_layer<Backend>(context, layer)
-// which each layer's room defines for its type.
+// The folder of each layer defines this function for its type.
 template <class Backend>
 using PreparedLayer = std::unique_ptr<BatchLayer<typename Backend::Batch>>;
 
-// What the layers of an evaluation are made from, besides the layers of the model.
+// What layers are prepared from, besides the layers of the model.
 struct LayerContext {
   const Model &model;
   const EvaluationPlan &plan;
   const EvaluatorOptions &options;
   const std::vector<double> &scale;       // per species, of the energies
-  std::vector<double> pair_scale = {};    // likewise of the energies of pairs
-  int num_convolutions = 0;               // made so far
+  std::vector<double> pair_scale = {};    // per species, of the energies of pairs
+  int num_convolutions = 0;               // convolutions made so far
 
   const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
 };

@@ -9,7 +9,7 @@
 
 namespace equi {
 
-// h = scale activation(z + bias), where the sum replaces z.
+// Computes h = scale activation(z + bias), and replaces z by the sum.
 template <class T>
 struct ActivationKernel {
   Activation activation;
@@ -24,7 +24,7 @@ struct ActivationKernel {
   }
 };
 
-// z is replaced by its adjoint.
+// Replaces z by its adjoint.
 template <class T>
 struct ActivationAdjointKernel {
   Activation activation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What layers are written for, on devices: as host_backend.h.
+// What layers use of a back end, on devices: the counterpart of host_backend.h.
 #ifndef EQUI_DEVICE_BACKEND_H
 #define EQUI_DEVICE_BACKEND_H
 
@@ -20,7 +20,7 @@ struct ChannelsKernel {
   }
 };
 
-// One team of lanes per row.
+// Runs one team of lanes per row.
 template <class Pass>
 struct RowsKernel {
   using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;

@@ -22,12 +22,12 @@ struct DeviceContext : LayerContext {
   const DeviceExec &target() const { return exec; }
 };
 
-// Memory of SO(2) convolutions for some edges at a time.
+// Memory that SO(2) convolutions use for some edges at a time.
 template <class T>
 struct DeviceSo2Scratch {
   DeviceBuffer<int> rows;
-  DeviceBuffer<T> numbers;            // rotations and what else an edge has once
-  DeviceBuffer<DoubleOf<T>> exact;    // rotations in float64 where T is not
+  DeviceBuffer<T> numbers;            // rotations and other numbers stored once per edge
+  DeviceBuffer<DoubleOf<T>> exact;    // rotations in float64, if T is not
   DeviceBuffer<Real<T>> work;         // features in the frames of edges
   std::size_t bytes() const { return rows.bytes() + numbers.bytes() + exact.bytes() + work.bytes(); }
 };
@@ -45,17 +45,17 @@ template <class T>
 struct DeviceConvScratch {
   DeviceRadialBins<T> bins;
   DeviceBuffer<T> coupled, parts, y;    // y: harmonics of edges that are not adjacent
-  // Of the batch's edges, row after row: what kernels read.
+  // Harmonics of the batch's edges, row after row, as kernels read them.
   const T *harmonics = nullptr;
   const DeviceEdgeRecord<T> *records = nullptr;
   const Real<T> *bins_per_length = nullptr;
   DeviceRigidScratch<Real<T>> rigid;
-  // Of exact radial functions.
+  // Memory for exact radial functions.
   DeviceBuffer<int> table_row;
   DeviceBuffer<T> fraction;
   DeviceBuffer<Real<T>> exact_rows;
-  // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
-  // Networks of SO(2) convolutions have these, too.
+  // Memory for a network that reads atoms' features: rows of the two atoms of an edge, its scratch, weights and
+  // their adjoints. Networks of SO(2) convolutions use it, too.
   DeviceBuffer<int> own_row, other_row;
   DeviceBuffer<Real<T>> network, weights, weights_adj;
   DeviceRadialEdges<DoubleOf<T>> edges;
@@ -81,21 +81,21 @@ struct DeviceEvaluationState {
 
   DeviceExec exec = {};
   int num_rows = 0, num_receivers = 0;
-  // Receivers, if each edge between two of them has its reverse one, so that backward and gather can be one (device
-  // kernels' fused pass); else 0.
+  // Number of receivers if each edge between two of them has its reverse; else 0. If it is not 0, backward and
+  // gather can be one pass (the fused pass of device kernels).
   int num_reversible = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [directions][receivers] device memory, added to
   Planes planes = VALUES;              // that are computed
-  // By edge, adjoints of a stage's senders (DeviceSenderLayer::kept_per_edge), or null: none are kept.
+  // Adjoints of a stage's senders by edge (DeviceSenderLayer::kept_per_edge); null: not kept.
   R *sender_adjoints = nullptr;
-  DeviceEdges<T, G> *far_edges = nullptr;    // within the far cutoff of a layer (LayerTraits), or null
-  // Whether the convolutions know where each edge lies in their tables (DeviceSenderLayer::add_search).
+  DeviceEdges<T, G> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
+  // Whether the convolutions know the bin of each edge in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;
-  // [num_receivers][3] device memory, eV/Angstrom, of a model that has them; null: not wanted
+  // [num_receivers][3] in device memory, eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
   DeviceBuffer<R> in_place = {};
-  DeviceBuffer<R> layer_scratch = {};    // of one layer after the other, BatchLayer::scratch_size
+  DeviceBuffer<R> layer_scratch = {};    // shared by layers that run one after the other, BatchLayer::scratch_size
   DeviceConvScratch<T> scratch = {};
 
   const DeviceExec &work() const { return exec; }
@@ -109,24 +109,24 @@ class DeviceBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = DeviceExec;    // what layers work with
+  using Work = DeviceExec;    // what layers run on
 
   DeviceEvaluationState<T, G> &evaluation;
   int first, count;
   const int *species;          // [count] device memory
   SpeciesOrder order;          // of the rows
-  R *features = nullptr;       // storage batch
-  int cut = 0;                 // of DeviceEdges, up to the next one
+  R *features = nullptr;       // features with storage batch
+  int cut = 0;                 // cut of DeviceEdges at which the batch begins; it ends at the next one
   int64_t stage_first = 0;     // first row in the slice
-  int exchanged_input = -1;    // of the stage
+  int exchanged_input = -1;    // exchanged input of the stage, or -1
   const Step *step = nullptr;
-  bool is_backward = false;    // whether what is evaluated again is wanted (EvaluationPlan)
+  bool is_backward = false;    // whether recomputed features are requested (EvaluationPlan)
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
     return evaluation.features.rows({first, count, features, stage_first, is_backward}, feature, adjoint);
   }
   const FeatureLayout &layout(int feature) const { return evaluation.plan.features[feature].layout; }
-  // Adjoints of the exchanged input begin with what slices before have gathered.
+  // Adjoints of the exchanged input begin with the sums gathered for earlier slices.
   bool adds(int feature) const {
     return step->adds(feature) || evaluation.plan.features[feature].memory == exchanged_input;
   }
@@ -139,12 +139,12 @@ class DeviceBatch {
   void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
     equi::zero_planes(evaluation.exec, count, layout, planes, rows);
   }
-  // Rows of species, [species][row], copied or added to the rows of atoms.
+  // Copies or adds rows of species, [species][row], to the rows of atoms.
   void copy_species_rows(const FeatureLayout &layout, const R *species_rows, FeatureRows<R> to, bool add) const {
     equi::copy_species_rows<R>(evaluation.exec, count, layout, {species_rows, evaluation.num_species, 0}, species, to,
                                add);
   }
-  // Memory that one layer after the other uses.
+  // Memory that layers use one after the other.
   R *layer_scratch(int64_t size) const { return evaluation.layer_scratch.reserve(size); }
 
   void copy_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
@@ -153,7 +153,7 @@ class DeviceBatch {
   void add_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
     equi::add_planes(evaluation.exec, count, layout, planes, from, to);
   }
-  // replace_by_adjoints() of input_rows.h, of one feature or of two; the second may be none, -1.
+  // Calls replace_by_adjoints() of input_rows.h for one feature or two; the second may be -1, none.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
     replace_by_adjoints({feature, -1}, [&](const InputRows<R> &x, int direction) { f(x[0], direction); });

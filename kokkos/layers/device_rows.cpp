@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Kernels on rows of features in device memory, and their order by species.
 #include "kokkos/layers/device_rows.h"
 
 #include "kokkos/kernel_interface/place_in_rows.h"
@@ -9,7 +10,7 @@ template <class R>
 void zero_planes(const DeviceExec &exec, int64_t count, const FeatureGroup &group, Planes planes, R *rows) {
   const NumbersOfPlanes numbers(group, planes);
   const int64_t n = count * numbers.per_row;
-  if (group.is_all(planes)) return device_zero(exec, rows, n);    // without gaps
+  if (group.is_all(planes)) return device_zero(exec, rows, n);    // the memory has no gaps
   Kokkos::parallel_for(
       "equi:zero_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { rows[numbers(k)] = R(0); });
 }
@@ -35,7 +36,7 @@ void take_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &lay
             const int64_t at = numbers(k);
             to[at] = add ? to[at] + from[at] : from[at];
           });
-    else if (add)    // without gaps
+    else if (add)    // the memory has no gaps
       device_add(exec, to, from, n);
     else
       device_copy(exec, to, from, n);
@@ -76,7 +77,7 @@ void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, 
       "equi:fill_by_species", DeviceRange(exec, 0, count), KOKKOS_LAMBDA(int64_t i) { to[i] = value[species[i]]; });
 }
 
-// A team per batch, species by species.
+// Runs a team per batch, species by species.
 void order_by_species(const DeviceExec &exec, int num_batches, const int *first_row, const int *species,
                       int num_species, int *begin, int *order) {
   using Policy = DeviceTeams<>;

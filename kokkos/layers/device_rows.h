@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows of features in device memory: the order of their species, and operations that several layers share.
+// Rows of features in device memory: their order by species, and operations that several layers share.
 #ifndef EQUI_DEVICE_ROWS_H
 #define EQUI_DEVICE_ROWS_H
 
@@ -8,7 +8,7 @@
 
 namespace equi {
 
-// Channel c of a group's first component, for all rows; of duals with the tangents along a direction.
+// Channel c of a group's first component, for all rows; for duals, with the tangents along a direction.
 template <class T, class R>
 Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c, int direction) {
   return make_pointer<T>(rows.group(group) + c, group.tangents(direction));
@@ -17,7 +17,7 @@ Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c, int
 // Sets some planes of `count` rows of a group to 0.
 template <class R>
 void zero_planes(const DeviceExec &exec, int64_t count, const FeatureGroup &group, Planes planes, R *rows);
-// What some planes of `count` rows are: 0; those of other rows; more by those of other rows.
+// Set some planes of `count` rows to 0, copy those of other rows to them, or add those of other rows.
 template <class R>
 void zero_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
                  FeatureRows<R> rows);
@@ -28,17 +28,17 @@ template <class R>
 void add_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
                 FeatureRows<const R> from, FeatureRows<R> to);
 
-// Rows of `result` (one per species) copied or added to y.
+// Copies or adds rows of `result` (one per species) to y.
 template <class T>
 void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
                        const int *species, FeatureRows<T> y, bool add);
 
-// to[i] = value[species[i]]; D: double, or a Dual of it.
+// Sets to[i] = value[species[i]]. D: double, or a Dual of it.
 template <class D>
 void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, const double *value, D *to);
 
-// The SpeciesOrder of each batch; batch k has the rows first_row[k] up to first_row[k+1], begin
-// [batches][num_species + 1], order [rows] by batch. All in device memory.
+// Makes the SpeciesOrder of each batch. Batch k has rows first_row[k] .. first_row[k+1] - 1; begin
+// [batches][num_species + 1]; order [rows] by batch. All are in device memory.
 void order_by_species(const DeviceExec &exec, int num_batches, const int *first_row, const int *species,
                       int num_species, int *begin, int *order);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The features of senders as the edges of an evaluation of energy moments see them.
+// The features of senders as each edge reads them in an evaluation of energy moments.
 //
-// A feature x_i of atom i has the tangent t_i = sum over k of dx_i/dr_k . v_k and the moments m_i = sum over k of
-// (r_i - r_k) (dx_i/dr_k . v_k), k over all atoms and their images. For a layer x_i' = f(x_i, {x_j, r_ij}) of edges
-// r_ij = r_j - r_i, as r_i - r_k = (r_i - r_j) + (r_j - r_k),
-//   m_i' = df/dx_i m_i + sum over j of df/dx_j [m_j + (r_i - r_j) t_j] + sum over j of df/dr_ij (r_i - r_j) v_j,
-// which is a tangent of f: that of the sender is the bracket, that of the edge is (r_i - r_j) v_j (EdgeArrays::set),
-// and r_i itself has none because r_i - r_i = 0. Positions enter by the edges' vectors alone, so that periodic images
-// need nothing else.
+// A feature x_i of atom i has the tangent t_i = sum over k of dx_i/dr_k . v_k and the moments
+//   m_i = sum over k of (r_i - r_k) (dx_i/dr_k . v_k),
+// where k counts all atoms and their images. Let a layer compute x_i' = f(x_i, {x_j, r_ij}) from edges r_ij = r_j -
+// r_i. Because r_i - r_k = (r_i - r_j) + (r_j - r_k),
+//   m_i' = df/dx_i m_i + sum over j of df/dx_j [m_j + (r_i - r_j) t_j] + sum over j of df/dr_ij (r_i - r_j) v_j.
+// This is a tangent of f. The sender's tangent is the bracket, and the edge's is (r_i - r_j) v_j (EdgeArrays::set).
+// The position r_i itself has none because r_i - r_i = 0. Positions enter only through the vectors of edges, so
+// periodic images need no special case.
 #ifndef EQUI_EDGE_ROWS_H
 #define EQUI_EDGE_ROWS_H
 
@@ -18,15 +19,15 @@
 
 namespace equi {
 
-// What t_j is multiplied by in the bracket, for the tangents by direction: 0 for t itself, (r_i - r_j)_c for m_c. The
-// vector of the edge points from i to j.
+// Factor of t_j in the bracket, by direction: 0 for t itself, (r_i - r_j)_c for m_c. The vector of the edge points
+// from i to j.
 template <class R, class G>
 R sender_factor(const G &distance, const G *unit, int direction) {
   return direction > 0 ? static_cast<R>(-value_of(distance) * value_of(unit[direction - 1])) : R(0);
 }
 
-// Copies row `row` of x to row `to_row` of `to`. The planes of x are values, t and the three m. Without an edge
-// (distance null) they are copied as they are, else m gets r_i - r_j, the negative vector of the edge, times t.
+// Copies row `row` of x to row `to_row` of `to`. The planes of x are values, t and the three m. With an edge, m gets
+// r_i - r_j, the negative vector of the edge, times t. Without one (distance null) all planes are plain copies.
 template <class R, class G>
 void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t row, const G *distance, const G *unit,
                    FeatureRows<R> to, int64_t to_row) {
@@ -49,7 +50,7 @@ void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t 
   }
 }
 
-// The same for one of the planes of tangents, 1 + direction, to rows whose planes are values and this one.
+// The same for one plane of tangents, 1 + direction. The rows of `to` have two planes: values and this one.
 template <class R, class G>
 void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t row, const G *distance, const G *unit,
                    int direction, const FeatureLayout &to_layout, FeatureRows<R> to, int64_t to_row) {

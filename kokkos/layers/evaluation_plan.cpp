@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Divides a model's layers into stages, and decides where features and adjoints are stored.
 #include "kokkos/layers/evaluation_plan.h"
 
 #include "src/base/model_limits.h"
@@ -10,7 +11,7 @@
 
 namespace equi {
 
-// The reader bounds what features and matrices take in this layout.
+// The reader of models limits the memory of features and matrices in this layout.
 static_assert(CHANNEL_PAD <= PADDED_CHANNELS);
 
 namespace {
@@ -33,7 +34,7 @@ bool can_keep_values(const Model &model) {
   return true;
 }
 
-// Adjoints of exchanged inputs share memory where their stages, from the first to the last, do not overlap.
+// Adjoints of exchanged inputs share memory if their ranges of stages, from first to last, do not overlap.
 void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &first_stage,
                               const std::vector<int> &last_stage) {
   for (const Stage &stage : plan.stages) {
@@ -56,8 +57,8 @@ void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &firs
   }
 }
 
-// Which features are evaluated again backward: those whose values are needed there, and what leads from kept ones to
-// them.
+// Finds the features that the backward pass evaluates again: those whose values it needs, and those that lead from
+// kept features to them.
 std::vector<bool> find_recomputed_features(const Model &model, const EvaluationPlan &plan,
                                            const std::vector<bool> &fixed, const std::vector<bool> &needed_input) {
   const size_t num_features = model.features.size();
@@ -68,12 +69,12 @@ std::vector<bool> find_recomputed_features(const Model &model, const EvaluationP
   for (size_t f = 0; f < num_features; f++) possible[f] = !fixed[f] && plan.features[f].consumer < 0;
   for (const Layer &layer : model.layers)
     if (const Ports p = ports(layer); traits(layer).changes_in_place) possible[p.input] = possible[p.output] = false;
-  // f(step, its ports, number of the stage)
+  // calls f(step, its ports, number of the stage)
   const auto for_steps = [&](const auto &f) {
     for (size_t s = 0; s < plan.stages.size(); s++)
       for (const Step &step : plan.stages[s].steps) f(step, ports(model.layers[step.layer]), static_cast<int>(s));
   };
-  std::vector<int> stage_of(num_features, -1);    // of all who write it
+  std::vector<int> stage_of(num_features, -1);    // the stage of all layers that write a feature
   for_steps([&](const Step &, const Ports &p, int s) {
     if (p.output >= 0 && stage_of[p.output] < 0) stage_of[p.output] = s;
   });
@@ -88,7 +89,7 @@ std::vector<bool> find_recomputed_features(const Model &model, const EvaluationP
       changed = changed || !is_possible;
     });
   }
-  // A feature that is evaluated again is not kept: another stage that would read it for this must not.
+  // A feature that is evaluated again is not kept, so another stage must not read it for an evaluation again.
   for_steps([&](const Step &, const Ports &p, int s) {
     p.for_inputs([&](int f) {
       if (p.output >= 0 && possible[p.output] && possible[f] && stage_of[f] != s) possible[f] = false;
@@ -108,8 +109,8 @@ std::vector<bool> find_recomputed_features(const Model &model, const EvaluationP
   return again;
 }
 
-// When a feature is in the memory of receivers: steps of a batch, those of the backward pass after those of the forward
-// pass.
+// When a feature uses the memory of receivers, in steps of a batch; those of the backward pass follow those of the
+// forward pass.
 struct Life {
   int first, last;
   bool overlaps(const Life &other) const { return first <= other.last && other.first <= last; }
@@ -122,12 +123,12 @@ bool is_same(const FeatureLayout &a, const FeatureLayout &b) {
   return true;
 }
 
-// Divides the memory of receivers. lasts: features of which the adjoints are read after the batches of a stage.
+// Divides the memory of receivers. lasts: features whose adjoints are read after the batches of a stage.
 class ReceiverMemories {
  public:
   ReceiverMemories(EvaluationPlan &plan, const std::vector<bool> &lasts) : plan_(plan), lasts_(lasts) {}
 
-  // The first one in which no other feature is wanted in these times.
+  // Returns the first memory in which no other feature is needed at these times.
   int take(int feature, const std::vector<Life> &lives) {
     const FeatureLayout &layout = plan_.features[feature].layout;
     size_t k = 0;
@@ -160,10 +161,10 @@ class ReceiverMemories {
   std::vector<Users> users_;
 };
 
-// memory: of each feature, the one that has its memory.
+// memory: for each feature, the feature that owns its memory.
 void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std::vector<int> &memory,
                             const std::vector<bool> &lasts) {
-  // The first and the last step that a feature takes part in, among those of all stages.
+  // The first and the last step that use a feature, among those of all stages.
   std::vector<Life> forward(model.features.size(), {-1, -1});
   int num_steps = 0;
   for (const Stage &stage : plan.stages)
@@ -244,7 +245,7 @@ class PlanMaker {
   }
 
  private:
-  // By the features that have the memory.
+  // Ports named by the features that own the memory.
   Ports memory_ports(const Layer &layer) const {
     Ports p = ports(layer);
     for (int *f : {&p.input, &p.output, &p.second_input})
@@ -252,8 +253,8 @@ class PlanMaker {
     return p;
   }
 
-  // Every layer that writes them reads fixed features only and is not a convolution. Deciding this needs all writers of
-  // a feature, so start from "all fixed" and strike out until nothing changes.
+  // A feature is fixed if all layers that write it read only fixed features and are not convolutions. All writers
+  // must be known for this, so start from "all fixed" and remove features until nothing changes.
   void find_fixed_features() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -282,7 +283,7 @@ class PlanMaker {
         throw std::invalid_argument("feature " + model_.feature_names[p.input] +
                                     " depends on the species alone, which a layer of type " + layer_type(layer) +
                                     " cannot read");
-      if (t.adds_pair_energy && p.input < 0) {    // before the others
+      if (t.adds_pair_energy && p.input < 0) {    // before the other layers
         plan_.stages.front().steps.insert(plan_.stages.front().steps.begin() + num_pair_energies++, {number});
       } else if (p.output >= 0 && fixed_[p.output]) {
         plan_.fixed_layers.push_back(number);
@@ -298,7 +299,7 @@ class PlanMaker {
     }
   }
 
-  // That of the first convolution of a feature takes the others too.
+  // The stage of a feature's first convolution includes the other ones.
   int stage_of(const Layer &layer, const Ports &p) {
     const int present = static_cast<int>(plan_.stages.size()) - 1;
     const LayerTraits t = traits(layer);
@@ -339,7 +340,7 @@ class PlanMaker {
     }
   }
 
-  // Where a feature and its adjoint lie.
+  // Decides where a feature and its adjoint are stored.
   void place_feature(int f, bool is_again) {
     FeaturePlan &feature = plan_.features[f];
     const bool is_one_stage = first_stage_[f] == last_stage_[f];
@@ -373,15 +374,15 @@ class PlanMaker {
     else
       feature.adjoint_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
   }
-  // The offset of numbers for a row of the feature behind those that are used.
+  // Reserves numbers per row for the feature after those in use, and returns their offset.
   static int64_t take(int64_t &used, const FeaturePlan &feature) {
     const int64_t offset = used;
     used += feature.layout.row_size();
     return offset;
   }
 
-  // The first layer that writes the adjoint of receivers' rows in the backward order overwrites it; what comes to
-  // senders is added later. A layer whose output has no adjoint takes no part.
+  // The first layer of the backward order that writes the adjoint of receivers' rows overwrites it; contributions to
+  // senders are added later. A layer whose output has no adjoint is skipped.
   void order_adjoints() {
     std::vector<bool> has_adjoint(num_features_, false), written(num_features_, false);
     for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
@@ -409,7 +410,7 @@ class PlanMaker {
   bool gather_senders_;
   EvaluationPlan plan_;
   int num_features_;
-  // By feature: the one that has its memory, stages, numbers of readers.
+  // By feature: the feature that owns its memory, stages, numbers of readers.
   std::vector<int> memory_, first_stage_, last_stage_, readers_;
   std::vector<bool> fixed_, kept_output_, needed_input_, needed_output_, kept_value_, kept_adjoint_, needs_own_adjoint_;
 };

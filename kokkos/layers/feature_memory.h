@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The memory of the features of an evaluation and of their adjoints, as an EvaluationPlan divides it; on either back
+// The memory of an evaluation's features and of their adjoints, divided as an EvaluationPlan says; on either back
 // end.
 #ifndef EQUI_FEATURE_MEMORY_H
 #define EQUI_FEATURE_MEMORY_H
@@ -14,12 +14,12 @@
 
 namespace equi {
 
-// A run of receivers, and its memory.
+// Some consecutive receivers and their memory.
 template <class R>
 struct BatchRows {
   int first, count;
-  R *batch_features;          // storage batch: plan.stages[..].batch_row_size numbers for each of its rows
-  int64_t stage_first = 0;    // its first row among those of the storage stage
+  R *batch_features;          // storage batch: plan.stages[..].batch_row_size numbers for each row
+  int64_t stage_first = 0;    // its first row in the storage stage
   bool is_backward = false;
 };
 
@@ -27,7 +27,7 @@ struct BatchRows {
 template <class R, class Array>
 class FeatureMemory {
  public:
-  // The plan must live as long.
+  // The plan must outlive this object.
   FeatureMemory(const EvaluationPlan &plan, int num_species)
       : plan_(plan),
         num_species_(num_species),
@@ -36,7 +36,7 @@ class FeatureMemory {
         receiver_(plan.receiver_memories.size()),
         exchanged_adjoint_(plan.exchanged_adjoints.size()) {}
 
-  // num_rows, num_receivers: of the neighborhood. stage_rows: receivers whose storage stage is kept at a time.
+  // num_rows, num_receivers: those of the neighborhood. stage_rows: receivers whose storage stage is kept at a time.
   void set_rows(int64_t num_rows, int64_t num_receivers, int64_t stage_rows) {
     num_rows_ = num_rows;
     num_receivers_ = num_receivers;
@@ -58,7 +58,7 @@ class FeatureMemory {
     switch (plan.storage) {
       case Storage::rows:
         return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), num_rows_, batch.first};
-      case Storage::owned:    // the adjoint takes the place of the value
+      case Storage::owned:    // the adjoint replaces the value
         return {receiver_[plan.receiver_memory].data(), num_receivers_, batch.first};
       case Storage::stage:
         return {stage_.data() + stage_rows_ * plan.offset, stage_rows_, batch.stage_first};
@@ -69,16 +69,16 @@ class FeatureMemory {
     }
     return {feature_[feature].data(), num_species_, 0};
   }
-  // All rows of a feature with the storage rows or fixed.
+  // All rows of a feature that is fixed or has storage rows.
   R *data(int feature) const { return feature_[plan_.features[feature].memory].data(); }
-  // The adjoint of a stage's exchanged input, of all rows.
+  // The adjoint of a stage's exchanged input, all rows.
   R *exchanged_adjoint(int stage) const {
     const int input = plan_.stages[stage].exchanged_input;
     const FeaturePlan &plan = plan_.features[input];
     return plan.has_own_adjoint ? adjoint_[input].data() : exchanged_adjoint_[plan.exchanged_adjoint].data();
   }
 
-  // f(array, numbers) for all arrays but those of fixed features.
+  // Calls f(array, size) for all arrays except those of fixed features.
   void for_arrays(const ArrayVisitor &f) {
     for (size_t k = 0; k < plan_.features.size(); k++) {
       const FeaturePlan &feature = plan_.features[k];
@@ -94,7 +94,7 @@ class FeatureMemory {
     for (size_t k = 0; k < exchanged_adjoint_.size(); k++)
       f(exchanged_adjoint_[k], num_rows_ * plan_.exchanged_adjoints[k]);
   }
-  // The same for those of fixed features, which have a row per species.
+  // The same for fixed features, which have a row per species.
   void for_fixed_arrays(const std::function<void(Array &, int64_t)> &f) {
     for (size_t k = 0; k < feature_.size(); k++)
       if (plan_.features[k].storage == Storage::fixed)

@@ -17,14 +17,14 @@ struct FeatureRows {
   T *data;
   int64_t rows, first;
   T *group(const FeatureGroup &g) const { return data + rows * g.offset + first * g.width(); }
-  // To rows that are only read.
+  // Converts to rows that are only read.
   template <class C, std::enable_if_t<std::is_same_v<C, const T> && !std::is_const_v<T>, int> = 0>
   operator FeatureRows<C>() const {
     return {data, rows, first};
   }
 };
 
-// f(numbers of a, numbers of b, how many) for each group of `count` rows.
+// Calls f(numbers of a, numbers of b, size) for each group of `count` rows.
 template <class A, class B, class F>
 void for_groups(const FeatureLayout &layout, int64_t count, FeatureRows<A> a, FeatureRows<B> b, const F &f) {
   for (const FeatureGroup &group : layout.groups()) f(a.group(group), b.group(group), count * group.width());
@@ -42,8 +42,8 @@ void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count
   for (const FeatureGroup &group : layout.groups()) set_to_zero(rows, group, count, planes);
 }
 
-// Which rows of a batch belong to which species: rows order[begin[s]] .. order[begin[s+1]-1]. On devices order is
-// device memory, begin host memory.
+// Which rows of a batch belong to which species: species s has rows order[begin[s]] .. order[begin[s+1]-1]. On
+// devices order is device memory, begin host memory.
 struct SpeciesOrder {
   const int *order;
   const int *begin;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What layers are written for, on CPUs: the types of a back end, and its loops over rows.
+// What layers use of a back end, on CPUs: its types and its loops over rows.
 #ifndef EQUI_HOST_BACKEND_H
 #define EQUI_HOST_BACKEND_H
 
@@ -12,7 +12,7 @@
 
 namespace equi {
 
-// The sum over the lanes of a row, of which a CPU has one.
+// The sum over the lanes of a row; a CPU has one lane.
 struct SumOfOneLane {
   template <class D>
   D operator()(D sum) const {
@@ -31,7 +31,7 @@ struct HostBackend {
   using SenderLayer = HostSenderLayer<T, G>;
   template <class N>
   using Array = Buffer<N>;
-  // Of two texts, the one for this back end.
+  // Selects the text for this back end.
   template <class Host, class Device>
   using Choose = Host;
 
@@ -40,18 +40,20 @@ struct HostBackend {
     std::copy(values.begin(), values.end(), array.reserve(values.size()));
   }
 
-  // f(n) for 0 <= n < count.
+  // Calls f(n) for 0 <= n < count.
   template <class F>
   static void for_numbers(const Work &, const char *, int64_t count, const F &f) {
     for (int64_t n = 0; n < count; n++) f(n);
   }
-  // pass.channels<LANES>(row, first channel) for all channels of `count` rows, LANES at a time. channels: with padding.
+  // Calls pass.channels<LANES>(row, first channel) for all channels of `count` rows, LANES at a time. channels:
+  // includes padding.
   template <class Pass>
   static void for_channels(const Work &, const char *, int64_t count, int channels, const Pass &pass) {
     for (int64_t row = 0; row < count; row++)
       for (int u = 0; u < channels; u += CHANNEL_PAD) pass.template channels<CHANNEL_PAD>(row, u);
   }
-  // pass.lanes(row, lane, sum) for the LANES lanes of `count` rows; sum(v) adds up a number over the lanes of a row.
+  // Calls pass.lanes(row, lane, sum) for the LANES lanes of `count` rows; sum(v) adds up a number over the lanes of
+  // a row.
   static constexpr int LANES = 1;
   template <class Pass>
   static void for_rows(const Work &, const char *, int64_t count, const Pass &pass) {

@@ -20,7 +20,7 @@ namespace equi {
 struct HostContext : LayerContext {
   InstructionSet set;
   InstructionSet target() const { return set; }
-  int64_t kept_per_edge = 0;    // numbers that layers keep of an edge from forward to backward where they may
+  int64_t kept_per_edge = 0;    // numbers that layers may keep of an edge from forward to backward
 };
 
 // The scratch of a thread while it works on a batch.
@@ -53,25 +53,25 @@ struct HostEvaluationState {
   FeatureMemory<R, Buffer<R>> &features;
   Edges<T, G> &edges;
   int num_species;
-  bool is_gathering =
-      false;    // adjoints of senders are gathered later, not scattered into the partial adjoints of a thread
+  bool is_gathering = false;    // whether adjoints of senders are gathered later, not scattered into the partial
+                                // adjoints of a thread
 
   int num_receivers = 0, num_rows = 0;
   const int *row_species = nullptr;    // [num_rows]
   const int *edge_partial_row =
       nullptr;                      // [edges] row of the sender in the partial adjoints of the receiver's thread
   DoubleOf<T> *energy = nullptr;    // [num_directions][num_receivers], added to
-  bool energy_moments = false;      // EvaluatorOptions: tangents of senders are seen from each edge (edge_rows.h)
+  bool energy_moments = false;      // EvaluatorOptions: each edge reads its own tangents of the sender (edge_rows.h)
   Planes planes = VALUES;           // that are computed
-  // HostContext::kept_per_edge numbers for each of the first num_kept edges, layer by layer. The memory may not be
-  // enough for all of them.
+  // HostContext::kept_per_edge numbers for each of the first num_kept edges, layer by layer. The memory may not
+  // suffice for all edges.
   R *kept = nullptr;
   int64_t num_kept = 0;
   std::vector<char> row_moves =
-      {};    // with only tangents: whether the exchanged input of a row has any that are not 0
+      {};    // for passes over tangents only: whether any tangent of the exchanged input is not 0 in a row
 
-  Edges<T, G> *far_edges = nullptr;    // within the far cutoff of a layer (LayerTraits), or null
-  // [num_receivers][3] eV/Angstrom, of a model that has them; null: not requested
+  Edges<T, G> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
+  // [num_receivers][3] eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
 
   const HostKernels<T> &work() const { return kernels; }
@@ -87,24 +87,24 @@ class HostBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = HostKernels<T>;    // what layers work with
+  using Work = HostKernels<T>;    // what layers run on
 
   HostEvaluationState<T, G> &evaluation;
   HostScratch<T, G> &scratch;
   int first, count;
   const int *species;    // [count]
   const Step *step = nullptr;
-  bool is_backward = false;                 // whether what is evaluated again is wanted (EvaluationPlan)
-  FeatureRows<R> partial{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
+  bool is_backward = false;                 // whether recomputed features are requested (EvaluationPlan)
+  FeatureRows<R> partial{nullptr, 0, 0};    // adjoints of the exchanged input that this thread scatters
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
     return evaluation.features.rows({first, count, scratch.features.data(), first, is_backward}, feature, adjoint);
   }
   const FeatureLayout &layout(int feature) const { return evaluation.plan.features[feature].layout; }
-  // Whether a layer that reads this feature adds to its adjoint, or is the first to write it.
+  // Whether a layer that reads this feature adds to its adjoint; else it is the first to write it.
   bool adds(int feature) const { return step->adds(feature); }
 
-  // The numbers of the rows in the order of their species; without per_species all as one.
+  // The numbers of the rows in the order of their species; without per_species all rows form one group.
   SpeciesOrder species_order(bool per_species) {
     const int num_species = per_species ? evaluation.num_species : 1;
     int *begin = scratch.order.reserve(num_species + 2 + count), *order = begin + num_species + 2;
@@ -116,7 +116,8 @@ class HostBatch {
     return {order, begin};
   }
 
-  // The function of `set` of each edge of these rows, or of those from row `from` of all; null if there is one for all.
+  // The function of `set` for each edge of these rows, or of all rows starting at row `from`. Null if all edges have
+  // the same.
   const int *functions(const RadialSet &set, int from) {
     const int *all = functions(set);
     return all ? all + (evaluation.edges.begin()[from] - evaluation.edges.begin()[first]) : nullptr;
@@ -134,7 +135,7 @@ class HostBatch {
   void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
     set_to_zero(rows, layout, count, planes);
   }
-  // Rows of species, [species][row], copied or added to the rows of atoms.
+  // Copies or adds rows of species, [species][row], to the rows of atoms.
   void copy_species_rows(const FeatureLayout &layout, const R *species_rows, FeatureRows<R> to, bool add) const {
     const FeatureRows<const R> from{species_rows, evaluation.num_species, 0};
     for (const FeatureGroup &group : layout.groups())
@@ -144,7 +145,7 @@ class HostBatch {
         for (int c = 0; c < group.width(); c++) t[c] = add ? t[c] + f[c] : f[c];
       }
   }
-  // Memory that one layer after the other uses.
+  // Memory that layers use one after the other.
   R *layer_scratch(int64_t size) const { return scratch.linear.reserve(size); }
 
   void copy_planes(const FeatureLayout &layout, FeatureRows<R> from, FeatureRows<R> to, Planes planes) const {
@@ -162,7 +163,7 @@ class HostBatch {
             to.group(group)[k] += from.group(group)[k];
         });
   }
-  // replace_by_adjoints() of input_rows.h, of one feature or of two; the second may be none, -1.
+  // Calls replace_by_adjoints() of input_rows.h for one feature or two; the second may be -1, none.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
     replace_by_adjoints({feature, -1}, [&](const InputRows<R> &x, int direction) { f(x[0], direction); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The interface of convolutions on the host: they read the features of senders, whose adjoints come from many
+// The interface of convolutions on the host. They read the features of senders, whose adjoints come from many
 // receivers.
 #ifndef EQUI_HOST_SENDER_LAYER_H
 #define EQUI_HOST_SENDER_LAYER_H
@@ -9,17 +9,17 @@
 
 namespace equi {
 
-// In backward(), adjoints of senders go to batch.partial unless the step is gathering them.
+// backward() adds adjoints of senders to batch.partial unless the evaluation gathers them.
 template <class T, class G>
 class HostSenderLayer : public BatchLayer<HostBatch<T, G>> {
  public:
-  // The adjoint of the input in the rows of a batch, of senders, from the edges that point at them: `sums` has these
-  // rows and is set. After backward of all receivers.
+  // Computes the adjoint of the input in the rows of a batch of senders, from the edges that point at them. `sums`
+  // has these rows and is overwritten. Called after backward of all receivers.
   virtual void gather(HostBatch<T, G> &senders, FeatureRows<Real<T>> sums) = 0;
-  // Rows of a batch for gather().
+  // Number of rows in a batch for gather().
   virtual int gather_size() const = 0;
-  // Visits the buffers of a thread's scratch that the layer needs for this number of edges, in a forward and a backward
-  // pass. It visits none where they are negligible.
+  // Visits the buffers of a thread's scratch that the layer needs for this number of edges, in a forward and a
+  // backward pass. It visits none if they are negligible.
   virtual void for_edge_scratch(const HostEvaluationState<T, G> &, HostScratch<T, G> &, int64_t,
                                 const ArrayVisitor &) const {}
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rows of the features that a layer reads, one or two of them, and where their adjoints are made. Batch: HostBatch
-// or DeviceBatch.
+// The rows of the one or two features that a layer reads, and where their adjoints are computed. Batch: HostBatch or
+// DeviceBatch.
 #ifndef EQUI_INPUT_ROWS_H
 #define EQUI_INPUT_ROWS_H
 
@@ -15,7 +15,7 @@ namespace equi {
 template <class T>
 using InputRows = std::array<FeatureRows<T>, MAX_INPUTS>;
 
-// The rows of features, or of their adjoints; none of a second feature that is -1.
+// The rows of features, or of their adjoints; a second feature of -1 means none.
 template <class Batch>
 InputRows<typename Batch::R> input_rows(const Batch &batch, const InputFeatures &features, bool adjoint = false) {
   InputRows<typename Batch::R> rows{};
@@ -24,8 +24,8 @@ InputRows<typename Batch::R> input_rows(const Batch &batch, const InputFeatures 
   return rows;
 }
 
-// Where adjoints are made that take the place of values: at the values, where these and the adjoints share memory;
-// else, once the values are copied there, at the adjoints, or at sums that are added to the adjoints afterwards.
+// Where the adjoints that replace values are computed. If values and adjoints share memory, they are computed there.
+// Otherwise the values are copied, either to the adjoints or to sums that are added to the adjoints afterwards.
 template <class R>
 struct AdjointRows {
   InputRows<R> x, x_adj, at;
@@ -52,12 +52,13 @@ AdjointRows<typename Batch::R> adjoint_rows(const Batch &batch, const InputFeatu
   return rows;
 }
 
-// f(rows, direction) for each direction, where the rows hold the values of features and their tangents along it; f
-// replaces them by the adjoints, which go where they belong. sums: memory for the sums of the batch.
+// Calls f(rows, direction) for each direction. The rows hold the values of features and their tangents along it. f
+// replaces them by the adjoints, which are then stored or added where they belong. sums: memory for the sums of the
+// batch.
 template <class Batch, class Array, class F>
 void replace_by_adjoints(const Batch &batch, const InputFeatures &features, Array &sums, const F &f) {
   const AdjointRows<typename Batch::R> rows = adjoint_rows(batch, features, sums);
-  // g(planes of this direction, layout, number of the input) for the inputs that `which` says.
+  // Calls g(planes of this direction, layout, number of the input) for the inputs that `which` selects.
   const auto for_inputs = [&](int direction, const auto &which, const auto &g) {
     for (int n = 0; n < MAX_INPUTS; n++) {
       if (!which(n)) continue;

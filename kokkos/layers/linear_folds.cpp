@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Merges consecutive linear layers of a model, and chooses the merges that save most operations.
 #include "kokkos/layers/linear_folds.h"
 
 #include "kokkos/layers/operation_count.h"
@@ -28,12 +29,12 @@ void add(const std::vector<double> &from, std::vector<double> &to) {
   for (size_t k = 0; k < from.size(); ++k) to[k] += from[k];
 }
 
-// Features of scalars by species, as far as embeddings and linear layers make them.
+// Scalar features by species, as far as embeddings and linear layers determine them.
 class SpeciesRows {
  public:
   explicit SpeciesRows(const Model &model) : model_(model) {}
 
-  // Of a block of a linear layer's output: what this layer adds to it, [species][channels]. Empty if it is not known.
+  // What this layer adds to a block of its output, [species][channels]. Empty if unknown.
   std::vector<std::vector<double>> layer_rows(const Linear &linear, int block) const {
     std::vector<std::vector<double>> rows(model_.num_species(), std::vector<double>(channels(linear.output, block)));
     for (const LinearBlock &b : linear.blocks) {
@@ -76,13 +77,13 @@ bool has_bias(const Linear &linear) {
   return std::any_of(linear.bias.begin(), linear.bias.end(), [](const auto &b) { return !b.empty(); });
 }
 
-// Whether float32 holds the numbers, as it does those of a file.
+// Whether float32 can hold the numbers, as it can hold those of a file.
 bool are_in_range(const std::vector<double> &numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](double v) { return std::fabs(v) <= MAX_MAGNITUDE; });
 }
 
-// second behind first, in front of the output of the second. No value if a bias would depend on the species, or if
-// products are out of range.
+// Applies `second` after `first`, with the output of `second`. Returns no value if a bias would depend on the
+// species, or if products are out of range.
 std::optional<Linear> composed(const Linear &first, const Linear &second) {
   if (has_bias(first) && second.per_species) return std::nullopt;
   Linear both{first.input, second.output, first.per_species || second.per_species, true, {}, {}};
@@ -115,7 +116,7 @@ std::optional<Linear> composed(const Linear &first, const Linear &second) {
   return both;
 }
 
-// Whether linear layers alone write a feature, and linear layers and readouts alone read it.
+// Whether only linear layers write a feature, and only linear layers and readouts read it.
 bool may_fold(const Model &model, int feature) {
   bool is_written = false, is_read = false;
   for (const Layer &layer : model.layers) {
@@ -130,13 +131,13 @@ bool may_fold(const Model &model, int feature) {
   return is_written && is_read;
 }
 
-// Takes the place of the layers that write and read one feature (may_fold).
+// Replaces the layers that write and read one feature (may_fold).
 class Fold {
  public:
   Fold(const Model &model, const std::vector<bool> &fixed, int feature)
       : model_(model), fixed_(fixed), rows_(model), feature_(feature), folded_(model) {}
 
-  // No value if it cannot be done.
+  // Returns no value if the fold is impossible.
   std::optional<Model> make() {
     for (const Layer &layer : model_.layers)
       if (ports(layer).output == feature_) writers_.push_back(&std::get<Linear>(layer));
@@ -176,7 +177,7 @@ class Fold {
         both->accumulate = false;
         is_first = false;
       } else if (writer == writers_.front() && has_bias(reader)) {
-        return false;    // a bias on what other layers have written
+        return false;    // a bias would apply to what other layers have written
       }
       if (both->accumulate && both->blocks.empty() && !has_bias(*both)) continue;
       folded_.layers.emplace_back(std::move(*both));
@@ -212,7 +213,7 @@ class Fold {
         folded_.layers.emplace_back(Readout{writer->input, block.in, std::move(of_block)});
       }
     }
-    // A bias that a later writer has added to is not in the first readout.
+    // The first readout does not have a bias that a later writer adds.
     if (has_readout) {
       const auto first = std::find_if(folded_.layers.rbegin(), folded_.layers.rend(), [](const Layer &layer) {
         const auto *r = std::get_if<Readout>(&layer);
@@ -229,12 +230,12 @@ class Fold {
   const int feature_;
   std::vector<const Linear *> writers_;
   Model folded_;
-  std::vector<double> shift_;    // of energies before their scale, by species; or empty
+  std::vector<double> shift_;    // shift of energies before their scale, by species; or empty
 };
 
-// Of the operations of an atom, without those of its edges: folds that save less are not worth their rounding. In mixed
-// precision a model of MACE has had 2 to 3 times the errors of energies with a fold that saved 5 %, because products of
-// matrices are rounded to float32 in place of the matrices.
+// Share of an atom's operations, without those of its edges. Folds that save less are not worth their rounding:
+// products of matrices are rounded to float32 instead of the matrices. In mixed precision a fold that saved 5 %
+// increased the errors of energies of a MACE model 2 to 3 times.
 constexpr double LEAST_SAVING = 0.1;
 
 double operations_of(const Model &model, const EvaluationPlan &plan) {
@@ -245,7 +246,7 @@ double operations_of(const Model &model, const EvaluationPlan &plan) {
 
 Model fold_linears(const Model &model) {
   Model best = model;
-  double operations = 0.0, unfolded = 0.0;    // of the best and of the model
+  double operations = 0.0, unfolded = 0.0;    // of the best model and of the original one
   for (size_t f = 0; f < model.features.size(); ++f) {
     if (!may_fold(best, static_cast<int>(f))) continue;
     const EvaluationPlan plan = make_evaluation_plan(best, false);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Counts the floating-point operations of a model's layers.
 #include "kokkos/layers/operation_count.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The floating-point operations of a model, layer by layer (src/layers/operations.h), as the evaluation plan has them.
+// The floating-point operations of a model, layer by layer (src/layers/operations.h), in the order of the evaluation
+// plan.
 #ifndef EQUI_OPERATION_COUNT_H
 #define EQUI_OPERATION_COUNT_H
 
@@ -15,8 +16,8 @@ struct OperationCount {
   LayerOperations total() const;
 };
 
-// plan: of this model, for values alone. An edge of a PairRepulsion is one within its cutoff. The schedules of all
-// targets have the same operations.
+// plan: a plan of this model for values only. An edge of a PairRepulsion counts if it is within its cutoff. The
+// schedules of all targets have the same operations.
 OperationCount count_operations(const Model &model, const EvaluationPlan &plan, const KernelTarget &target,
                                 int rows_per_bin = QUINTIC_ROWS);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers that work on rows only, on either back end.
+// Layers that work only on rows, on either back end.
 #ifndef EQUI_ROW_LAYER_H
 #define EQUI_ROW_LAYER_H
 
@@ -14,10 +14,10 @@
 
 namespace equi {
 
-// A layer whose backward pass replaces the values of its input by their adjoint. Rows has
+// A layer whose backward pass replaces the values of its input by their adjoint. Rows provides
 //   forward(work, count, x, y, direction) and backward(work, count, x, y_adj, direction)
-// for `count` rows, where backward replaces x by its adjoint, and bytes(). work: HostKernels or DeviceExec; direction:
-// of duals, whose tangents are in plane 1 + direction.
+// for `count` rows, where backward replaces x by its adjoint, and bytes(). work: HostKernels or DeviceExec.
+// direction: for duals, whose tangents are in plane 1 + direction.
 template <class Batch, class Rows>
 class RowLayer : public BatchLayer<Batch> {
  public:
@@ -43,7 +43,7 @@ std::unique_ptr<BatchLayer<Batch>> make_row_layer(const Layer &layer, Rows rows)
   return std::make_unique<RowLayer<Batch, Rows>>(layer.input, layer.output, std::move(rows));
 }
 
-// The passes of a Row, which has forward() and backward() for some channels of a row, or for one of its lanes.
+// Runs the passes of a Row, which has forward() and backward() for some channels of a row, or for one of its lanes.
 template <class Row>
 struct ForwardPass {
   Row rows;
