@@ -3,8 +3,8 @@
 //
 // A feature x_i of atom i has the tangent t_i = sum over k of dx_i/dr_k . v_k and the moments
 //   m_i = sum over k of (r_i - r_k) (dx_i/dr_k . v_k),
-// where k counts all atoms and their images. Let a layer compute x_i' = f(x_i, {x_j, r_ij}) from edges r_ij = r_j -
-// r_i. Because r_i - r_k = (r_i - r_j) + (r_j - r_k),
+// where k counts all atoms and their images. Let a layer compute x_i' = f(x_i, {x_j, r_ij}) from edges
+// r_ij = r_j - r_i. Because r_i - r_k = (r_i - r_j) + (r_j - r_k),
 //   m_i' = df/dx_i m_i + sum over j of df/dx_j [m_j + (r_i - r_j) t_j] + sum over j of df/dr_ij (r_i - r_j) v_j.
 // This is a tangent of f. The sender's tangent is the bracket, and the edge's is (r_i - r_j) v_j (EdgeArrays::set).
 // The position r_i itself has none because r_i - r_i = 0. Positions enter only through the vectors of edges, so

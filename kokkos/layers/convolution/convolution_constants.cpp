@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Prepares a convolution for kernels: its tables, memory layout and radial functions.
 #include "kokkos/layers/convolution/convolution_constants.h"
 
 #include "src/numbers/number_types.h"
@@ -25,7 +26,7 @@ ConvolutionConstants<T>::ConvolutionConstants(const Convolution &convolution, co
   const double tolerance = radial_tolerance(options);
   const bool may_split = options.precision == Precision::double_ && tolerance >= SPLIT_TOLERANCE;
   is_split_ = may_split && layout.may_split && !options.radial_exact;
-  EvaluatorOptions of_tables = options;    // with the same tables for layouts that do not split
+  EvaluatorOptions of_tables = options;    // with the same tables for layouts without splitting
   if (may_split) of_tables.radial_tolerance = (1.0 - SPLIT_SHARE) * tolerance;
   set_.emplace(convolution.radial, num_species, of_tables);
   if (exact()) return;
@@ -46,7 +47,7 @@ ConvolutionConstants<T>::ConvolutionConstants(const Convolution &convolution, co
   set_pieces();
 }
 
-// What the kernels find bins by.
+// Sets the data with which kernels find bins.
 template <class T>
 void ConvolutionConstants<T>::set_pieces() {
   int num_pieces = 0;
@@ -63,7 +64,7 @@ void ConvolutionConstants<T>::set_pieces() {
       const int64_t n = static_cast<int64_t>(k) * num_pieces + p;
       begin[n] = pieces[p].r_begin;
       bins_per_length[n] = pieces[p].bins_per_length;
-      // Each piece has a knot more than bins.
+      // Each piece has one knot more than bins.
       first_row[n] = static_cast<double>(first_row_[k] + (pieces[p].first_knot - p) * rows_per_bin());
       last_bin[n] = pieces[p].num_bins - 1;
     }
@@ -85,7 +86,7 @@ RadialRows<Real<T>> ConvolutionConstants<T>::radial(const G *r, const int *funct
                                                     int64_t total, R *scratch, int *table_row, T *fraction,
                                                     R *bins_per_length) const {
   if (exact()) {
-    // A bin of its own, in whose middle the distance lies: rows are Taylor coefficients.
+    // Each edge has a bin of its own, with the distance in the middle: rows are Taylor coefficients.
     const int num_outputs = set_->num_outputs(), num_rows = rows_per_bin();
     std::vector<double> w(num_rows * num_outputs);
     for (int64_t e = 0; e < n; e++) {

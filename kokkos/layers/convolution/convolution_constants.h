@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model that is ready for kernels: couplings, memory layout and radial rows.
+// One convolution of a model, prepared for kernels: couplings, memory layout and radial rows.
 #ifndef EQUI_CONVOLUTION_CONSTANTS_H
 #define EQUI_CONVOLUTION_CONSTANTS_H
 
@@ -17,19 +17,19 @@
 
 namespace equi {
 
-// Tables of float64 that are finer than this are not split, and read by the generic kernels. Rounding coefficients to
-// float32 takes this share of the tolerance at most, less of a larger one: 1e-11 to 3e-11 of derivatives, 4e-13 of
-// values were measured, relative, on models of three families.
+// Tables of float64 with a finer tolerance are not split, and only generic kernels read them. Rounding coefficients
+// to float32 uses at most this share of the tolerance, and less of a larger tolerance. Relative errors of 1e-11 to
+// 3e-11 (derivatives) and 4e-13 (values) were measured on models of three families.
 constexpr double SPLIT_TOLERANCE = 1e-10, SPLIT_SHARE = 0.3;
 
-// Where edges find their radial weights: `rows` rows per channel block at `table` (PathGroupCall).
+// Where edges read their radial weights: `rows` rows per channel block at `table` (PathGroupCall).
 template <class T>
 struct RadialRows {
   const T *table;
   int64_t rows;
 };
 
-// T: the type of features; table rows are of Real<T>.
+// T: the type of features; table rows have the type Real<T>.
 template <class T>
 class ConvolutionConstants {
   using R = Real<T>;
@@ -46,32 +46,32 @@ class ConvolutionConstants {
   int rows_per_bin() const {
     return network_ ? 1 : exact() ? 1 + PLANES<T> : is_split_ ? SPLIT_ROWS : set_->num_coefficients();
   }
-  // The network of a convolution whose radial network reads features: its rows are the weights of edges, and the radial
-  // functions below do not exist. Null for all others.
+  // The network of a convolution whose radial network reads features. Its rows are the weights of edges, and the
+  // radial functions below do not exist. Null for all other convolutions.
   const EdgeNetwork<T> *network() const { return network_.get(); }
   bool exact() const { return set_ && set_->exact(); }
-  // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per channel
+  // The tables hold no polynomials; table_rows() returns them for all bins of all tables, num_rows() per channel
   // block.
   const RadialSet &radial_set() const { return *set_; }
   int64_t num_rows() const { return first_row_.back(); }
   const R *table_rows() const { return rows_.data(); }
   std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
 
-  // Numbers of scratch per edge that radial() needs.
+  // Size of the scratch per edge that radial() needs.
   int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns() : 0; }
 
-  // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n) with the functions function[0..n)
-  // of radial_set() (null if there is one for all): sets table_row, value and derivative of ConvEdges for these edges
-  // (the arrays begin with edge `first`). scratch holds total * scratch_per_edge() numbers, is the same for all edges
-  // and must live as long as the result is used.
+  // Computes radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n). function[0..n) are
+  // their functions of radial_set(); null if all edges have the same. Sets table_row, value and derivative of
+  // ConvEdges for these edges (the arrays begin with edge `first`). scratch holds total * scratch_per_edge()
+  // numbers. It is the same for all edges and must live as long as the result is used.
   template <class G>
   RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
                        int *table_row, T *fraction, R *bins_per_length) const;
 
-  // The number of path groups without a generated kernel for this table.
+  // Number of path groups without a generated kernel for this table.
   int num_generic_path_groups() const;
 
-  // Whether all path groups have kernels that take several directions at a time.
+  // Whether all path groups have kernels that accept several directions at a time.
   bool has_kernels_of_directions() const;
 
   // "960 weights, quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.9 MB"
@@ -85,7 +85,7 @@ class ConvolutionConstants {
   std::optional<RadialSet> set_;
   std::unique_ptr<EdgeNetwork<T>> network_;
   bool is_split_ = false;
-  std::vector<int64_t> first_row_;    // per table, and the number of all
+  std::vector<int64_t> first_row_;    // per table, and the total number
   std::vector<double> piece_numbers_;
   TablePieces pieces_ = {};
   Buffer<R> rows_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The convolution, whose kernels have a text for each back end.
+// The convolution; each back end has a class for its kernels.
 #ifndef EQUI_CONVOLUTION_LAYER_H
 #define EQUI_CONVOLUTION_LAYER_H
 

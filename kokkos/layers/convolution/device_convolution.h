@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model on a device. It does what convolution_op.h and the host kernels do on a host. Its path
-// groups (device_path_groups.h) have generated kernels or the generic one; weights of a network on features always take
-// the latter (device_edge_network.h).
+// One convolution of a model on a device. It does what convolution_constants.h and the host kernels do on a host.
+// Its path groups (device_path_groups.h) use generated kernels or the generic one. Weights of a network on features
+// always use the generic one (device_edge_network.h).
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
@@ -37,50 +37,52 @@ class DeviceConvolution {
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
   int num_launches() const { return path_groups_.num_launches(); }    // of a pass
 
-  // direction: of duals, whose tangents are in plane 1 + direction. Each of the following three needs the batch
-  // prepared: bins of the radial table, or the weights that a network makes of `input`, harmonics, and coupled ones
-  // unless for backward. distance, pair and y, rows of harmonics, are indexed by edge, as DeviceEdges has them. found:
-  // the bins of all edges in the order of receivers, if they are known; else null.
+  // direction: for duals, whose tangents are in plane 1 + direction. Each of the following three needs a prepared
+  // batch: bins of the radial table, or the weights that a network computes from `input`; harmonics; and, unless for
+  // backward, coupled harmonics. distance, pair and y (rows of harmonics) are indexed by edge, as in DeviceEdges.
+  // found: the bins of all edges in the order of receivers, if known; else null.
   template <class G>
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
                bool with_coupled, const DeviceNetworkInput<R> &input, const DeviceRadialBins<T> *found,
                Scratch &scratch) const;
 
-  // Whether its weights are those of tables, and the search for so many edges in them.
+  // Whether its weights come from tables; and the search for the bins of this number of edges in them.
   bool has_tables() const { return !network_ && !constants_.exact(); }
   DeviceBinSearch<T> search(int64_t num_edges, DeviceRadialBins<T> &to) const {
     return {*radial_set_, rows_per_bin(), num_edges, to};
   }
 
-  // nvcc wants functions with kernels public: where harmonics are adjacent, and the part of it that a network takes.
+  // Public because nvcc requires it of functions with kernels: collects the batch's harmonics in adjacent memory;
+  // prepares the part that a network needs.
   const T *harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                               Scratch &scratch) const;
   template <class G>
   void make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
                     const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
-  // Writes the outputs of the batch's atoms, receivers; x: the input feature with all its rows.
+  // Computes the outputs of the batch's atoms, which are receivers. x: the input feature with all its rows.
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, FeatureRows<R> out,
                int direction, Scratch &scratch) const;
 
-  // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance; x_adj += what a network has read of the
-  // batch's atoms, unless it is null.
+  // y_adj [E][num_y] += derivatives with respect to the edges; slot 0 is for the distance. x_adj += adjoints of the
+  // features that a network reads of the batch's atoms, unless x_adj is null.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                 FeatureRows<const R> out_adj, int direction, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
-  // x_adj += adjoints of the batch's atoms, senders, whose rows of the input are x; out_adj: the cotangent of the
-  // output, from the row on that the edges count receivers from.
+  // x_adj += adjoints of the batch's atoms, which are senders; x: their rows of the input. out_adj: the cotangent of
+  // the output, starting at the row from which the edges count receivers.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                       FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction, Scratch &scratch) const;
 
-  // Of duals where values are kept: what the rigid edges take, null where duals do, and the table for it.
+  // For duals if values are kept: computes the tangents of rigid edges. Null if the kernels of duals compute them.
+  // table: its radial table.
   using Rigid = DeviceRigidConvolution<T>;
   const Rigid *rigid() const { return rigid_.get(); }
   typename Rigid::Table table() const { return {table_.data(), constants_.num_rows(), rows_per_bin(), *radial_set_}; }
 
-  // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
-  // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
+  // Both of the above for the batch's atoms at once, if can_fuse(): edges between the first `num_receivers` rows
+  // have reverse edges. x, out_adj: with all their rows; x_adj: starts at the batch's first row. Needs coupled
   // harmonics.
   bool can_fuse() const;
   template <class G>
@@ -96,20 +98,20 @@ class DeviceConvolution {
   int64_t table_rows(const DeviceBatchEdges &batch) const {
     return constants_.exact() ? rows_per_bin() * batch.count : constants_.num_rows();
   }
-  // Where kernels put the adjoints of the weights that a network has made.
+  // Where kernels write the adjoints of the weights that a network has computed.
   Pointer<T> weights_adj(const DeviceBatchEdges &batch, Scratch &scratch) const;
-  // Adds up what a backward pass has left of the batch's edges.
+  // Sums the derivatives that a backward pass has left for the batch's edges.
   template <class G>
   void add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
                  const Scratch &scratch) const;
-  // The kernels of all path groups, after prepare(call, numbers before the input block).
+  // Runs the kernels of all path groups, after prepare(call, numbers before the input block).
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch, int64_t x_rows,
               int64_t out_rows, int64_t out_row, int direction, const F &prepare) const;
 
   ConvolutionConstants<T> constants_;
   std::optional<DeviceRadialSet> radial_set_;
-  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // instead of the radial set, or null
+  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // replaces the radial set, or null
   PathGroups path_groups_;
   std::unique_ptr<Rigid> rigid_;
   DeviceBuffer<R> table_;

@@ -44,7 +44,8 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
     path_groups_.couple_harmonics(exec, batch, y, scratch.coupled.reserve(n * path_groups_.coupled_width()));
   if (!with_coupled || path_groups_.reads_harmonics()) scratch.harmonics = harmonics_in_order(exec, batch, y, scratch);
   if (network_) return make_weights(exec, batch, distance, pair, input, scratch);
-  // Memory also where they are known: a recorded step in which they are not may not find it grow.
+  // Reserved even if the bins are known: a recorded evaluation that must search for them cannot let this memory
+  // grow.
   DeviceEdgeRecord<T> *records = scratch.bins.records.reserve(n);
   R *bins_per_length = scratch.bins.bins_per_length.reserve(n);
   const bool is_found = found && !constants_.exact();
@@ -88,7 +89,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
   }
 }
 
-// The kernels read the weights of an edge in the row of its own, and 1 as the harmonic of order 0.
+// The kernels read the weights of an edge in its own row, and 1 as the harmonic of order 0.
 template <class T>
 template <class G>
 void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
@@ -164,7 +165,7 @@ template <class T>
 const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                                                   Scratch &scratch) const {
   const int num_y = constants_.view().num_y, row = harmonics_row(num_y);
-  // Also where they lie so: a recorded step in which they do not may not find its memory grow.
+  // Reserved even if they are adjacent: a recorded evaluation in which they are not cannot let this memory grow.
   T *to = reserve_harmonics(scratch.y, batch.count, num_y);
   if (!batch.edge) return y + batch.first * row;
   Kokkos::parallel_for(
@@ -283,7 +284,7 @@ std::size_t DeviceConvolution<T>::bytes() const {
   return of_rigid + path_groups_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
 
-// What DeviceConvolution<T> does with a geometry of G.
+// The functions of DeviceConvolution<T> with a geometry of G.
 #define EQUI_INSTANTIATE_RIGID(T, G)                                                                                   \
   template class DeviceRigidConvolution<T>;                                                                            \
   template void DeviceRigidConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *,            \

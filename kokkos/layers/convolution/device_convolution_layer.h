@@ -36,7 +36,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   }
   void backward(Batch &batch) override {
     const bool fixed = batch.step->fixed_input;
-    if (!fixed && this->is_fused(batch.evaluation)) return;    // fused() does it
+    if (!fixed && this->is_fused(batch.evaluation)) return;    // fused() does this
     const FeatureRows<R> x = batch.rows(input_), y_adj = batch.rows(output_, true);
     if constexpr (IS_DUAL<T>)
       if (is_divided(batch.evaluation)) {
@@ -105,7 +105,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   }
 
  private:
-  // Whether rigid edges come apart, and which edges take duals.
+  // Whether rigid edges are treated separately, and which edges use duals.
   bool is_divided(const DeviceEvaluationState<T, G> &evaluation) const {
     return evaluation.tangents_alone() && constants_.rigid();
   }
@@ -117,8 +117,8 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
                                 evaluation.edges.harmonics(), with_coupled, constants_.table(),
                                 evaluation.scratch.rigid);
   }
-  // The tangents alone: of rigid edges, then those of the others are added. Of a part of the edges the value is none of
-  // the sum's.
+  // Computes only the tangents: writes those of rigid edges, then adds those of the others. When only part of the
+  // edges is summed, the value is not the value of the whole sum and is not used.
   void forward_tangents(Batch &batch) const {
     DeviceEvaluationState<T, G> &evaluation = batch.evaluation;
     const bool fixed = batch.step->fixed_input;
@@ -155,10 +155,10 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
                        evaluation.has_bins && !edges.edge ? &bins_ : nullptr, evaluation.scratch);
   }
 
-  int input_, output_, number_;    // number: of the convolution in the model, for the log
-  bool is_fixed_;                  // whether the input depends on the species alone
+  int input_, output_, number_;    // number: index of the convolution in the model, for the log
+  bool is_fixed_;                  // whether the input depends only on the species
   DeviceConvolution<T> constants_;
-  DeviceRadialBins<T> bins_;    // of all edges of a small step
+  DeviceRadialBins<T> bins_;    // bins of all edges in a small evaluation
 };
 
 }    // namespace equi

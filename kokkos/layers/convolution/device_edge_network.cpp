@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Radial weights of edges on a device, from networks that read features of the edge's atoms.
 #include "kokkos/layers/convolution/device_edge_network.h"
 
 #include "kokkos/device_kernels/device_dense.h"
@@ -11,7 +12,7 @@ namespace equi {
 
 namespace {
 
-// A number of float64 and its derivative along the direction of a step.
+// A float64 number and its derivative along a direction.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T rounded(double value, double tangent) {
   return make_number<T>(static_cast<Real<T>>(value), static_cast<Real<T>>(tangent));
@@ -38,7 +39,8 @@ struct RowsKernel {
   }
 };
 
-// The functions of the basis, their derivatives by the distance, and the cutoff function with its derivative.
+// The functions of the basis, their derivatives with respect to the distance, and the cutoff function with its
+// derivative.
 template <class T, class G>
 struct BasisKernel {
   DeviceNetworkEdges<T, G> edges;
@@ -99,7 +101,7 @@ struct AtomInputsKernel {
   const R *constants;    // [species][size], or null:
   const R *features;     // the first channel in row 0
   const int *row;
-  int width, channels;    // numbers of a row, and of a plane in it
+  int width, channels;    // numbers in a row, and in a plane of it
   int first, size, num_inputs;
   Pointer<T> inputs;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
@@ -117,7 +119,7 @@ struct AtomInputsKernel {
   }
 };
 
-// The adjoints of features of the batch's own atoms, each by one thread in the order of the atom's edges.
+// The adjoints of features of the batch's own atoms. One thread computes each, in the order of the atom's edges.
 template <class R>
 struct AtomAdjointsKernel {
   DeviceBatchEdges batch;
@@ -135,7 +137,7 @@ struct AtomAdjointsKernel {
   }
 };
 
-// The inputs of the last product and their adjoints. The adjoint of the cutoff function takes its place.
+// The inputs of the last product and their adjoints. The adjoint of the cutoff function replaces the function.
 template <class T>
 struct LastInputsKernel {
   LastInputsRow<T> row;
@@ -222,7 +224,7 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
   assign(exec, data_, data);
 }
 
-// to = from times a matrix [in, out], or from times the transpose of [out, in].
+// Computes to = from times a matrix [in, out], or times the transpose of a matrix [out, in].
 template <class T>
 void DeviceEdgeNetwork<T>::multiply(const DeviceExec &exec, bool transpose, int64_t count, int in, int out,
                                     const R *from, int64_t matrix, R *to) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The radial weights, on a device, of a convolution whose network reads features of the edge's atoms. It does what
+// Radial weights, on a device, of a convolution whose network reads features of the edge's atoms. It does what
 // edge_network.h does on the host, from the same constants, for the edges of one batch at a time.
 #ifndef EQUI_DEVICE_EDGE_NETWORK_H
 #define EQUI_DEVICE_EDGE_NETWORK_H
@@ -14,24 +14,25 @@
 
 namespace equi {
 
-// Where the network finds the features of a batch's edges in x, the convolution's input with all its rows: a batch of
-// receivers, or of senders.
+// Where the network reads the features of a batch's edges in x, the convolution's input with all its rows. The batch
+// consists of receivers or of senders.
 template <class R>
 struct DeviceNetworkInput {
   FeatureRows<const R> x;
-  bool by_species;    // rows are those of species
+  bool by_species;    // rows are indexed by species
   bool of_senders;
-  int first_row;      // of the batch's first atom
-  int first_other;    // of the row 0 that the edges count the atoms at their other ends from
+  int first_row;      // row of the batch's first atom
+  int first_other;    // row 0 from which the edges count the atoms at their other ends
 };
 
 // The edges of a batch as the network reads them, in device memory.
 template <class T, class G>
 struct DeviceNetworkEdges {
   DeviceBatchEdges batch;
-  const G *distance;    // by edge, as the pair
+  const G *distance;    // by edge, like the pair
   const int *pair;
-  const int *own_row, *other_row;    // [count] of x: the batch's atom of each edge, and the atom at its other end
+  const int *own_row, *other_row;    // [count] rows of x: the batch's atom of each edge, and the atom at its other
+                                     // end
   FeatureRows<const Real<T>> x;
   bool of_senders;
 
@@ -44,10 +45,10 @@ class DeviceEdgeNetwork {
   using R = Real<T>;
 
  public:
-  // host must live as long.
+  // host must outlive this object.
   DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host);
 
-  // Numbers of scratch for this number of edges, of a plane of their weights, and of all planes.
+  // Size of the scratch for this number of edges, size of one plane of their weights, and of all planes.
   int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
   int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.num_weights_; }
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
@@ -56,24 +57,25 @@ class DeviceEdgeNetwork {
   void find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                  const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const;
 
-  // Weights and scratch lie as those of EdgeNetwork, of num_rows() edges. Positions that are not edges get numbers
-  // without meaning.
+  // Weights and scratch have the layout of those of EdgeNetwork for num_rows() edges. Positions that are not edges
+  // get meaningless numbers.
   template <class G>
   void forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch, R *weights) const;
 
-  // From the adjoints of the weights to those of the inputs, which stay in the scratch for the two below. scratch: as
-  // forward left it for the same number of edges.
+  // Computes the adjoints of the inputs, which stay in the scratch for the next two functions, from those of the
+  // weights. scratch: as forward left it for the same number of edges.
   void backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const;
   // distance_adj[e * stride] += the adjoint of the distance of edge e.
   template <class G>
   void add_distance_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, R *scratch, G *distance_adj,
                              int stride) const;
-  // x_adj += what the network has read of the batch's own atoms, senders or receivers; its first row is theirs.
+  // x_adj += adjoints of what the network has read of the batch's own atoms, senders or receivers; its first row is
+  // theirs.
   void add_atom_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, bool of_senders, R *scratch,
                          FeatureRows<R> x_adj) const;
 
-  // The bases, with their cutoff functions, one for all pairs or per [receiver species, sender species]; in device
-  // memory.
+  // The bases, with their cutoff functions: one for all pairs, or one per [receiver species, sender species]. In
+  // device memory.
   const BasisFunctions *bases() const { return bases_.data(); }
   bool has_bases_of_pairs() const { return host_.bases_.size() > 1; }
 
@@ -82,13 +84,13 @@ class DeviceEdgeNetwork {
  private:
   using Host = EdgeNetwork<T>;
   using AtomInputs = typename Host::AtomInputs;
-  // Offsets in data_; -1: there is none.
+  // Offsets in data_; -1: absent.
   struct Hidden {
     int64_t weight, bias, norm_weight, norm_bias;
   };
 
-  // Products take this many rows at a time: a library chooses its kernel, and so the last bit of the results, by the
-  // size and the alignment of a product, which must not depend on how many positions a launch covers.
+  // Products have this many rows at a time. A library chooses its kernel, and so the last bit of the results, by the
+  // size and the alignment of a product. These must not depend on the number of positions in a launch.
   static constexpr int64_t BLOCK = DeviceTraits<>::ON_HOST ? 256 : 2048;
   static int64_t num_rows(int64_t count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
   void multiply(const DeviceExec &exec, bool transpose, int64_t count, int in, int out, const R *from, int64_t matrix,
@@ -101,7 +103,7 @@ class DeviceEdgeNetwork {
   }
   Pointer<T> cutoff(R *scratch, int64_t count) const { return numbers(place(scratch, count, host_.cutoff_), count, 2); }
   const R *constants(int64_t offset) const { return offset < 0 ? nullptr : data_.data() + offset; }
-  // Which of the two arrays of adjoints those of the inputs end in.
+  // The one of the two arrays of adjoints in which those of the inputs end.
   R *inputs_adj(R *scratch, int64_t count) const {
     return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + host_.has_last()) % 2]);
   }
@@ -111,7 +113,7 @@ class DeviceEdgeNetwork {
   const Host &host_;
   DeviceBuffer<double> basis_numbers_;
   DeviceBuffer<BasisFunctions> bases_;
-  std::optional<DeviceRadialSet> radial_set_;    // of tables, instead of bases
+  std::optional<DeviceRadialSet> radial_set_;    // of tables that replace bases
   DeviceBuffer<R> powers_;
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;

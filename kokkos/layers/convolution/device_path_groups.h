@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The path groups of a convolution on a device and the launches of their kernels, wherever the weights come from. A
-// generated kernel takes several path groups in one launch (device_path_group.h); what no such kernel knows is launched
-// path group by path group with the generic one.
+// The path groups of a convolution on a device and the launches of their kernels, for weights from any source. A
+// launch of a generated kernel does several path groups (device_path_group.h). Path groups without a generated
+// kernel use the generic one, with a launch each.
 #ifndef EQUI_DEVICE_PATH_GROUPS_H
 #define EQUI_DEVICE_PATH_GROUPS_H
 
@@ -17,47 +17,47 @@
 
 namespace equi {
 
-// The planes of features that kernels take: of plain numbers one of the input and one of the output, of duals values
-// and tangents.
+// The planes of features that kernels use: for plain numbers one of the input and one of the output, for duals
+// values and tangents.
 struct PathGroupPlanes {
   int x = 0, out = 0;
   int tangents = 1;
-  // Of duals along a direction.
+  // For duals along a direction.
   static PathGroupPlanes along(int direction) { return {0, 0, 1 + direction}; }
 };
 
 // The path groups of a convolution in device memory, and the launches of their kernels. Kernel:
-// DevicePathGroupKernel<T> or DeviceEdgeKernel<T>. The tables must live as long.
+// DevicePathGroupKernel<T> or DeviceEdgeKernel<T>. The tables must outlive this object.
 template <class T, class Kernel>
 class DevicePathGroups {
  public:
-  // kernels: those to choose from, beside the generic one.
+  // kernels: those to choose from, besides the generic one.
   using Kernels = std::vector<const Kernel *>;
   DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product, int rows_per_bin,
                    const Kernels &kernels);
   int num_generic() const;
   int num_launches() const { return static_cast<int>(launches_.size()); }    // of a pass
-  bool has_fused() const;                                                    // whether there are kernels for that pass
+  bool has_fused() const;                                                    // whether kernels for that pass exist
 
-  // Numbers of an edge: coupled harmonics, and what a backward pass leaves of its derivatives
+  // Numbers per edge of coupled harmonics, and of the parts of its derivatives that a backward pass leaves
   // (DevicePathGroupCall::parts).
   int coupled_width() const { return coupled_width_; }
   int part_size() const { return part_size_; }
 
-  // Whether some kernel reads coupled harmonics, and whether some makes its entries of M from harmonics.
+  // Whether any kernel reads coupled harmonics, and whether any computes its entries of M from harmonics.
   bool reads_coupled() const;
   bool reads_harmonics() const;
-  // coupled [count][coupled_width] of a batch's edges from y, rows of harmonics [E].
+  // Computes coupled [count][coupled_width] for a batch's edges from y, rows of harmonics [E].
   void couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y, T *coupled) const;
 
-  // The kernels of all path groups. `call` has what does not depend on the path group, and the arrays of all path
-  // groups; the rest follows from prepare(call, path group, paths, their number, numbers before the input block).
+  // Runs the kernels of all path groups. `call` has what does not depend on the path group, and the arrays of all
+  // path groups. prepare(call, path group, paths, their number, numbers before the input block) sets the rest.
   // out_row: the first row of paths' outputs.
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
               int64_t out_row, const PathGroupPlanes &planes, const F &prepare) const;
 
-  // Derivative k of an edge by what a backward pass left: the sum of parts begin[k]..begin[k+1].
+  // Derivative k of an edge from what a backward pass left: the sum of parts begin[k]..begin[k+1].
   struct PartOfSum {
     int part, width, index;
   };
@@ -66,8 +66,8 @@ class DevicePathGroups {
     const PartOfSum *sum;
     const T *parts;
     int64_t num_edges;
-    // total[n] += that of edge c + n * distance, where it is wanted. These edges wait for memory together, and share
-    // the instructions that find the parts, which are most of them.
+    // total[n] += the derivative of edge c + n * distance, if it is wanted. These edges wait for memory together.
+    // They share the instructions that find the parts, which are most of the instructions.
     template <int N>
     KOKKOS_FUNCTION void add(int64_t c, int64_t distance, const bool (&wanted)[N], int k, T (&total)[N]) const {
       for (int t = begin[k]; t < begin[k + 1]; t++) {
@@ -78,7 +78,7 @@ class DevicePathGroups {
         EQUI_UNROLL for (int n = 0; n < N; n++) total[n] += number[n];
       }
     }
-    // Of edge c.
+    // The derivative of edge c.
     KOKKOS_FUNCTION T operator()(int64_t c, int k) const {
       T total[1] = {T(0)};
       add<1>(c, 0, {true}, k, total);
@@ -95,16 +95,16 @@ class DevicePathGroups {
   // A path group, or some paths of one without a generated kernel.
   struct Part {
     bool is_generic;
-    int path_group, first_path, num_paths;    // first_path: of the tables
-    int generic_path;                         // first in generic_paths_
+    int path_group, first_path, num_paths;    // first_path: in the tables
+    int generic_path;                         // first one in generic_paths_
     int part;                                 // numbers per edge before its derivatives
   };
-  // Parts that go into one launch, by their place in the kernel; -1: none.
+  // Parts that share one launch, in the order of the kernel; -1: none.
   struct Launch {
-    const Kernel *kernel;    // null: the generic one, of one part
+    const Kernel *kernel;    // null: the generic one, for a single part
     std::array<int, MAX_LAUNCH_PATH_GROUPS> parts;
   };
-  // The launches of path groups with these keys, each in at most one of them.
+  // Chooses launches for path groups with these keys; each path group is in at most one of them.
   static std::vector<Launch> choose_launches(std::vector<std::string> keys, const Kernels &kernels);
   void number_parts();
   template <class F>

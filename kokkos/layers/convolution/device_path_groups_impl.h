@@ -18,7 +18,7 @@ namespace equi {
 
 namespace {
 
-// An input of more rows than that has those of atoms.
+// An input with more rows than this consists of rows of atoms.
 constexpr int64_t MAX_SHARED_ROWS = 128;
 
 // Four of the `width` numbers of an edge at a time.
@@ -44,15 +44,17 @@ struct CoupledHarmonicsKernel {
   }
 };
 
-// y_adj of a batch's edges += what parts add up to; where these are plain and y_adj are duals, as tangents. A thread
-// takes a derivative of several edges, far apart, so that neighboring threads still have neighboring numbers.
+// y_adj of a batch's edges += sums of parts; if the parts are plain numbers and y_adj are duals, adds to tangents. A
+// thread computes a derivative of several edges that are far apart, so neighboring threads still access neighboring
+// numbers.
 template <class T, class G, class Sums>
 struct AddPartsKernel {
   static constexpr int EDGES = static_cast<int>(16 / sizeof(T));
   DeviceBatchEdges batch;
   int num_y;
   Sums sums;
-  const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
+  const Real<T> *bins_per_length;    // null: the part that computes the weights has their derivatives with respect
+                                     // to the distance
   G *y_adj;
   KOKKOS_FUNCTION int64_t distance() const { return (batch.count + EDGES - 1) / EDGES; }
   KOKKOS_FUNCTION void operator()(int64_t n) const {
@@ -89,7 +91,7 @@ void launch_add_parts(const DeviceExec &exec, const char *label, const AddPartsK
   Kokkos::parallel_for(label, DeviceRange(exec, 0, kernel.distance() * kernel.num_y), kernel);
 }
 
-// f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
+// Calls f(rows per bin as a type) for the generic kernel; 1 for weights of edges.
 template <class T, bool OF_EDGES, class F>
 void with_rows(int rows, const F &f) {
   if (rows == 1) return f(std::integral_constant<int, 1>{});
@@ -140,12 +142,12 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
       }
       coupled_begin.push_back(static_cast<int>(coupled_y.size()));
     }
-    coupled_width_ += (path_group.num_coupled + 3) / 4 * 4;    // loads of four numbers
+    coupled_width_ += (path_group.num_coupled + 3) / 4 * 4;    // so that loads can read four numbers
     coupled_begin.resize(coupled_width_ + 1, static_cast<int>(coupled_y.size()));
 
     const int most = runs[n] ? path_group.num_paths : MAX_CALL_PATHS;
     const int items = num_channel_items(runs[n] ? runs[n]->lane_channels : 1, path_group.channels);
-    // What one run leaves: the derivatives by these harmonics, item after item.
+    // The results of one run: the derivatives with respect to these harmonics, item after item.
     const auto add_run = [&](int num_sums, const std::function<int(int)> &harmonic) {
       for (int k = 0; k < items; k++, part_size_ += num_sums)
         for (int k = 0; k < num_sums; k++) sums[harmonic(k)].push_back({part_size_, num_sums, k});
@@ -204,8 +206,8 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   assign(exec, sum_parts_, sum_parts);
 }
 
-// Few launches: again and again the kernel that takes most of the path groups that are left, of several the one with
-// the fewest of its own. The parts are numbers of path groups.
+// Minimizes the number of launches: repeatedly chooses the kernel that does most of the remaining path groups. Of
+// several such kernels it chooses the one with the fewest path groups. The parts are numbers of path groups.
 template <class T, class Kernel>
 std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Kernel>::choose_launches(
     std::vector<std::string> keys, const Kernels &kernels) {
@@ -235,8 +237,8 @@ std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Ke
   }
 }
 
-// Replaces path groups by parts in the launches, adds launches of the generic kernel, and puts all in the order of
-// parts: uvw paths add to what those before have written.
+// Replaces path groups by parts in the launches, adds launches of the generic kernel, and sorts all by parts. uvw
+// paths add to the output of earlier ones, so the order matters.
 template <class T, class Kernel>
 void DevicePathGroups<T, Kernel>::number_parts() {
   std::vector<int> part_of(tables_.view().num_path_groups);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The tangents that a convolution on a device has along edges that are rigid, whose harmonics and weights have none.
-// What is left of duals is linear in the features and in the cotangent, so that the kernels of plain numbers serve a
-// plane of tangents at a time: forward and gather as they are, and backward twice, the derivatives by an edge being
+// Tangents of a convolution on a device along rigid edges, whose harmonics and weights have none.
+//
+// What remains of duals is linear in the features and in the cotangent. The kernels of plain numbers therefore serve
+// one plane of tangents at a time: forward and gather once, and backward twice, because the derivatives with respect
+// to an edge are
 //   y_adj' = (derivative of x' and g) + (derivative of x and g').
-// What edges have, their bins and coupled harmonics, is prepared once for all directions.
+// The bins and coupled harmonics of edges are prepared once for all directions.
 #ifndef EQUI_DEVICE_RIGID_CONVOLUTION_H
 #define EQUI_DEVICE_RIGID_CONVOLUTION_H
 
@@ -18,7 +20,7 @@
 
 namespace equi {
 
-// T: a Dual, by whose planes the features lie in memory.
+// T: a Dual, whose planes give the layout of features in memory.
 template <class T>
 class DeviceRigidConvolution {
   using R = Real<T>;
@@ -37,8 +39,8 @@ class DeviceRigidConvolution {
                          const FeatureLayout &out, const TableLayout &layout, int rows_per_bin,
                          const typename PathGroups::Kernels &kernels = device_kernels<R>());
 
-  // For the following three: bins of a batch's edges and, with_coupled, coupled harmonics, else plain ones. distance,
-  // pair and y are indexed by edge.
+  // The next three functions prepare the bins of a batch's edges and, if with_coupled, coupled harmonics, else plain
+  // ones. distance, pair and y are indexed by edge.
   template <class G>
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
                bool with_coupled, const Table &table, Scratch &scratch) const;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Radial weights of edges on hosts, from networks that read features or from tables of their first functions.
 #include "kokkos/layers/convolution/edge_network.h"
 
 #include "src/functions/radial_expansion.h"
@@ -11,10 +12,10 @@ namespace equi {
 
 namespace {
 
-// Tables of more pairs would be larger than the matrices that they spare.
+// Tables for more pairs would be larger than the matrices that they save.
 constexpr int MOST_TABLES = 25;
-// Functions of the basis for all pairs together: making tables takes a time that grows with both. Of 600 functions and
-// four pairs it was half a minute, while their network is a small part of what an edge costs.
+// Largest number of functions of the basis for all pairs together; the time to make tables grows with both. With 600
+// functions and four pairs it was half a minute, while their network is a small part of an edge's cost.
 constexpr int MOST_FUNCTIONS = 1600;
 
 // A function of the distance at d[0], its next derivative `stride` further.
@@ -26,7 +27,7 @@ T along_direction(const double *d, int stride, double distance_tangent) {
     return (void)stride, (void)distance_tangent, static_cast<T>(d[0]);
 }
 
-// A matrix whose columns are the outputs of a network, with the columns of its weights, in rows of `row`.
+// A matrix whose columns are the outputs of a network, arranged as the columns of its weights in rows of `row`.
 Matrix in_columns(const Matrix &from, const std::vector<EdgeColumn> &columns, int64_t row, bool is_scaled) {
   Matrix m{from.rows, static_cast<int>(row), std::vector<double>(from.rows * row)};
   for (int i = 0; i < from.rows; i++)
@@ -114,7 +115,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   }
 
   if (activates_last) {
-    // Zero where there is no weight, so that activations of nothing are none.
+    // Zero if a column has no weight, so its activation is zero, too.
     const std::vector<double> scale = row_in_columns(std::vector<double>(columns.size(), 1.0), true);
     column_scale_.assign(scale.begin(), scale.end());
   } else {
@@ -139,7 +140,7 @@ EdgeNetwork<T> EdgeNetwork<T>::for_distances(const RadialFunction &function, con
   const int pairs = function.depends_on_pair() ? num_species * num_species : 1;
   const bool may_have_tables =
       !options.radial_exact && pairs <= MOST_TABLES && pairs * function.basis.size() <= MOST_FUNCTIONS;
-  // The matrix adds up the errors of many functions. Below FINEST a table would have more rounding than error.
+  // The matrix adds up the errors of many functions. Below FINEST the rounding of a table would exceed its error.
   constexpr double PART_OF_TOLERANCE = 0.1, FINEST = 1e-10;
   const double tolerance = radial_tolerance(options);
   EvaluatorOptions of_tables = options;
@@ -303,7 +304,7 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     R *z = place(scratch, count, layer.z);
     layer.product.forward(PLANES<T> * count, h, z);
     width = layer.product.cols();
-    if (!layer.bias.empty())    // of the values
+    if (!layer.bias.empty())    // only the values have a bias
       for (int64_t e = 0; e < count; e++)
         for (int j = 0; j < width; j++) z[e * width + j] += layer.bias[j];
     if (!layer.norm_weight.empty()) {
@@ -390,7 +391,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
     std::swap(adjoint, before);
   }
   for (auto layer = hidden_.rbegin(); layer != hidden_.rend(); ++layer) {
-    // z is replaced by its adjoint.
+    // Replaces z by its adjoint.
     R *z = place(scratch, count, layer->z);
     kernels.gate_backward(activation_call(*layer, count, z, adjoint));
     if (!layer->norm_weight.empty()) {

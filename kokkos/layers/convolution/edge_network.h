@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The radial weights of edges by a network, where no table can hold them: because the network reads features of the
-// edge's atoms, or because they are very many. It is evaluated for some edges at a time, by products of matrices, and
-// backward from the adjoints of the weights. With duals it also computes their tangents: the second derivatives along a
-// direction.
+// Radial weights of edges from a network, where no table can hold them: the network reads features of the edge's
+// atoms, or the weights are too many. It is evaluated for some edges at a time, with products of matrices. The
+// backward pass starts from the adjoints of the weights. With duals it also computes their tangents: the second
+// derivatives along a direction.
 #ifndef EQUI_EDGE_NETWORK_H
 #define EQUI_EDGE_NETWORK_H
 
@@ -29,13 +29,13 @@ struct NetworkEdges {
   const int *receiver_species, *sender_species;
   const int *receiver_row, *sender_row;
   FeatureRows<const Real<T>> x;
-  int direction = 0;    // of duals, forward: tangents of x are in plane 1 + direction
+  int direction = 0;    // for duals, in forward: tangents of x are in plane 1 + direction
 };
 
-// The adjoints of the network's inputs; all are added to. Null: not wanted.
+// The adjoints of the network's inputs; results are added to all of them. Null: not requested.
 template <class T>
 struct NetworkAdjoints {
-  T *distance;    // number e * stride
+  T *distance;    // index e * stride for edge e
   int stride;
   FeatureRows<Real<T>> receiver, sender;    // adjoints of x
   const int *receiver_row, *sender_row;
@@ -44,21 +44,21 @@ struct NetworkAdjoints {
 template <class T>
 class DeviceEdgeNetwork;
 
-// Weights and arrays of the scratch lie in planes [PLANES<T>][edge], which the products of matrices take as one matrix.
+// Weights and arrays of the scratch have planes [PLANES<T>][edge], which matrix products treat as one matrix.
 template <class T>
 class EdgeNetwork {
   using R = Real<T>;
 
  public:
-  // in: of the convolution's input. columns: of the network's outputs, in rows of `row` numbers. set:
-  // whose dense products are taken.
+  // in: layout of the convolution's input. columns: of the network's outputs, in rows of `row` numbers. set:
+  // instruction set whose dense products are used.
   EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
               const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set = best_instruction_set())
       : EdgeNetwork(function, in, num_species, columns, row, set, function.basis.size()) {}
 
-  // The same weights as products of a few tabulated functions with a matrix, where options and function allow it and
-  // there are not too many pairs of species, or functions of the basis for them. With windows (radial_windows.h) the
-  // functions are fewer; edges of the same window should then follow one another.
+  // The same weights as products of a few tabulated functions with a matrix, if options and function allow it. The
+  // basis must not have too many pairs of species, or too many functions for them. With windows (radial_windows.h)
+  // the functions are fewer; edges of the same window should then be consecutive.
   static EdgeNetwork for_distances(const RadialFunction &function, const FeatureLayout &in, int num_species,
                                    const std::vector<EdgeColumn> &columns, int64_t row, const EvaluatorOptions &options,
                                    int num_windows = 1, InstructionSet set = best_instruction_set());
@@ -68,7 +68,7 @@ class EdgeNetwork {
   bool reads_receiver() const { return receiver_.group >= 0; }
   bool reads_sender() const { return sender_.group >= 0; }
 
-  // Numbers of scratch for this number of edges, and of their weights.
+  // Size of the scratch for this number of edges, and of their weights.
   int64_t scratch_size(int64_t count) const { return basis_size() + PLANES<T> * count * scratch_row_; }
   int64_t weights_size(int64_t count) const { return PLANES<T> * count * num_weights_; }
 
@@ -76,20 +76,21 @@ class EdgeNetwork {
   template <class G>
   void forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch, R *weights) const;
 
-  // From the adjoints of the weights, which lie like them. scratch: as forward left it for the same edges, and used up.
+  // Starts from the adjoints of the weights, which have the same layout. scratch: as forward left it for the same
+  // edges; its content is lost.
   template <class G>
   void backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch, const R *weights_adj,
                 const NetworkAdjoints<T> &adjoints) const;
 
   std::size_t bytes() const;
-  // "by their network" or from which tables, for the log.
+  // "by their network" or the tables in use, for the log.
   std::string describe() const;
 
  private:
-  // num_basis: functions of the distance among the inputs.
+  // num_basis: number of functions of the distance among the inputs.
   EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
               const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set, int num_basis);
-  // Takes its constants and the order of its scratch.
+  // Copies the constants and the order of the scratch of another network.
   template <class U>
   friend class DeviceEdgeNetwork;
   // A product of matrices, out = in weight, for each edge and plane.
@@ -107,24 +108,25 @@ class EdgeNetwork {
     std::vector<R> bias;                      // empty or [cols]
     std::vector<R> norm_weight, norm_bias;    // empty or [cols]
     double epsilon;
-    // Numbers per edge before these arrays in the scratch: before and after the activation; normalized components and
-    // the factor that made them.
+    // Numbers per edge before these arrays in the scratch: before and after the activation; normalized components
+    // and the factor that normalizes them.
     int64_t z, h, normalized, factor;
   };
   // The part of the inputs that comes from one atom.
   struct AtomInputs {
     int first = 0, size = 0;        // columns of the inputs
-    std::vector<R> rows;            // [species][size], or
+    std::vector<R> rows;            // [species][size], or else:
     int group = -1, channel = 0;    // the channels of a block
   };
 
-  // Of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
+  // Size of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
   int64_t basis_size() const { return static_cast<int64_t>(sizeof(double) / sizeof(R)) * num_basis_ * (PLANES<T> + 1); }
-  // The begin of the array of the scratch that has this many numbers per edge before it, and the numbers of an array
+  // The begin of the array of the scratch that has this many numbers per edge before it, and the size of an array
   // with rows of `width`.
   static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
   static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
-  // The functions of the distance among the inputs, and their derivatives by it, from the basis or from tables.
+  // The functions of the distance among the inputs, and their derivatives with respect to it, from the basis or from
+  // tables.
   template <class G>
   void add_basis(const NetworkEdges<T, G> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
                  Pointer<T> cutoff) const;
@@ -136,19 +138,19 @@ class EdgeNetwork {
                     FeatureRows<R> x_adj) const;
   // last: the inputs of the last product, or their adjoints.
   LastInputsRow<T> last_inputs(int64_t count, R *scratch, R *last) const;
-  // column_scale: on the side where it is used.
+  // column_scale: in the memory space where it is used.
   ActivatedWeightsRow<T> activated_weights(int64_t count, R *scratch, const R *column_scale) const;
   bool has_last() const { return !is_activated() && (times_cutoff_ || has_last_bias_); }
   bool is_activated() const { return weights_.empty(); }
-  // f(product, first edge, how many) for the last product of all edges.
+  // Calls f(product, first edge, number of edges) for the last product of all edges.
   template <class G, class F>
   void for_last_products(const NetworkEdges<T, G> &edges, const F &f) const;
   GateCall<T> activation_call(const Hidden &layer, int64_t count, R *z, R *h) const;
 
   FeatureLayout in_;
   int num_species_;
-  std::vector<RadialBasis> bases_;         // one, or per [receiver species, sender species]
-  std::optional<EdgeTables<R>> tables_;    // of the functions of the distance, instead of the basis
+  std::vector<RadialBasis> bases_;         // one, or one per [receiver species, sender species]
+  std::optional<EdgeTables<R>> tables_;    // of the functions of the distance; replaces the basis
   int num_basis_, num_inputs_;
   AtomInputs receiver_, sender_;
   std::vector<Hidden> hidden_;
@@ -156,11 +158,11 @@ class EdgeNetwork {
   R activation_scale_;
   bool times_cutoff_, has_last_bias_ = false;
   int num_weights_;    // in a row of an edge
-  // The last product, of each window. If its outputs are activated, it is that of the last hidden layer, whose columns
-  // are those of the weights.
+  // The last product, for each window. If its outputs are activated, it is the product of the last hidden layer, and
+  // its columns are those of the weights.
   std::vector<Product> weights_;
   std::vector<R> column_scale_;    // of activated outputs
-  int last_width_ = 0;             // inputs of the last product; a bias is one of them, which is 1
+  int last_width_ = 0;             // number of inputs of the last product; a bias is one of them, with the value 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
   // function and its derivative, inputs of the last product, and two for adjoints.
   int64_t inputs_, slopes_, cutoff_, last_ = 0, adjoint_[2], scratch_row_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a network of atoms' features (edge_network.h) does with the numbers of one edge, on hosts and devices. Arrays
-// have rows of `width` numbers, one for each edge c.
+// What a network that reads atoms' features (edge_network.h) does with the numbers of one edge, on hosts and
+// devices. Arrays have rows of `width` numbers, one for each edge c.
 #ifndef EQUI_EDGE_NETWORK_ROW_H
 #define EQUI_EDGE_NETWORK_ROW_H
 
@@ -11,13 +11,13 @@
 
 namespace equi {
 
-// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer. Sums are float64:
-// float32 does not hold the squares of all its numbers.
+// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer. Sums are float64
+// because float32 cannot hold the squares of all its numbers.
 template <class T>
 struct NormalizeRow {
   using D = DoubleOf<T>;
   int width;
-  const Real<T> *layer_bias;    // added to z before; or null
+  const Real<T> *layer_bias;    // added to z first; or null
   const Real<T> *weight, *bias;
   double epsilon;
   Pointer<T> z, normalized, factors;    // normalized: z without weight and bias; factors: 1 / sqrt(..), by edge
@@ -44,8 +44,8 @@ struct NormalizeRow {
   }
 };
 
-// With n = factor (z - mean) and a the adjoint of n: z_adj = factor (a - mean(a) - n mean(a n)), in the place of the
-// adjoint of the above's result.
+// With n = factor (z - mean) and the adjoint a of n: z_adj = factor (a - mean(a) - n mean(a n)). Overwrites the
+// adjoint of the result of the above.
 template <class T>
 struct NormalizeAdjointRow {
   int width;
@@ -68,17 +68,17 @@ struct NormalizeAdjointRow {
   }
 };
 
-// The inputs of the last product: what comes before times the cutoff function, and a number for the bias.
+// The inputs of the last product: the preceding numbers times the cutoff function, and a number for the bias.
 template <class T>
 struct LastInputsRow {
-  int width, last_width;    // the latter one more with a bias
+  int width, last_width;    // last_width: one more than width if there is a bias
   bool with_cutoff;
   Pointer<T> cutoff, h, last;    // cutoff: the function and its derivative
   EQUI_FUNCTION T factor(int64_t c) const { return with_cutoff ? T(cutoff[2 * c]) : T(1); }
   EQUI_FUNCTION void set(int64_t c, int j, T f) const {    // f: factor(c)
     put(last, c * last_width + j, j < width ? f * h[c * width + j] : f);
   }
-  // From the adjoint of `last` to that of h; returns that of the cutoff function.
+  // Computes the adjoint of h from that of `last`; returns that of the cutoff function.
   EQUI_FUNCTION T backward(int64_t c, Pointer<T> h_adj) const {
     const T f = factor(c);
     T sum = width < last_width ? T(last[c * last_width + width]) : T(0);
@@ -91,8 +91,8 @@ struct LastInputsRow {
   }
 };
 
-// The weights of a network that applies its activation to the outputs, too: these times constants of their columns and
-// the cutoff function.
+// The weights of a network that applies its activation to the outputs, too: activations times constants of their
+// columns and the cutoff function.
 template <class T>
 struct ActivatedWeightsRow {
   int width;
@@ -103,7 +103,7 @@ struct ActivatedWeightsRow {
   EQUI_FUNCTION void set(int64_t c, int j, T f, Pointer<T> weights) const {    // f: factor(c)
     put(weights, c * width + j, f * (scale[j] * h[c * width + j]));
   }
-  // From the adjoint of the weights to that of h; returns that of the cutoff function.
+  // Computes the adjoint of h from that of the weights; returns that of the cutoff function.
   EQUI_FUNCTION T backward(int64_t c, Pointer<const T> weights_adj, Pointer<T> h_adj) const {
     const T f = factor(c);
     T sum = T(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Tables of the functions of the distance that a network of edges begins with (src/functions/radial_expansion.h), for
-// hosts and devices. In a window of distances fewer functions do, sums of those of all distances: so many products of a
-// matrix are spared where edges of a window are side by side.
+// Tables of the functions of the distance with which a network of edges begins (src/functions/radial_expansion.h),
+// for hosts and devices. In a window of distances fewer functions suffice: sums of the functions for all distances.
+// This saves products with a matrix if edges of the same window are adjacent.
 #ifndef EQUI_EDGE_TABLES_H
 #define EQUI_EDGE_TABLES_H
 
@@ -26,7 +26,7 @@ struct EdgeTables {
   std::vector<R> powers;         // [bin][coefficient][function of the bin's window]
   std::vector<int> first_bin;    // of each table
 
-  // Windows: empty or of this set.
+  // windows: empty or of this set.
   EdgeTables(RadialSet tables, RadialWindows of_tables)
       : set(std::move(tables)),
         windows(std::move(of_tables)),
@@ -52,7 +52,7 @@ struct EdgeTables {
     }
     set.drop_rows();
   }
-  // The bin of an edge, of one table after another, and the position in it.
+  // The bin of an edge, with the bins of all tables numbered consecutively, and the position in it.
   struct Position {
     int64_t bin;
     RadialTable::BinPosition at;
@@ -65,17 +65,17 @@ struct EdgeTables {
   std::size_t bytes() const { return powers.size() * sizeof(R); }
 };
 
-// The functions at an edge, from the polynomials of its bin.
+// The functions of the distance for an edge, from the polynomials of its bin.
 template <class T>
 struct EdgeTableRow {
   using R = Real<T>;
   const R *powers;     // of the bin
   int coefficients;    // of a polynomial
   int64_t functions;
-  R fraction, per_length;    // of the bin, and its derivative by the distance
-  R tangent;                 // of duals: of the distance
+  R fraction, per_length;    // position in the bin, and its derivative with respect to the distance
+  R tangent;                 // for duals: tangent of the distance
 
-  // Writes function n and its derivative by the distance.
+  // Writes function n and its derivative with respect to the distance.
   EQUI_FUNCTION void set(int64_t n, Pointer<T> value, Pointer<T> slope) const {
     if (coefficients == CUBIC_ROWS)
       set_of<CUBIC_ROWS>(n, value, slope);
@@ -84,7 +84,7 @@ struct EdgeTableRow {
     else
       set_of<SEPTIC_ROWS>(n, value, slope);
   }
-  // All of them, in loops that a compiler makes vectors of.
+  // Writes all of them, in loops that compilers vectorize.
   void set_all(Pointer<T> values, Pointer<T> slopes) const {
     if (coefficients == CUBIC_ROWS)
       set_all_of<CUBIC_ROWS>(values, slopes);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The convolution on the host: the edges of a batch, their weights and the kernels' calls in each pass.
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 
 #include "kokkos/layers/edge_rows.h"
@@ -10,13 +11,14 @@ namespace equi {
 
 namespace {
 
-// Edges whose weights a network makes at a time: enough rows for the dense products, and their scratch, some tens of kB
-// per edge, stays small.
+// Number of edges whose weights a network computes at a time. The dense products have enough rows, and the scratch,
+// some tens of kB per edge, stays small.
 constexpr int NETWORK_EDGES = 256;
-// Edges whose senders' rows are made at a time: a row of five planes takes up to some tens of kB, which should stay in
-// a second-level cache.
+// Number of edges for which senders' rows are copied at a time. A row of five planes needs up to some tens of kB,
+// and all should fit a second-level cache.
 constexpr int MOMENT_EDGES = 32;
-// Senders of a gather, whose sums do not depend on their number; with a network for a similar number of edges.
+// Senders of a gather, whose sums do not depend on their number; with a network the number of edges should be
+// similar to the above.
 constexpr int GATHERED_SENDERS = 32, NETWORK_SENDERS = 4;
 
 }    // namespace
@@ -51,8 +53,8 @@ int HostConvolutionLayer<T, G>::gather_size() const {
 }
 
 // ---- edges and their weights
-// f(run) for the runs of a batch's receivers whose weights are made together: the batch itself unless a network makes
-// them, or edges see rows of their own.
+// Calls f(run) for the runs of a batch's receivers whose weights are computed together. The run is the batch itself,
+// unless a network computes the weights or edges read rows of their own.
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
@@ -101,7 +103,7 @@ NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const
           direction};
 }
 
-// The weights of the edges that the network makes, each a bin of its own.
+// The weights that the network computes for the edges; each edge is a bin of its own.
 template <class T, class G>
 RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, const NetworkEdges<T, G> &inputs,
                                                                 int *table_row, T *fraction, R *bins_per_length) const {
@@ -112,12 +114,13 @@ RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, co
   for (int64_t e = 0; e < inputs.count; e++) {
     table_row[e] = static_cast<int>(e);
     fraction[e] = T(1);
-    bins_per_length[e] = 0;    // the network gives the derivative by the distance
+    bins_per_length[e] = 0;    // the network computes the derivative with respect to the distance
   }
   return {weights, inputs.count};
 }
 
-// The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in the step's edges.
+// The edges of a run with their radial weights. All data is in the thread's scratch or in the edges of the
+// evaluation.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction,
                                                   const TangentRows *tangents) const {
@@ -141,8 +144,8 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
   return of_run;
 }
 
-// f(edges) for the edges of a run with all directions of the step: at a time if the kernels take several, else one
-// after the other.
+// Calls f(edges) for the edges of a run with all directions of the evaluation. All are in one call if the kernels
+// accept several; else each has a call of its own.
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, const F &f) const {
@@ -180,7 +183,7 @@ void HostConvolutionLayer<T, G>::set_fractions(const Batch &batch, const ConvEdg
                                  static_cast<R>(tangent_of(distance[e])) * edges.bins_per_length[first + e]);
 }
 
-// Edges whose places in the rows of `radial` are the thread's.
+// Edges whose places in the rows of `radial` belong to the thread.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row,
                                                     const T *harmonics, const RadialRows<R> &radial) const {
@@ -201,7 +204,7 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
 }
 
 // ---- edges of energy moments
-// The rows of the senders of a run's edges, and if a network reads them those of its receivers.
+// The rows of the senders of a run's edges and, if a network reads them, the rows of its receivers.
 template <class T, class G>
 typename HostConvolutionLayer<T, G>::TangentRows HostConvolutionLayer<T, G>::tangent_rows(Batch &batch,
                                                                                           const Run &run) const {
@@ -247,7 +250,7 @@ void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
 }
 
 // ---- edges of tangents
-// Of the edges of a run, those that do not move, which come first: for the tangents in all directions.
+// The edges of a run that do not move, which come first: for the tangents in all directions.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const {
   int64_t *end = batch.scratch.gather_begin.reserve(run.count);
@@ -258,7 +261,7 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &ru
   return rigid;
 }
 
-// Of these, those whose senders have tangents: what the forward pass has tangents from.
+// Those of them whose senders have tangents: the forward pass computes tangents from these.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const {
   const int64_t first = edges.edge_begin[0], count = edges.edge_begin[batch.count] - first;
@@ -290,8 +293,8 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &ba
   return moving;
 }
 
-// f(receiver's number in the run, edges, number of edges of the run before them) for the edges that move of each
-// receiver that has any, in each direction. Bins and weights are those of `edges` for any direction.
+// Calls f(receiver's number in the run, edges, number of edges of the run before them), in each direction, for each
+// receiver with edges that move. Bins and weights are those of `edges` for any direction.
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges,
@@ -318,7 +321,7 @@ void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, 
 }
 
 // ---- forward
-// Where the tangents alone are wanted.
+// Computes only the tangents.
 template <class T, class G>
 void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
@@ -330,7 +333,7 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
     set_to_zero(y, layout, batch.count, batch.evaluation.planes);
   else
     kernels.forward(constants_.view(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(batch, rigid));
-  // Of a part of the edges the value is none of the sum's.
+  // When only part of the edges is summed, the value is not the value of the whole sum and is not used.
   const FeatureRows<R> part{batch.scratch.row.reserve(layout.row_size()), 1, 0};
   for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
     kernels.forward(constants_.view(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
@@ -365,7 +368,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
   const FeatureRows<R> x = batch.rows(input_), out_adj = batch.rows(output_, true);
   const bool scatter = !batch.step->fixed_input && !evaluation.is_gathering;
   const FeatureRows<R> partial = scatter ? batch.partial : FeatureRows<R>{nullptr, 0, 0};
-  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
+  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may also read
   if (writes_receivers(batch)) {
     own_adj = batch.rows(input_, true);
     if (!batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, evaluation.planes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The convolution on the host. It chooses the kernels that a tile's edges go through, forward, backward and in a
-// gather of senders.
+// The convolution on the host. It chooses the kernels for a tile's edges: forward, backward and in a gather of
+// senders.
 #ifndef EQUI_HOST_CONVOLUTION_LAYER_H
 #define EQUI_HOST_CONVOLUTION_LAYER_H
 
@@ -29,17 +29,17 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
   void report_kernels(KernelReport &report) const override;
 
  private:
-  // Receivers whose weights are made together.
+  // Receivers whose weights are computed together.
   struct Run {
     int first, count;
   };
-  // What the edges of a run see of the input: the feature's rows, or for energy moments (edge_rows.h) rows of their
-  // own, unless the kernels take several directions at a time.
+  // The rows of the input that the edges of a run read: the feature's rows or, for energy moments (edge_rows.h),
+  // rows of their own. The latter are not needed if the kernels accept several directions at a time.
   struct TangentRows {
     FeatureRows<R> x;
     const int *receiver, *sender;    // [edges of the run] rows of x
   };
-  // What a gather knows of the edges that point at its rows.
+  // What a gather needs of the edges that point at its rows.
   struct GatheredEdges {
     int64_t count;
     int64_t *begin;
@@ -80,7 +80,7 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
     return constants_.network() && constants_.network()->reads_receiver() && !batch.step->fixed_input;
   }
 
-  int input_, output_, number_;    // number: of the convolution in the model, for the log
+  int input_, output_, number_;    // number: index of the convolution in the model, for the log
   bool is_exact_;
   ConvolutionConstants<T> constants_;
 };
