@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The numbers that a channel balance adds up and changes.
+// The numbers that a channel balance sums and changes.
 #ifndef EQUI_BALANCED_ROWS_H
 #define EQUI_BALANCED_ROWS_H
 
@@ -18,22 +18,23 @@ template <class T>
 struct BalancedRows {
   using R = Real<T>;
   using D = DoubleOf<T>;
-  int channels, num_terms;    // of the balance; sums of a row, forward or backward
+  int channels, num_terms;    // channels of the balance; number of sums of a row, forward or backward
   bool is_adjoint;
   int64_t width, share_width;                     // numbers of a row
-  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null where all weights are 1. Adjoints only backward
+  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null if all weights are 1. Adjoints are used only
+                                                  // backward
 
   EQUI_FUNCTION D weight(int64_t row, int k) const {
     const D f = share ? static_cast<D>(share[row * share_width + k]) : D(1);
     return f * f;
   }
-  // Term n of what a row adds to the sums: those of x or of w y_adj, then forward those of w.
+  // Term n that a row adds to the sums: terms of x or of w y_adj, then, in the forward pass, terms of w.
   EQUI_FUNCTION D term(int64_t row, int n) const {
     if (n >= channels) return weight(row, n - channels);
     if (!is_adjoint) return static_cast<D>(x[row * width + n]);
     return weight(row, n) * static_cast<D>(adjoint[row * width + n]);
   }
-  // Changes channel k of a row by a and m of this channel.
+  // Changes channel k of a row, with a and m of this channel.
   EQUI_FUNCTION void change(int64_t row, int k, D a, D m) const {
     const int64_t at = row * width + k, share_at = row * share_width + k;
     if (!is_adjoint) {

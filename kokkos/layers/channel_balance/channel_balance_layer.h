@@ -20,7 +20,7 @@
 
 namespace equi {
 
-// Where the numbers of a balance lie in rows: the channels of one group of scalars, in its first planes.
+// Where the numbers of a balance are in rows: the channels of one group of scalars, in its first planes.
 template <class T>
 class BalancedNumbers {
   using R = Real<T>;
@@ -57,8 +57,8 @@ class BalancedNumbers {
   std::vector<Run> shares_;    // one, or none
 };
 
-// Rows has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m), with numbers in
-// host memory.
+// Rows has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m). The arrays
+// of numbers are in host memory.
 template <class Batch, class T, class Rows>
 class ChannelBalanceLayer : public BalanceLayer<Batch> {
  public:
@@ -96,7 +96,7 @@ class ChannelBalanceLayer : public BalanceLayer<Batch> {
   double epsilon_;
   BalancedNumbers<T> numbers_;
   Rows rows_;
-  // Of the last forward pass, a and the sum of all weights; the backward pass wants both.
+  // a_ and the sum of all weights come from the last forward pass; the backward pass needs both.
   std::vector<D> a_, m_, weights_, sums_;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Sums over rows of a channel balance on a device, and their changes.
 #include "kokkos/layers/channel_balance/device_channel_balance.h"
 
 #include "src/numbers/number_types.h"

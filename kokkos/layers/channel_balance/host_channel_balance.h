@@ -17,7 +17,7 @@ class HostChannelBalance {
   using D = DoubleOf<T>;
 
  public:
-  // In the order of rows, so that sums do not depend on the number of threads.
+  // Adds in the order of rows, so sums do not depend on the number of threads.
   void add_up(const HostKernels<T> &, int count, const BalancedRows<T> &rows, D *sums) const {
     for (int64_t row = 0; row < count; row++)
       for (int n = 0; n < rows.num_terms; n++) sums[n] += rows.term(row, n);

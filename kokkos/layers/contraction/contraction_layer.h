@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers that the kernels of contractions evaluate: symmetric contractions and node products.
+// Layers that use the kernels of contractions: symmetric contractions and node products.
 #ifndef EQUI_CONTRACTION_LAYER_H
 #define EQUI_CONTRACTION_LAYER_H
 

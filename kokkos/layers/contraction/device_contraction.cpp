@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Symmetric contractions and node products on a device: the generic kernel, and launches of generated ones.
 #include "kokkos/layers/contraction/device_contraction.h"
 
 #include "kokkos/device_kernels/device_contraction_impl.h"
@@ -16,7 +17,7 @@ namespace equi {
 namespace {
 
 static_assert(MAX_PRODUCT_BLOCKS <= MAX_CONTRACTION_BLOCKS);
-// What SphereGridWalk needs for functions of all orders up to 8.
+// Memory of a SphereGridWalk for functions of all orders up to 8.
 constexpr int GRID_MEMORY = 2 * 5 * 17;
 
 template <class T, class Component>
@@ -26,7 +27,7 @@ KOKKOS_FUNCTION Pointer<T> at(const DeviceContractionFeature<T> &feature, const 
                          feature.tangents[c.block]);
 }
 
-// Walks the tree, as host_contraction_impl.h does.
+// Walks the tree, like host_contraction_impl.h.
 template <class T, class Component>
 struct GenericContraction {
   const ContractionNode *nodes;
@@ -61,7 +62,7 @@ struct GenericContraction {
     const int *output = outputs;
     for (int n = 0; n <= num_nodes; n++) {
       const int next = n < num_nodes ? nodes[n].depth : 1;
-      // Products that end here give to their factors and to the product that they extend.
+      // Adds the adjoints of products that end here to their factors and to the product that they extend.
       for (; depth >= next; depth--) {
         x_adj[factor[depth]] += product[depth - 1] * adjoint[depth];
         if (depth > 1) adjoint[depth - 1] += x[factor[depth]] * adjoint[depth];
@@ -78,7 +79,7 @@ struct GenericContraction {
   }
 };
 
-// Walks the grid. Its table is in the place of all coefficients.
+// Walks the grid. Its table is stored in place of all coefficients.
 template <class T, class Component>
 struct GenericGrid {
   using Walk = SphereGridWalk<1, Real<T>, T>;
@@ -87,7 +88,7 @@ struct GenericGrid {
   int num_inputs, num_outputs;
   const Component *place;
 
-  // Components in a row of a feature, as SphereGridWalk takes them.
+  // Components in a row of a feature, with the interface that SphereGridWalk expects.
   struct Row {
     const DeviceContractionFeature<T> &feature;
     const Component *place;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction or a node product of a model on a device. It does what contraction_op.h does on the host.
+// A symmetric contraction or a node product of a model on a device. It does what host_contraction.h does on the
+// host.
 #ifndef EQUI_DEVICE_CONTRACTION_H
 #define EQUI_DEVICE_CONTRACTION_H
 
@@ -17,16 +18,16 @@ class DeviceContraction {
   using R = Real<T>;
 
  public:
-  // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument for more blocks
-  // than a kernel takes, or more components than the generic one does.
+  // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument if a kernel
+  // cannot read that many blocks, or if the generic kernel cannot hold that many components.
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
   DeviceContraction(const DeviceExec &exec, HostContraction<T> contraction,
                     const Finder &find = find_device_contraction<T>);
 
-  // species [count] of the rows. direction: of duals, whose tangents are in plane 1 + direction. Writes y.
+  // Writes y. species: [count], one per row. direction: for duals, whose tangents are in plane 1 + direction.
   void forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
                int direction) const;
-  // x is replaced by its adjoint.
+  // Replaces x by its adjoint.
   void backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj, const int *species,
                 int direction) const;
 
@@ -60,7 +61,7 @@ class DeviceContraction {
     DeviceBuffer<RingPart> parts;
     DeviceBuffer<CircleTerm> terms;
   };
-  DeviceFunction functions_[3];    // of a grid: the first, the second and the output
+  DeviceFunction functions_[3];    // for a grid: the first factor, the second and the output
 };
 
 }    // namespace equi

@@ -17,7 +17,7 @@ class DeviceContractionLayer : public BatchLayer<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  // name: of the layer, for the log.
+  // name: name of the layer, for the log.
   DeviceContractionLayer(const DeviceContext &context, const Ports &ports, const char *name,
                          const ContractionProduct &product)
       : inputs_(ports.inputs()),

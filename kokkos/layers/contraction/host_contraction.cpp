@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Symmetric contractions and node products on the host: coefficients, and the calls of kernels.
 #include "kokkos/layers/contraction/host_contraction.h"
 
 #include "src/base/model_limits.h"
@@ -60,7 +61,7 @@ std::size_t HostContraction<T>::bytes() const {
   return n;
 }
 
-// f(view), valid during the call.
+// Calls f(view); the view is valid during the call.
 template <class T>
 template <class F>
 void HostContraction<T>::with_view(const F &f) const {
@@ -77,8 +78,8 @@ std::size_t HostContraction<T>::scratch_bytes(const HostKernels<T> &kernels) con
   return bytes;
 }
 
-// f(call) for every species and channel block. The coefficients of a channel block stay in the first-level cache while
-// the atoms of a species pass.
+// Calls f(call) for every species and channel block. The coefficients of a channel block stay in the first-level
+// cache during the loop over the atoms of a species.
 template <class T>
 template <class F>
 void HostContraction<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction,
@@ -105,7 +106,7 @@ void HostContraction<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R
         y_data[b] = make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u,
                                     plane * out_channels_[b]);
       f(call);
-      // A grid has no entries: its table is that of all channels.
+      // A grid has no entries; all channels share its table.
       call.coefficients += schedule_.num_entries() * CHANNEL_PAD;
     }
   }

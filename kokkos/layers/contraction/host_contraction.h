@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Polynomials of the channels of features, a symmetric contraction or a node product of a model, ready for the host
-// kernels: their tree, and coefficients by species and channel block, or their grid.
+// Polynomials of the channels of features, prepared for the host kernels: a symmetric contraction or a node product
+// of a model. It has a tree with coefficients by species and channel block, or a grid.
 #ifndef EQUI_HOST_CONTRACTION_H
 #define EQUI_HOST_CONTRACTION_H
 
@@ -22,13 +22,13 @@ class HostContraction {
   using R = Real<T>;
 
  public:
-  // in: of the features that are read, whose blocks one after another are those of the product's input. form: of a
-  // Gaunt product.
+  // in: layouts of the features that are read; their consecutive blocks are those of the product's input. form: form
+  // of a Gaunt product.
   HostContraction(const ContractionProduct &product, const std::vector<FeatureLayout> &in, const FeatureLayout &out,
                   int num_species, GauntForm form = GauntForm::faster);
 
-  // Takes the kernel that find(schedule) gives, or the generic one if that is null. Until this call the kernel is
-  // generic.
+  // Uses the kernel that find(schedule) returns, or the generic one if it returns null. Until this call the kernel
+  // is generic.
   void select_kernel(const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find);
 
   const ContractionSchedule &schedule() const { return schedule_; }
@@ -38,11 +38,11 @@ class HostContraction {
   // Bytes of scratch that a call needs, for any number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const;
 
-  // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
-  // tangents are in plane 1 + direction.
+  // Writes y. order: the rows of each species; without per_species() all rows form one group. direction: for duals,
+  // whose tangents are in plane 1 + direction.
   void forward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order,
                void *scratch, int direction = 0) const;
-  // x is replaced by its adjoint.
+  // Replaces x by its adjoint.
   void backward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y_adj, SpeciesOrder order,
                 void *scratch, int direction = 0) const;
 
@@ -65,8 +65,8 @@ class HostContraction {
   std::vector<FeatureLayout> in_;
   FeatureLayout out_;
   ContractionSchedule schedule_;
-  int channels_;    // padded
-  // One, or one per species: [channel blocks][entries][CHANNEL_PAD]; the table of a grid.
+  int channels_;    // with padding
+  // One vector, or one per species: [channel blocks][entries][CHANNEL_PAD]; or the table of a grid.
   std::vector<AlignedVector<R>> coefficients_;
   std::vector<int> in_stride_, out_stride_, in_dim_, out_dim_, in_channels_, out_channels_;    // per block
   std::vector<int64_t> in_width_, out_width_;

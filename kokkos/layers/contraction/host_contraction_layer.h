@@ -16,7 +16,7 @@ namespace equi {
 template <class T, class G>
 class HostContractionLayer : public BatchLayer<HostBatch<T, G>> {
  public:
-  // name: of the layer, for the log.
+  // name: name of the layer, for the log.
   HostContractionLayer(const HostContext &context, const Ports &ports, const char *name,
                        const ContractionProduct &product)
       : inputs_(ports.inputs()),
@@ -40,7 +40,8 @@ class HostContractionLayer : public BatchLayer<HostBatch<T, G>> {
   std::size_t bytes() const override { return contraction_.bytes(); }
   std::string describe() const override { return name_ + (": " + contraction_.describe()); }
   void report_kernels(KernelReport &report) const override {
-    if (!IS_DUAL<T>) report.generic_contractions += contraction_.is_generic();    // of duals all are generic
+    // kernels for duals are all generic
+    if (!IS_DUAL<T>) report.generic_contractions += contraction_.is_generic();
     report.keys.push_back(contraction_.schedule().key());
   }
 

@@ -12,7 +12,7 @@ namespace equi {
 
 namespace {
 
-// A float64 number and its derivative along a direction.
+// A number of T from a float64 value and its derivative along a direction.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T rounded(double value, double tangent) {
   return make_number<T>(static_cast<Real<T>>(value), static_cast<Real<T>>(tangent));

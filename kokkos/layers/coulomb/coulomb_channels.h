@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the charges of a Coulomb layer lie in rows of its feature, on either back end.
+// Where the charges of a Coulomb layer are stored in rows of its feature, on either back end.
 #ifndef EQUI_COULOMB_CHANNELS_H
 #define EQUI_COULOMB_CHANNELS_H
 

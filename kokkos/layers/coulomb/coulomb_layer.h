@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Coulomb energy of charges of a model.
+// The Coulomb energy of a model's charges.
 #ifndef EQUI_COULOMB_LAYER_H
 #define EQUI_COULOMB_LAYER_H
 

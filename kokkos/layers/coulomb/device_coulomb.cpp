@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The Coulomb energy of charges on a device: energies, derivatives and adjoints of charges.
 #include "kokkos/layers/coulomb/device_coulomb.h"
 
 #include "src/numbers/number_types.h"

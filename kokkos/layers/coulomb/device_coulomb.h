@@ -15,17 +15,17 @@ class DeviceCoulomb {
   using D = DoubleOf<T>;
 
  public:
-  // scale: per species of the receiver, of energies.
+  // scale: factor of energies, per species of the receiver.
   DeviceCoulomb(const DeviceExec &exec, const Coulomb &layer, const FeatureLayout &layout,
                 const std::vector<double> &scale);
 
-  // Of receivers [first, first + count): adds energies of atoms, energy[0] being that of the first, and the derivatives
-  // by the distances. x: all rows.
+  // For receivers [first, first + count): adds energies of atoms, where energy[0] is that of the first receiver, and
+  // the derivatives with respect to the distances. x: all rows.
   template <class G>
   void forward(const DeviceExec &exec, int first, int count, DeviceEdges<T, G> &edges, FeatureRows<const R> x,
                D *energy) const;
-  // Adds the adjoints of the receivers' own charges; x_adj begins with them. A pair is an edge of both its atoms,
-  // so that each has all that its own charges do.
+  // Adds the adjoints of the receivers' own charges; x_adj begins with their rows. A pair is an edge of both atoms,
+  // so the edges of an atom contain all contributions of its charges.
   template <class G>
   void backward(const DeviceExec &exec, int first, int count, DeviceEdges<T, G> &edges, FeatureRows<const R> x,
                 FeatureRows<R> x_adj) const;

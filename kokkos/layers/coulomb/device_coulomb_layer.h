@@ -17,12 +17,12 @@ class DeviceCoulombLayer : public BatchLayer<DeviceBatch<T, G>> {
  public:
   DeviceCoulombLayer(const DeviceContext &context, const Coulomb &layer)
       : input_(layer.input), coulomb_(context.exec, layer, context.layout(layer.input), context.pair_scale) {}
-  // Adds energies, and their derivatives by the distances, which need no cotangent.
+  // Adds energies and their derivatives with respect to the distances, which need no cotangent.
   void forward(Batch &batch) override {
     coulomb_.forward(batch.evaluation.exec, batch.first, batch.count, *batch.evaluation.far_edges, all_rows(batch),
                      batch.evaluation.energy_of(0) + batch.first);
   }
-  // The adjoint is that of an exchanged input, which is added to (DeviceBatch::adds).
+  // The adjoint belongs to an exchanged input, so it is added (DeviceBatch::adds).
   void backward(Batch &batch) override {
     coulomb_.backward(batch.evaluation.exec, batch.first, batch.count, *batch.evaluation.far_edges, all_rows(batch),
                       batch.rows(input_, true));

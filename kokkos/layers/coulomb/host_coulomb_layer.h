@@ -27,7 +27,7 @@ class HostCoulombLayer : public BatchLayer<HostBatch<T, G>> {
         channels_(coulomb_channels(layer, context.layout(layer.input))),
         scale_(context.pair_scale) {}
 
-  // Adds energies, and their derivatives by the distances, which need no cotangent.
+  // Adds energies and their derivatives with respect to the distances, which need no cotangent.
   void forward(Batch &batch) override {
     Edges<T, G> &edges = *batch.evaluation.far_edges;
     const FeatureRows<R> x = all_rows(batch);
@@ -50,7 +50,8 @@ class HostCoulombLayer : public BatchLayer<HostBatch<T, G>> {
     }
   }
 
-  // A pair is an edge of both its atoms, so that each has all that its own charges do: nothing comes from senders.
+  // A pair is an edge of both atoms, so the edges of an atom contain all contributions of its charges. Senders
+  // contribute nothing.
   void backward(Batch &batch) override {
     const Edges<T, G> &edges = *batch.evaluation.far_edges;
     const FeatureRows<R> x = all_rows(batch), x_adj = batch.rows(input_, true);
@@ -88,7 +89,7 @@ class HostCoulombLayer : public BatchLayer<HostBatch<T, G>> {
   FeatureRows<R> all_rows(const Batch &batch) const {
     return {batch.evaluation.features.data(input_), batch.evaluation.num_rows, 0};
   }
-  // f(run, its first channel in row 0, numbers per row)
+  // Calls f(run, its first channel in row 0, numbers per row).
   template <class F>
   void for_runs(FeatureRows<R> x, const F &f) const {
     for (const CoulombRun &run : channels_)

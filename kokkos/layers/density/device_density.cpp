@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The density normalization on a device: its kernels and their launches.
 #include "kokkos/layers/density/device_density.h"
 
 #include "kokkos/layers/device_rows.h"
@@ -13,11 +14,11 @@ namespace {
 // The numbers of one group of a feature, row by row.
 template <class T>
 struct GroupNumbers {
-  int channels, per_row, planes;    // per_row: numbers of T
+  int channels, per_row, planes;    // per_row: numbers of type T
 
   explicit GroupNumbers(const FeatureGroup &group)
       : channels(group.channels), per_row(group.irrep.dim() * group.channels), planes(group.planes) {}
-  // Where number c of row a is.
+  // Position of number c of row a.
   KOKKOS_FORCEINLINE_FUNCTION int64_t position(int64_t a, int c) const {
     return planes * (a * per_row + c / channels * channels) + c % channels;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The density normalization on a device. It does what density_op.h does on the host.
+// The density normalization on a device. It does what host_density.h does on the host.
 #ifndef EQUI_DEVICE_DENSITY_H
 #define EQUI_DEVICE_DENSITY_H
 
@@ -20,12 +20,13 @@ class DeviceDensity {
  public:
   DeviceDensity(const DeviceExec &exec, HostDensity<T> density);
 
-  // direction: of duals, whose tangents are in plane 1 + direction. The batch's atoms are receivers. distance, pair and
-  // distance_adj are indexed by edge; norm [batch.num_atoms]. y = x / norm
+  // Computes y = x / norm. direction: for duals, whose tangents are in plane 1 + direction. The batch's atoms are
+  // receivers. distance, pair and distance_adj are indexed by edge; norm: [batch.num_atoms].
   template <class G>
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
                FeatureRows<const R> x, FeatureRows<R> y, D *norm, int direction);
-  // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
+  // Replaces x by its adjoint, and adds the derivative with respect to the distance of edge e to distance_adj[e *
+  // stride].
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
                 FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride,
@@ -33,13 +34,14 @@ class DeviceDensity {
 
   const HostDensity<T> &host() const { return density_; }
   std::size_t bytes() const;
-  // Bytes that a batch of so many atoms and edges will add.
+  // Bytes that a batch of this many atoms and edges will add.
   std::size_t additional_bytes(int64_t num_atoms, int64_t num_edges) const {
     return value_.additional_bytes(num_edges) + derivative_.additional_bytes(num_edges) +
            dot_.additional_bytes(num_atoms);
   }
 
-  // The density of the batch's edges and its derivatives, for the above; nvcc wants functions with kernels public.
+  // Computes the density of the batch's edges and its derivatives, for the above. Public because nvcc requires it of
+  // functions with kernels.
   template <class G>
   void evaluate(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair);
 

@@ -48,7 +48,7 @@ class DeviceDensityLayer : public BatchLayer<DeviceBatch<T, G>> {
   }
 
   int input_, output_;
-  int directions_;    // that an evaluation takes at a time
+  int directions_;    // number of directions in an evaluation
   DeviceDensity<T> density_;
   DeviceBuffer<DoubleOf<T>> norm_;    // [directions][receivers]
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The density normalization on the host.
 #include "kokkos/layers/density/host_density.h"
 
 #include "src/numbers/number_types.h"
@@ -41,7 +42,7 @@ void HostDensity<T>::evaluate(int function, D r, D *value, D *derivative) const 
 
 namespace {
 
-// f(number of channels, those of x, those of y) for each component of row a.
+// Calls f(number of channels, those of x, those of y) for each component of row a.
 template <class T, class F>
 void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>> x, FeatureRows<Real<T>> y,
                     int direction, const F &f) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The density normalization of a model: rows are divided by a function of the sum of a density over distances.
+// The density normalization of a model divides rows by a function of the sum of a density over distances.
 #ifndef EQUI_HOST_DENSITY_H
 #define EQUI_HOST_DENSITY_H
 
@@ -13,8 +13,8 @@
 
 namespace equi {
 
-// Edges of the rows of a tile: those of row a are edge_begin[a] .. edge_begin[a+1]; the arrays begin with edge
-// edge_begin[0]. function: of RadialSet, per edge, or null if there is one for all.
+// Edges of the rows of a tile: row a has edges edge_begin[a] .. edge_begin[a+1] - 1; the arrays begin with edge
+// edge_begin[0]. function: its function of the RadialSet for each edge, or null if there is only one.
 template <class G>
 struct DensityEdges {
   const int64_t *edge_begin;
@@ -22,7 +22,7 @@ struct DensityEdges {
   const int *function;
 };
 
-// T: float, double or a Dual of them; G: of distances, dual if T is.
+// T: float, double or a Dual of them; G: type of distances, dual if T is.
 template <class T>
 class HostDensity {
   using R = Real<T>;
@@ -34,12 +34,13 @@ class HostDensity {
 
   const RadialSet &radial_set() const { return set_; }
 
-  // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row. direction: of
+  // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row. direction: for
   // duals, whose tangents are in plane 1 + direction.
   template <class G>
   void forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges, D *norm,
                int direction = 0) const;
-  // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
+  // Replaces x by its adjoint, and adds the derivative with respect to the distance of edge e to distance_adj[e *
+  // stride].
   template <class G>
   void backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
                 const D *norm, G *distance_adj, int stride, int direction = 0) const;

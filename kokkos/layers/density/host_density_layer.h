@@ -45,7 +45,7 @@ class HostDensityLayer : public BatchLayer<HostBatch<T, G>> {
   }
 
   int input_, output_;
-  int directions_;    // that an evaluation takes at a time
+  int directions_;    // number of directions in an evaluation
   HostDensity<T> density_;
   Buffer<DoubleOf<T>> norm_;    // [directions][receivers]
 };

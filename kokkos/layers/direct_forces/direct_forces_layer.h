@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Forces that a model gives directly, as vectors of a feature.
+// Forces that a model predicts directly, as vectors of a feature.
 #ifndef EQUI_DIRECT_FORCES_LAYER_H
 #define EQUI_DIRECT_FORCES_LAYER_H
 
@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// Writes number n of forces [count][3] = scale x, x the vectors (l = 1) in a channel of a group.
+// Writes number n of forces [count][3] = scale x; x: the vectors (l = 1) in a channel of a group.
 template <class R>
 struct DirectForcesNumber {
   const R *x;

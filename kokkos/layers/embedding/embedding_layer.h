@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The embedding of species: each atom has the row of its species.
+// The embedding of species: each atom gets the row of its species.
 #ifndef EQUI_EMBEDDING_LAYER_H
 #define EQUI_EMBEDDING_LAYER_H
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The gate on a device: its terms, and launches that do several of them.
 #include "kokkos/layers/gate/device_gate.h"
 
 #include "kokkos/kernel_interface/place_in_rows.h"
@@ -13,8 +14,8 @@ namespace equi {
 
 namespace {
 
-// Rows of a thread, which takes a channel of them and loads their numbers together: with one on its way at a time it
-// would wait for memory most of the time. More than 16 bytes of them would take too many registers.
+// Rows per thread. The thread handles one channel of them and loads their numbers together: with only one load in
+// flight it would wait for memory most of the time. More than 16 bytes per row would need too many registers.
 template <class T>
 constexpr int GATE_ROWS = static_cast<int>(16 / sizeof(T));
 
@@ -25,25 +26,26 @@ struct GateTerm {
   Activation activation;
   Real<T> scale;
   bool is_gated;
-  int channels;    // that a row has in a launch
+  int channels;    // channels of a row in a launch
   int mul, dim, in_width, in_stride, gate_width, out_width, out_stride;
-  Pointer<Z> z, gate;    // gate: of scalars z
+  Pointer<Z> z, gate;    // gate: for scalars, z itself
   Pointer<X> x;
 };
 
-// f(n, row n after the first of a thread); a row after the last is the last one again, with the same numbers.
+// Calls f(n, row n after the first of a thread). A row after the last one repeats the last row, with the same
+// numbers.
 template <int ROWS, class F>
 KOKKOS_FORCEINLINE_FUNCTION void for_rows(int rows, const F &f) {
   EQUI_UNROLL for (int n = 0; n < ROWS; n++) f(n, n < rows ? n : rows - 1);
 }
 
-// to = from, rows of a thread.
+// Copies rows of a thread: to = from.
 template <class T, class P>
 KOKKOS_FORCEINLINE_FUNCTION void load_rows(int rows, P from, int width, T (&to)[GATE_ROWS<T>]) {
   for_rows<GATE_ROWS<T>>(rows, [&](int n, int row) { to[n] = from[row * width]; });
 }
 
-// Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
+// Writes channels of padding, too: readers of x may multiply them by zero weights, and NaN times zero is not zero.
 template <class T>
 struct GateForward : GateTerm<T, const T, T> {
   using GateTerm<T, const T, T>::ROWS;
@@ -64,7 +66,7 @@ struct GateForward : GateTerm<T, const T, T> {
     load_rows(rows, from, this->in_width, next);
     for (int m = 0; m < this->dim; m++, to += this->out_stride) {
       EQUI_UNROLL for (int n = 0; n < ROWS; n++) z[n] = next[n];
-      // The next component is on its way before this one is written: a compiler would not know that it is another one.
+      // Loads the next component before this one is written; a compiler cannot know that they differ.
       from += this->in_stride;
       if (m + 1 < this->dim) load_rows(rows, from, this->in_width, next);
       for_rows<ROWS>(rows, [&](int n, int row) { put(to, row * this->out_width, z[n] * g[n]); });
@@ -72,7 +74,7 @@ struct GateForward : GateTerm<T, const T, T> {
   }
 };
 
-// z and gate are replaced by their adjoints, x is that of the output.
+// Replaces z and gate by their adjoints; x is the adjoint of the output.
 template <class T>
 struct GateBackward : GateTerm<T, T, const T> {
   using GateTerm<T, T, const T>::ROWS;
@@ -110,7 +112,7 @@ struct GateBackward : GateTerm<T, T, const T> {
   }
 };
 
-// A few terms in one launch: each is little work.
+// Several terms in one launch, because each has little work.
 template <class Term>
 struct GateKernel {
   static constexpr int MAX_TERMS = 4;
@@ -121,8 +123,8 @@ struct GateKernel {
     const PlaceInRows place = place_in_rows(k, channels);
     const int64_t first = place.row * Term::ROWS, left = count - first;
     const int rows = left < Term::ROWS ? static_cast<int>(left) : Term::ROWS;
-    // n is not known to the compiler, but arguments of a kernel are in constant memory, so that nothing is copied (no
-    // stack with CUDA 13). An unrolled loop over the terms makes four times the code.
+    // The compiler does not know n, but arguments of a kernel are in constant memory, so nothing is copied (no stack
+    // with CUDA 13). An unrolled loop over the terms makes the code four times as long.
     int u = place.column, n = 0;
     while (u >= term[n].channels) u -= term[n++].channels;
     term[n](first, rows, u);
@@ -133,7 +135,7 @@ template <class Term>
 void launch_terms(const DeviceExec &exec, const char *label, int64_t count, const std::vector<Term> &terms) {
   constexpr size_t MOST = GateKernel<Term>::MAX_TERMS;
   for (size_t first = 0; first < terms.size(); first += MOST) {
-    GateKernel<Term> kernel{};    // terms that are not there have no channels
+    GateKernel<Term> kernel{};    // missing terms have no channels
     kernel.count = count;
     for (size_t n = first; n < std::min(first + MOST, terms.size()); n++) {
       kernel.term[n - first] = terms[n];
@@ -145,7 +147,7 @@ void launch_terms(const DeviceExec &exec, const char *label, int64_t count, cons
 
 }    // namespace
 
-// Terms of a gate as a Term, of this number of channels each.
+// Converts terms of a gate to Terms with this number of channels each.
 template <class Term, class T, class Z, class X, class R1, class R2, class Channels>
 std::vector<Term> terms_of(const GateConstants &gate, FeatureRows<R1> z, FeatureRows<R2> x, int direction,
                            const Channels &channels) {

@@ -19,7 +19,7 @@ class DeviceGate {
  public:
   explicit DeviceGate(GateConstants constants) : constants_(std::move(constants)) {}
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x, int direction) const;
-  // z is replaced by its adjoint.
+  // Replaces z by its adjoint.
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                 int direction) const;
   std::size_t bytes() const { return 0; }

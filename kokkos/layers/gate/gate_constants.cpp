@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Maps the terms of a gate to the memory layout of features, and checks that they read different channels.
 #include "kokkos/layers/gate/gate_constants.h"
 
 #include <stdexcept>
@@ -15,7 +16,7 @@ GateConstants::GateConstants(const Gate &gate, const FeatureLayout &in, const Fe
       term.gate = in.block(t.gate_in).group;
       term.gate_channel = in.block(t.gate_in).channel + t.gate_offset;
     }
-    // The backward pass replaces z by its adjoint in place, so each channel may have one reader.
+    // The backward pass replaces z by its adjoint in place, so each channel may have only one reader.
     auto mark = [&](int group, int channel) {
       if (read[group][channel]) throw std::invalid_argument("a gate reads a channel of its input twice");
       read[group][channel] = true;

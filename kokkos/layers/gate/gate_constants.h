@@ -12,7 +12,7 @@ namespace equi {
 
 // x = c a(z) for scalars, x[m] = z[m] c a(gate) for gated blocks.
 struct GateConstants {
-  // Throws std::invalid_argument if two terms read one channel.
+  // Throws std::invalid_argument if two terms read the same channel.
   GateConstants(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out);
 
   struct Term {

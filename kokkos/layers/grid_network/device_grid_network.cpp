@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The grid network on a device: rows, points, matrix products and activations.
 #include "kokkos/layers/grid_network/device_grid_network.h"
 
 #include "kokkos/device_kernels/device_dense.h"
@@ -12,7 +13,7 @@ namespace equi {
 
 namespace {
 
-// Points that are evaluated together: enough to fill a device, and some hundred MB of scratch.
+// Number of points that are evaluated together: enough to fill a device, with some hundred MB of scratch.
 constexpr int POINTS_AT_A_TIME = DeviceTraits<>::ON_HOST ? 4096 : 131072;
 
 // A block of a feature, and the same numbers as components of atoms.
@@ -21,7 +22,7 @@ struct BlockCall {
   int channels, dim, components, first, x_width, x_stride;
   Pointer<X> x;
   Pointer<T> of_components;    // [atom][components][channels]
-  const Real<T> *bias;         // [dim][channels] of what is written to the feature, or null
+  const Real<T> *bias;         // [dim][channels], added to what is written to the feature; or null
 };
 
 template <class T>
@@ -153,7 +154,7 @@ void DeviceGridNetwork<T>::activate_layer(const DeviceExec &exec, int k, const W
                           make_pointer<T>(scratch_.hidden(work, k), size), make_pointer<T>(work.values, size)});
 }
 
-// The hidden layers, up to the values of the last one.
+// Evaluates the hidden layers, up to the values of the last one.
 template <class T>
 void DeviceGridNetwork<T>::evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, int direction,
                                     const Work &work) const {

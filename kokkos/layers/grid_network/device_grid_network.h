@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The grid network of rows in device memory, some atoms at a time. Backward evaluates the hidden layers again.
+// The grid network of rows in device memory, some atoms at a time. The backward pass evaluates the hidden layers
+// again.
 #ifndef EQUI_DEVICE_GRID_NETWORK_H
 #define EQUI_DEVICE_GRID_NETWORK_H
 

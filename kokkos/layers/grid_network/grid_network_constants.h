@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The matrices of a grid network in the memory layout of features, and the order in which it works, for hosts and
-// devices. The first and the last matrix mix channels as they do at points, and are applied to components, of which
-// there are fewer:
-//   u = x W_first    z = to u    h = a(z + b)    ...    v = from^T h    y = v W_last + b_last (sum over points of from)
+// The matrices of a grid network in the memory layout of features, and the order of its operations, for hosts and
+// devices. The first and the last matrix mix channels in the same way at all points. They are applied to components
+// instead, which are fewer:
+//   u = x W_first    z = to u    h = a(z + b)    ...    v = from^T h    y = v W_last + b_last (sum over points of
+// from)
 #ifndef EQUI_GRID_NETWORK_CONSTANTS_H
 #define EQUI_GRID_NETWORK_CONSTANTS_H
 
@@ -17,7 +18,7 @@
 
 namespace equi {
 
-// The components of a feature's channels: those of block b begin with first[b].
+// The components of a feature's channels; block b begins at first[b].
 struct FeatureComponents {
   FeatureLayout layout;
   std::vector<int> first;
@@ -33,7 +34,7 @@ struct FeatureComponents {
   int dim(int b) const { return group(b).irrep.dim(); }
 };
 
-// Widths are padded, with zeros in the matrices.
+// Widths are padded; the matrices have zeros there.
 struct GridNetworkConstants {
   FeatureComponents in, out;
   int num_points;
@@ -93,7 +94,7 @@ struct GridNetworkConstants {
   }
 };
 
-// Arrays of n atoms, [planes][...][width] each.
+// Arrays for n atoms, [planes][...][width] each.
 template <class R>
 struct GridNetworkWork {
   int n;
@@ -101,13 +102,13 @@ struct GridNetworkWork {
   R *components;          // between the matrices
   R *hidden;              // of all hidden layers, before their activations
   R *values, *adjoint;    // of a hidden layer
-  R *rest;                // what follows them
+  R *rest;                // the arrays that follow
 };
 
-// How the scratch is cut into these arrays, for as many atoms at a time as have about so many points.
+// Divides the scratch into these arrays, for a number of atoms that have about this many points.
 class GridNetworkScratch {
  public:
-  // features: numbers of an atom's features, or 0 where they are not copied.
+  // features: size of an atom's features, or 0 if they are not copied.
   GridNetworkScratch(const GridNetworkConstants &constants, int planes, int points_at_a_time, int64_t features)
       : planes_(planes),
         most_atoms_(std::max(1, points_at_a_time / constants.num_points)),
@@ -121,7 +122,7 @@ class GridNetworkScratch {
   }
 
   int atoms_at_a_time(int64_t count) const { return static_cast<int>(std::min<int64_t>(count, most_atoms_)); }
-  // Numbers that a call with so many rows needs.
+  // Size of the scratch for a call with this many rows.
   int64_t size(int64_t count) const {
     return planes_ * atoms_at_a_time(count) * (features_ + components_ + hidden_begin_.back() + 2 * values_);
   }
@@ -136,7 +137,7 @@ class GridNetworkScratch {
              *const hidden = take(hidden_begin_.back()), *const values = take(values_), *const adjoint = take(values_);
     return {n, features, components, hidden, values, adjoint, scratch};
   }
-  // Of hidden layer k, before its activation.
+  // Numbers of hidden layer k, before its activation.
   template <class R>
   R *hidden(const GridNetworkWork<R> &work, int k) const {
     return work.hidden + planes_ * work.n * hidden_begin_[k];
@@ -144,8 +145,8 @@ class GridNetworkScratch {
 
  private:
   int planes_, most_atoms_;
-  int64_t features_, components_, values_;    // numbers of an atom
-  std::vector<int64_t> hidden_begin_;         // likewise, of the hidden layers before each
+  int64_t features_, components_, values_;    // numbers per atom
+  std::vector<int64_t> hidden_begin_;         // numbers per atom of the hidden layers before each
 };
 
 // For the log.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The grid network on the host: components, points and the dense products between them.
 #include "kokkos/layers/grid_network/host_grid_network.h"
 
 #include "src/numbers/number_types.h"
@@ -9,7 +10,8 @@ namespace equi {
 
 namespace {
 
-// Points that are evaluated together: enough rows for the dense products, and few for a core's cache.
+// Number of points that are evaluated together: enough rows for the dense products, and few enough for a core's
+// cache.
 constexpr int POINTS_AT_A_TIME = 256;
 
 template <class R>
@@ -79,7 +81,8 @@ void HostGridNetwork<T>::write(const PackedMatrix<R> &w, const FeatureComponents
 // ---- components and points
 namespace {
 
-// f(row) for the rows of a matrix of `width` columns as the kernels of products take it (product_kernels.h).
+// Calls f(row) for the rows of a matrix with `width` columns, in the form that the kernels of products read
+// (product_kernels.h).
 template <class R, class F>
 void pack_rows(int rows, int width, int panel, const F &row, R *to) {
   for (int begin = 0; begin < width; begin += panel) {
@@ -155,7 +158,7 @@ void HostGridNetwork<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<con
       between_[k - 1].multiply(PLANES<T> * rows, work.values, scratch_.hidden(work, k));
     }
     R *const z = scratch_.hidden(work, k);
-    for (int64_t r = 0; !bias_[k].empty() && r < rows; r++)    // tangents have none
+    for (int64_t r = 0; !bias_[k].empty() && r < rows; r++)    // tangents have no bias
       for (int j = 0; j < width_[k]; j++) z[r * width_[k] + j] += bias_[k][j];
   }
 }
@@ -193,7 +196,7 @@ void HostGridNetwork<T>::backward(const HostKernels<T> &kernels, int count, Feat
     read(last_transposed_, out_, y_adj, first, direction, w);
     to_points(kernels, from_, out_, width_[last], w, w.adjoint);
     for (int k = last; k >= 0; k--) {
-      kernels.gate_backward(activation(k, w, w.adjoint));    // z is replaced by its adjoint
+      kernels.gate_backward(activation(k, w, w.adjoint));    // replaces z by its adjoint
       if (k > 0)
         between_transposed_[k - 1].multiply(PLANES<T> * int64_t(w.n) * num_points_, scratch_.hidden(w, k), w.adjoint);
     }

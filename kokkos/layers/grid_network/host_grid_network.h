@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The grid network of rows in host memory, some atoms at a time. Sums over components and over points are dense
-// products, too, with the features of an atom as the matrix. Backward evaluates the hidden layers again.
+// The grid network of rows in host memory, some atoms at a time. Sums over components and over points are also dense
+// products, with the features of an atom as the matrix. The backward pass evaluates the hidden layers again.
 #ifndef EQUI_HOST_GRID_NETWORK_H
 #define EQUI_HOST_GRID_NETWORK_H
 
@@ -18,36 +18,36 @@ class HostGridNetwork {
   using R = Real<T>;
 
  public:
-  // set: the instruction set of the dense products.
+  // set: instruction set of the dense products.
   HostGridNetwork(InstructionSet set, const GridNetworkConstants &constants);
 
-  // Numbers of scratch, aligned to ALIGNMENT, that a call with so many rows needs.
+  // Size of the scratch for a call with this many rows; the scratch is aligned to ALIGNMENT.
   int64_t scratch_size(int count) const { return scratch_.size(count) + packed_size_; }
-  // direction: of duals, whose tangents are in plane 1 + direction.
+  // direction: for duals, whose tangents are in plane 1 + direction.
   void forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch,
                int direction) const;
-  // x is replaced by its adjoint.
+  // Replaces x by its adjoint.
   void backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch,
                 int direction) const;
   std::size_t bytes() const;
 
  private:
-  // Components lie block after block, [block][atom][component]. The rest has the rows of an atom as a matrix of a
-  // product.
+  // Components are stored block after block, [block][atom][component]. In all other arrays the rows of an atom form
+  // a matrix of a product.
   using Work = GridNetworkWork<R>;
 
-  // To and from components of atoms first .. first + n - 1 of a feature.
+  // Convert between a feature and the components of its atoms first .. first + n - 1.
   void read(const PackedMatrix<R> &w, const FeatureComponents &components, FeatureRows<const R> x, int first,
             int direction, const Work &work) const;
   void write(const PackedMatrix<R> &w, const FeatureComponents &components, FeatureRows<R> y, int first, int direction,
              const Work &work) const;
-  // Between components and points; matrix: [points][components], or [components][points].
+  // Convert between components and points; matrix: [points][components], or [components][points].
   void to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &components,
                  int width, const Work &work, R *values) const;
   void to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &components,
                      int width, const Work &work, const R *values) const;
   GateCall<T> activation(int k, const Work &work, R *h) const;
-  // The hidden layers, up to z of the last one.
+  // Evaluates the hidden layers, up to z of the last one.
   void evaluate(const HostKernels<T> &kernels, FeatureRows<const R> x, int first, int direction,
                 const Work &work) const;
 
@@ -61,7 +61,7 @@ class HostGridNetwork {
   PackedMatrix<R> first_, first_transposed_, last_, last_transposed_;
   std::vector<PackedMatrix<R>> between_, between_transposed_;
   std::vector<int> width_;                // of hidden layers
-  std::vector<AlignedVector<R>> bias_;    // likewise
+  std::vector<AlignedVector<R>> bias_;    // also of hidden layers
   AlignedVector<R> last_bias_;
 };
 

@@ -14,8 +14,8 @@
 
 namespace equi {
 
-// The constants of the layer in the memory layout of its feature: weights, biases and 1 per channel, 0 in the padding;
-// [3][channels].
+// The constants of the layer in the memory layout of its feature, [3][channels]: weights, biases, and 1 for each
+// channel; all are 0 in the padding.
 inline std::vector<double> layer_norm_constants(const LayerNorm &layer, const FeatureLayout &layout) {
   const int channels = layout.group(0).channels;
   std::vector<double> constants(static_cast<size_t>(3) * channels, 0.0);
@@ -30,13 +30,13 @@ inline std::vector<double> layer_norm_constants(const LayerNorm &layer, const Fe
   return constants;
 }
 
-// T: float, double or a Dual of them; sums are float64. X, Y: T or const T. LANES threads share a row: each has the
-// channels lane, lane + LANES, ..., and sum(v) adds up a number over them.
+// T: float, double or a Dual of them; sums are float64. X, Y: T or const T. LANES threads share a row. Each handles
+// the channels lane, lane + LANES, ..., and sum(v) adds up a number over the threads.
 template <class T, class X, class Y, int LANES>
 struct LayerNormRow {
   using D = DoubleOf<T>;
   const double *weight, *bias, *is_channel;    // [channels]
-  int channels, count;                         // with and without padding
+  int channels, count;                         // channels: with padding, count: without
   double epsilon;
   Pointer<X> x;
   Pointer<Y> y;
@@ -65,7 +65,7 @@ struct LayerNormRow {
     for (int c = lane; c < channels; c += LANES)
       put(to, c, static_cast<T>(weight[c] * ((static_cast<D>(from[c]) - m.mean) * m.factor) + D(bias[c])));
   }
-  // y holds the adjoint of the output; x is replaced by its own.
+  // Replaces x by its adjoint; y holds the adjoint of the output.
   template <class Sum>
   EQUI_FUNCTION void backward(int64_t row, int lane, const Sum &sum) const {
     const Pointer<X> to = x + row * width;

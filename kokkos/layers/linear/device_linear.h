@@ -11,14 +11,14 @@
 
 namespace equi {
 
-// The rows of FeatureRows are device memory throughout. T: float or double, also for features of duals, whose tangents
-// the same matrix transforms: those of the planes that are wanted, in one product. Tangents have no bias.
+// The rows of FeatureRows are in device memory. T: float or double, also for features of duals, because the same
+// matrix transforms their tangents. One product transforms all requested planes. Tangents have no bias.
 template <class T>
 class DeviceLinear {
  public:
   DeviceLinear(const DeviceExec &exec, const LinearConstants &constants);
   bool per_species() const { return per_species_; }
-  // Numbers of T of scratch that `count` rows need.
+  // Scratch for `count` rows, in numbers of T.
   int64_t scratch_size(int64_t count) const { return count * scratch_row_; }
   // y (+)= x W (+ b)
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
@@ -46,7 +46,8 @@ class DeviceLinear {
   int64_t scratch_row_;
   std::vector<Product> products_;
   std::vector<Bias> biases_;
-  // Both kept: cuBLAS multiplies by a matrix [in, out] 2 to 25 % faster than by one that it must transpose (H200).
+  // Both are kept: cuBLAS multiplies by a matrix [in, out] 2 to 25 % faster than by one that it must transpose
+  // (H200).
   DeviceBuffer<T> weight_, transposed_;
   DeviceBuffer<T> bias_;
 };

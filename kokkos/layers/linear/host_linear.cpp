@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The equivariant linear layer on the host: packed matrices and dense products.
 #include "kokkos/layers/linear/host_linear.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ HostLinear<T>::HostLinear(InstructionSet set, LinearConstants constants) : const
       product.weight.emplace_back(m, set);
       product.transposed.emplace_back(transpose(m), set);
     }
-    p.weight.clear();    // not needed any more
+    p.weight.clear();    // no longer needed
     products_.push_back(std::move(product));
   }
   for (const std::vector<double> &bias : constants_.bias) bias_.emplace_back(bias.begin(), bias.end());
@@ -43,7 +44,7 @@ void HostLinear<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> 
     if (!constants_.per_species) {
       multiply(count, x.group(xg), weight[0], written, y.group(yg));
     } else {
-      // Rows of one species are brought together, multiplied, and taken back.
+      // Copies the rows of one species to adjacent memory, multiplies them, and copies the results back.
       T *xs = scratch, *ys = scratch + count * xg.width();
       for (int s = 0; s < constants_.num_species; s++) {
         const int *rows = species.order + species.begin[s];

@@ -12,24 +12,24 @@
 
 namespace equi {
 
-// T: float or double, also for features of duals, whose tangents the same matrix transforms.
+// T: float or double, also for features of duals, because the same matrix transforms their tangents.
 template <class T>
 class HostLinear {
  public:
-  // set: the instruction set of the dense products.
+  // set: instruction set of the dense products.
   HostLinear(InstructionSet set, LinearConstants constants);
 
   bool per_species() const { return constants_.per_species; }
-  // Numbers of T of scratch that `count` rows need.
+  // Scratch for `count` rows, in numbers of T.
   int64_t scratch_size(int64_t count) const { return constants_.per_species ? count * constants_.scratch_row : 0; }
 
-  // y (+)= x W (+ b). species is read only if per_species(). Other planes than these are neither read nor written.
+  // y (+)= x W (+ b). species is read only if per_species(). Planes other than these are neither read nor written.
   void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
                Planes planes = VALUES) const;
   // x_adj (+)= y_adj W^T
   void backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add, SpeciesOrder species,
                 T *scratch, Planes planes = VALUES) const;
-  // The same as other row mathematics is called; the products are those of the instruction set.
+  // The same with the call of other row mathematics; the instruction set selects the products.
   template <class Work, class... Arguments>
   void forward(const Work &, int64_t count, FeatureRows<const T> x, Arguments... arguments) const {
     forward(count, x, arguments...);
@@ -42,7 +42,7 @@ class HostLinear {
 
  private:
   struct Product {
-    std::vector<PackedMatrix<T>> weight, transposed;    // as LinearConstants::Product::weight
+    std::vector<PackedMatrix<T>> weight, transposed;    // like LinearConstants::Product::weight
   };
   void apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add, SpeciesOrder species,
              T *scratch, Planes planes) const;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Arranges the matrices of a linear layer by groups of its input and output.
 #include "kokkos/layers/linear/linear_constants.h"
 
 #include <algorithm>

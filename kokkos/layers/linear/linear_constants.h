@@ -12,7 +12,8 @@
 
 namespace equi {
 
-// y = x W + b between groups of equal irreps; one matrix per pair of groups, padded with zeros, folded over blocks.
+// y = x W + b between groups of equal irreps. Each pair of groups has one matrix, padded with zeros, which all its
+// blocks share.
 struct LinearConstants {
   LinearConstants(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species);
 
@@ -23,8 +24,8 @@ struct LinearConstants {
   };
   FeatureLayout in, out;
   bool per_species, accumulate;
-  int num_species;            // of the matrices: 1 without per_species
-  int64_t scratch_row = 0;    // numbers of scratch that a row needs with per_species
+  int num_species;            // number of matrices: 1 without per_species
+  int64_t scratch_row = 0;    // scratch per row with per_species
   std::vector<Product> products;
   std::vector<int> unread, unwritten;       // groups of the input and of the output without a product
   std::vector<std::vector<double>> bias;    // per output group: empty or [channels]

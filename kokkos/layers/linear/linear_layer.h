@@ -25,7 +25,7 @@ class LinearLayer : public BatchLayer<typename Backend::Batch> {
         linear_(context.target(),
                 LinearConstants(layer, context.layout(input_), context.layout(output_), context.model.num_species())) {}
 
-  // The input depends on the species only: computes a row per species, which forward copies or adds.
+  // For an input that depends only on the species: computes a row per species, which forward copies or adds.
   void prepare(Batch &species) override {
     const FeatureLayout &layout = species.layout(output_);
     const FeatureRows<R> rows{species_rows_.reserve(static_cast<int64_t>(species.count) * layout.row_size()),

@@ -13,19 +13,20 @@
 
 namespace equi {
 
-// T: float, double or a Dual of them. X, Y: T or const T. Two features of equal irreps, without planes of tangents but
-// one of duals.
+// T: float, double or a Dual of them. X, Y: T or const T. The two features have equal irreps. They have no planes of
+// tangents, except one for duals.
 template <class T, class X, class Y>
 struct NormScaleRow {
-  // Of blocks that are not there null.
+  // Null for missing blocks.
   Pointer<X> x[MAX_NORMALIZED_BLOCKS] = {};
   Pointer<Y> y[MAX_NORMALIZED_BLOCKS] = {};
   int width[MAX_NORMALIZED_BLOCKS] = {}, dim[MAX_NORMALIZED_BLOCKS] = {};
-  // Of 64 bits, so that no padding follows two numbers of 32: what is left there from before may look like an address.
+  // 64 bits wide, because padding would follow two numbers of 32 bits. Old content of padding may look like an
+  // address.
   int64_t num_blocks;
   Real<T> offset, factor;
 
-  // direction: of duals, whose tangents are in plane 1 + direction.
+  // direction: for duals, whose tangents are in plane 1 + direction.
   template <class R1, class R2>
   NormScaleRow(const FeatureLayout &layout, double offset, double factor, FeatureRows<R1> x_rows,
                FeatureRows<R2> y_rows, int direction)
@@ -40,7 +41,7 @@ struct NormScaleRow {
     }
   }
 
-  // f(pointer to channel u of x, the same of y) for all components.
+  // Calls f(pointer to channel u of x, the same of y) for all components.
   template <class F>
   EQUI_FUNCTION void for_components(int64_t row, int u, const F &f) const {
     for (int b = 0; b < num_blocks; b++)
@@ -50,7 +51,7 @@ struct NormScaleRow {
       }
   }
 
-  // LANES channels from u on.
+  // Computes LANES channels, starting at u.
   template <int LANES>
   EQUI_FUNCTION void forward(int64_t row, int u) const {
     T scale[LANES];
@@ -63,7 +64,7 @@ struct NormScaleRow {
       for (int k = 0; k < LANES; k++) put(to, k, from[k] * scale[k]);
     });
   }
-  // y holds the adjoint of the output; x is replaced by its own.
+  // Replaces x by its adjoint; y holds the adjoint of the output.
   template <int LANES>
   EQUI_FUNCTION void backward(int64_t row, int u) const {
     T scale[LANES], slope[LANES];
@@ -76,7 +77,7 @@ struct NormScaleRow {
     });
     for (int k = 0; k < LANES; k++) {
       scale[k] = T(1) / (T(offset) + factor * scale[k]);
-      // Both factors of a product with scale^2 have one: float32 would hold its square of few scales.
+      // Each factor of a product with scale^2 gets one scale: float32 could hold the square of few scales.
       slope[k] = Real<T>(-2) * factor * (slope[k] * scale[k]);
     }
     for_components(row, u, [&](Pointer<X> to, Pointer<Y> from) {

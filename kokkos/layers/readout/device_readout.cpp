@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The readout on a device: a network per atom in float64, and its gradient.
 #include "kokkos/layers/readout/device_readout.h"
 
 #include "kokkos/layers/device_rows.h"
@@ -15,7 +16,7 @@ namespace equi {
 
 namespace {
 
-// One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
+// One team per atom. The lanes share the outputs of each matrix; every output is summed in the order of inputs.
 
 template <class T>
 struct ReadoutKernel {
@@ -38,7 +39,7 @@ struct ReadoutKernel {
   KOKKOS_FUNCTION void operator()(const Member &team) const {
     const int64_t i = team.league_rank();
     const int rank = team.team_rank(), step = team.team_size();
-    // Outputs, slopes and adjoints of all layers, one after the other.
+    // Outputs, slopes and adjoints of all layers, one layer after another.
     D *h = static_cast<D *>(team.team_scratch(0).get_shmem(3 * sizeof(D) * total_width));
     D *slope = h + total_width, *h_adj = slope + total_width;
     for (int u = rank; u < width[0]; u += step) h[u] = static_cast<D>(x[i * x_width + u]);
@@ -124,7 +125,7 @@ template <class T>
 void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species,
                                const double *scale, D *energy, T *adjoint, int direction) const {
   if (count == 0) return;
-  ReadoutKernel<T> kernel{};    // also what these matrices do not use: all of it goes to the device
+  ReadoutKernel<T> kernel{};    // initialized also beyond these matrices, because all of it is copied to the device
   kernel.num_matrices = static_cast<int>(weight_.size());
   kernel.total_width = total_width();
   std::copy(widths_.begin(), widths_.end(), kernel.width);

@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// energy[i] += scale[species[i]] network(x_i) in float64, and its gradient by x_i.
+// energy[i] += scale[species[i]] network(x_i) in float64, and its gradient with respect to x_i.
 template <class T>
 class DeviceReadout {
   using R = Real<T>;
@@ -20,18 +20,18 @@ class DeviceReadout {
  public:
   DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel);
   int num_inputs() const { return widths_.front(); }
-  // x: rows of the feature; direction: of duals, whose tangents are in plane 1 + direction; adjoint
+  // x: rows of the feature; direction: for duals, whose tangents are in plane 1 + direction; adjoint
   // [count][num_inputs()].
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species, const double *scale,
                D *energy, T *adjoint, int direction) const;
-  // x_adj += adjoint, or its tangents alone
+  // x_adj += adjoint, or only its tangents
   void backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj, int direction,
                 bool tangents_alone) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
   int total_width() const;
-  // Of a team: outputs, slopes and adjoints of all layers.
+  // Per team: outputs, slopes and adjoints of all layers.
   std::size_t scratch_bytes() const { return 3 * sizeof(D) * total_width() + 64; }
 
   FeatureGroup group_;

@@ -50,7 +50,7 @@ class DeviceReadoutLayer : public BatchLayer<DeviceBatch<T, G>> {
            (static_cast<int64_t>(direction) * batch.evaluation.num_receivers + batch.first) * readout_.num_inputs();
   }
 
-  int input_, directions_;    // directions: that an evaluation takes at a time
+  int input_, directions_;    // directions: number of directions in an evaluation
   DeviceReadout<T> readout_;
   DeviceBuffer<double> scale_;
   DeviceBuffer<T> adjoint_;    // [directions][receivers][inputs]

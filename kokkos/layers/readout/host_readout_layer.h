@@ -65,7 +65,8 @@ class HostReadoutLayer : public BatchLayer<HostBatch<T, G>> {
   void for_arrays(const ArrayVisitor &f) override { f(adjoint_, planes_ * block_.mul); }
 
  private:
-  // Atoms at a time: the weights of wide networks are read once for several, and what lies between fits into a cache.
+  // Number of atoms at a time: the weights of wide networks are read once for several atoms, and the intermediate
+  // numbers fit in a cache.
   static constexpr int ROWS = 16;
 
   static NetworkGradient simplified(Network network) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Pair repulsion on a device: energies and their derivatives.
 #include "kokkos/layers/repulsion/device_repulsion.h"
 
 #include "src/functions/repulsion_function.h"
@@ -32,7 +33,7 @@ void DeviceRepulsion::add(const DeviceExec &exec, int num_receivers, const int64
           const int k = pair[e];
           const D r = static_cast<D>(distance[e]);
           const double factor = scale ? scale[k / num_species] : 1.0, along = tangent_of(r);
-          if (value_of(r) >= cutoff[k]) continue;    // what is not a number goes on
+          if (value_of(r) >= cutoff[k]) continue;    // NaN passes this test
           const Jet of_pair = repulsion_function(Jet::variable(value_of(r)), prefactor[k], length[k], cutoff[k], p,
                                                  num_terms, coefficients, exponents);
           sum += factor * make_number<D>(of_pair.value(), of_pair.d[1] * along);

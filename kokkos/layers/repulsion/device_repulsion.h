@@ -12,8 +12,8 @@ class DeviceRepulsion {
  public:
   DeviceRepulsion(const DeviceExec &exec, const PairRepulsion &repulsion);
 
-  // Of all receivers: energy[i] += factor times its pairs' energies, factor = scale[species of i] or 1 where scale is
-  // null; the derivative by the distance of edge e is added to distance_adj[e * stride].
+  // For all receivers: energy[i] += factor times the energies of its pairs; factor is scale[species of i], or 1 if
+  // scale is null. Adds the derivative with respect to the distance of edge e to distance_adj[e * stride].
   template <class G>
   void add(const DeviceExec &exec, int num_receivers, const int64_t *begin, const G *distance, const int *pair,
            int num_species, const double *scale, DoubleOf<G> *energy, G *distance_adj, int stride) const;

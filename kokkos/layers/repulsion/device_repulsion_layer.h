@@ -17,7 +17,7 @@ class DeviceRepulsionLayer : public BatchLayer<DeviceBatch<T, G>> {
   DeviceRepulsionLayer(const DeviceContext &context, const PairRepulsion &layer) : repulsion_(context.exec, layer) {
     assign(context.exec, scale_, context.pair_scale);
   }
-  // Adds energies, and their derivatives by the distances, which need no cotangent.
+  // Adds energies and their derivatives with respect to the distances, which need no cotangent.
   void forward(Batch &batch) override {
     auto &edges = batch.evaluation.edges;
     for (int d = 0; d < batch.evaluation.num_directions(); d++)

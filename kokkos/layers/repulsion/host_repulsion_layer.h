@@ -17,7 +17,7 @@ class HostRepulsionLayer : public BatchLayer<HostBatch<T, G>> {
   HostRepulsionLayer(const HostContext &context, const PairRepulsion &layer)
       : pair_(layer), scale_(context.pair_scale) {}
 
-  // Adds energies, and their derivatives by the distances, which need no cotangent.
+  // Adds energies and their derivatives with respect to the distances, which need no cotangent.
   void forward(HostBatch<T, G> &batch) override {
     Edges<T, G> &edges = batch.evaluation.edges;
     for (int a = 0; a < batch.count; a++) {

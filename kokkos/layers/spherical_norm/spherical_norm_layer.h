@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The spherical norm of rows: y_b = scale_b x_b s + bias, s = 1 / sqrt(sum_b weight_b |x_b|^2
-// + epsilon) over the blocks of a group, whose scalars may be centered first.
+// The spherical norm of rows: y_b = scale_b x_b s + bias with s = 1 / sqrt(sum_b weight_b |x_b|^2 + epsilon), summed
+// over the blocks of a group. Its scalars may be centered first.
 #ifndef EQUI_SPHERICAL_NORM_LAYER_H
 #define EQUI_SPHERICAL_NORM_LAYER_H
 
@@ -15,11 +15,11 @@
 
 namespace equi {
 
-// What a row needs of the layer beside scales and biases; blocks are in the order of their groups.
+// The layer's numbers for a row, besides scales and biases. Blocks are in the order of their groups.
 struct SphericalNormShape {
-  int num_blocks, num_groups, mul, channels;    // channels: of a block with padding
+  int num_blocks, num_groups, mul, channels;    // channels: of a block, with padding
   double epsilon;
-  // All numbers are written: a kernel's arguments are copied whole.
+  // All numbers are initialized, because kernel arguments are copied whole.
   int group_end[MAX_NORMALIZED_BLOCKS] = {};    // number of the first block of the next group
   int block[MAX_NORMALIZED_BLOCKS] = {};        // its number in the feature
   int dim[MAX_NORMALIZED_BLOCKS] = {};
@@ -46,7 +46,7 @@ struct SphericalNormShape {
       group_end[g] = num_blocks;
     }
   }
-  // Scales by block of the shape, then the bias; with zeros in the padding, [blocks + 1][channels].
+  // Scales by block of the shape, then the bias, with zeros in the padding: [blocks + 1][channels].
   std::vector<double> constants(const SphericalNorm &layer) const {
     std::vector<double> numbers(static_cast<size_t>(num_blocks + 1) * channels, 0.0);
     for (int u = 0; u < mul; u++) {
@@ -57,19 +57,19 @@ struct SphericalNormShape {
   }
 };
 
-// T: float, double or a Dual of them; sums are float64. X, Y: T or const T. LANES threads share a row: each has the
-// channels lane, lane + LANES, ..., and sum(v) adds up a number over them.
+// T: float, double or a Dual of them; sums are float64. X, Y: T or const T. LANES threads share a row. Each handles
+// the channels lane, lane + LANES, ..., and sum(v) adds up a number over the threads.
 template <class T, class X, class Y, int LANES>
 struct SphericalNormRow {
   using D = DoubleOf<T>;
   SphericalNormShape shape;
-  const double *constants;    // SphericalNormShape::constants(), where the kernel can read them
-  // Of each block of the shape.
+  const double *constants;    // SphericalNormShape::constants(), in memory that the kernel can read
+  // Per block of the shape.
   Pointer<X> x[MAX_NORMALIZED_BLOCKS] = {};
   Pointer<Y> y[MAX_NORMALIZED_BLOCKS] = {};
   int width[MAX_NORMALIZED_BLOCKS] = {};
 
-  // direction: of duals, whose tangents are in plane 1 + direction.
+  // direction: for duals, whose tangents are in plane 1 + direction.
   template <class R1, class R2>
   SphericalNormRow(const SphericalNormShape &shape, const double *constants, const FeatureLayout &layout,
                    FeatureRows<R1> x_rows, FeatureRows<R2> y_rows, int direction)
@@ -84,13 +84,13 @@ struct SphericalNormRow {
     }
   }
 
-  // f(number of the component's channel among all of x[b] and y[b], channel) for the components of block b.
+  // Calls f(number of the component's channel among all of x[b] and y[b], channel) for the components of block b.
   template <class F>
   EQUI_FUNCTION void for_numbers(int b, int64_t row, int lane, int channels, const F &f) const {
     for (int m = 0; m < shape.dim[b]; m++)
       for (int u = lane; u < channels; u += LANES) f(row * width[b] + m * (width[b] / shape.dim[b]) + u, u);
   }
-  // The mean that is taken from a block.
+  // The mean that is subtracted from a block.
   template <class Sum>
   EQUI_FUNCTION D center(int b, int64_t row, int lane, const Sum &sum) const {
     if (!shape.center[b]) return D(0.0);
@@ -130,8 +130,10 @@ struct SphericalNormRow {
       }
     }
   }
-  // y holds the adjoint of the output; x is replaced by its own. With d = x - center and a = scale y_adj it is
-  // s (a - mean(a)) - s^3 weight (sum of a d over the group) d, the mean being that of centered blocks.
+  // Replaces x by its adjoint; y holds the adjoint of the output. With d = x - center and a = scale y_adj the
+  // adjoint is
+  //   s (a - mean(a)) - s^3 weight (sum of a d over the group) d,
+  // where only centered blocks have the mean.
   template <class Sum>
   EQUI_FUNCTION void backward(int64_t row, int lane, const Sum &sum) const {
     D centers[MAX_NORMALIZED_BLOCKS], means[MAX_NORMALIZED_BLOCKS];
@@ -169,7 +171,7 @@ class SphericalNormRows {
   using Work = typename Backend::Work;
 
  public:
-  // irreps, layout: of the input.
+  // irreps, layout: those of the input.
   SphericalNormRows(const typename Backend::Target &target, const SphericalNorm &layer, const Irreps &irreps,
                     const FeatureLayout &layout)
       : shape_(layer, irreps), layout_(layout) {
