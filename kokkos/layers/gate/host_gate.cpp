@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The gate on the host: calls of the gate kernels for the terms of a layer.
 #include "kokkos/layers/gate/host_gate.h"
 
 #include "src/numbers/number_types.h"
@@ -37,7 +38,7 @@ GateCall<T> HostGate<T>::call(const GateConstants::Term &t, int64_t count, Featu
 template <class T>
 void HostGate<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
                           int direction) const {
-  // Only read.
+  // This call only reads them.
   const FeatureRows<R> rows{const_cast<R *>(z.data), z.rows, z.first};
   for (const GateConstants::Term &t : constants_.terms) kernels.gate_forward(call(t, count, rows, x, direction));
 }

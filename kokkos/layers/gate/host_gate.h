@@ -18,10 +18,10 @@ class HostGate {
 
  public:
   explicit HostGate(GateConstants constants) : constants_(std::move(constants)) {}
-  // direction: of duals, whose tangents are in plane 1 + direction.
+  // direction: for duals, whose tangents are in plane 1 + direction.
   void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
                int direction = 0) const;
-  // z is replaced by its adjoint.
+  // Replaces z by its adjoint.
   void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                 int direction = 0) const;
   std::size_t bytes() const { return 0; }

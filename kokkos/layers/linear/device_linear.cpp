@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The equivariant linear layer on a device: dense products, with rows sorted by species if matrices depend on it.
 #include "kokkos/layers/linear/device_linear.h"
 
 #include "kokkos/device_kernels/device_dense.h"
@@ -18,7 +19,7 @@ void gather_rows(const DeviceExec &exec, const int *order, int64_t n, int width,
       KOKKOS_LAMBDA(int64_t k) { to[k] = from[static_cast<int64_t>(order[k / width]) * width + k % width]; });
 }
 
-// to[order[k]] (+)= from[k], of some planes
+// to[order[k]] (+)= from[k], in some planes
 template <class T>
 void scatter_rows(const DeviceExec &exec, const int *order, int64_t n, const FeatureGroup &group, Planes planes,
                   const T *from, T *to, bool add) {
@@ -76,7 +77,8 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
                             bool transpose, bool add, const SpeciesOrder &species, T *scratch, Planes planes) const {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
-  // What goes to different groups does not wait for each other. Species share their scratch and stay in order.
+  // Products for different groups do not wait for each other. Products for different species share scratch, so they
+  // stay in order.
   std::optional<DenseBranches> branches;
   if (!per_species_ && products_.size() > 1) branches.emplace(exec);
   for (const Product &p : products_) {
@@ -93,7 +95,7 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
     if (!per_species_) {
       multiply(count, x.group(xg), p.weight[0], written[gy], y.group(yg));
     } else {
-      // Rows of one species are brought together, multiplied, and taken back.
+      // Copies the rows of one species to adjacent memory, multiplies them, and copies the results back.
       T *xs = scratch, *ys = xs + count * xg.width();
       for (int s = 0; s < num_species_; s++) {
         const int *rows = species.order + species.begin[s];

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// SO(2) convolutions on a device: matrices, scratch and the sequence of kernels in each pass.
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
 #include "kokkos/device_kernels/device_dense.h"
@@ -12,7 +13,7 @@ namespace equi {
 
 namespace {
 
-// A launch for each order of the call, of `rows` rows of channels each. K<T, L>: its kernel.
+// Launches a kernel for each order of the call, with `rows` rows of channels each. K<T, L>: the kernel.
 template <template <class, int> class K, class T, int L = 0, class... More>
 void launch_orders(const DeviceExec &exec, const char *label, int64_t rows, const So2RotationCall<T> &call,
                    const More &...more) {
@@ -25,7 +26,7 @@ DeviceTeams<> teams(const DeviceExec &exec, int64_t count) {
   return DeviceTeams<>(exec, static_cast<int>(count), DeviceTraits<>::LANES, 1);
 }
 
-// [[W, W'], [-W', W]], or W alone for m = 0; row by row.
+// [[W, W'], [-W', W]], or only W for m = 0; row by row.
 template <class R>
 void add_matrix(const Matrix &same, const Matrix *other, std::vector<R> &to) {
   for (int sign = 0; sign < (other ? 2 : 1); sign++)
@@ -134,7 +135,7 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
   return {w, size};
 }
 
-// What make_edges() has of each edge beside its rotations: numbers, and rows.
+// Size of what make_edges() stores per edge besides its rotations: numbers, and rows.
 constexpr int EDGE_NUMBERS = 6, EDGE_ROWS = 3;
 
 template <class T>
@@ -222,14 +223,14 @@ So2RotationCall<T> DeviceSo2Convolution<T>::rotation(const Edges &edges, So2Shap
 template <class T>
 void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x,
                                            So2Shape shape, R *u) const {
-  const FeatureRows<R> rows{const_cast<R *>(x.data), x.rows, 0};    // only read
+  const FeatureRows<R> rows{const_cast<R *>(x.data), x.rows, 0};    // this call only reads them
   for (const bool is_sender : {true, false})
     launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
                                    rotation(edges, shape, u, is_sender ? 0 : channels_in_, in_, rows,
                                             is_sender ? edges.sender_row() : edges.receiver_row(), nullptr));
 }
 
-// f(call, threads) for each |m| of the input of the linear that the factors are of.
+// Calls f(call, threads) for each |m| of the input of the linear to which the factors belong.
 template <class T>
 template <class F>
 void DeviceSo2Convolution<T>::for_factors(const Edges &edges, const R *u, R *v, const F &f) const {
@@ -294,7 +295,8 @@ void DeviceSo2Convolution<T>::make_scores(const DeviceExec &exec, const So2Atten
 template <class T>
 So2Sums<T> DeviceSo2Convolution<T>::sums(FeatureRows<const R> rows) const {
   So2Sums<T> sums{lmax_, out_.group(0).channels, heads_, head_size_, {}};
-  for (int l = 0; l <= lmax_; l++) sums.x[l] = const_cast<R *>(rows.group(out_.group(l)));    // dots only read
+  // dot products only read them
+  for (int l = 0; l <= lmax_; l++) sums.x[l] = const_cast<R *>(rows.group(out_.group(l)));
   return sums;
 }
 
@@ -424,7 +426,7 @@ template <class T>
 void DeviceSo2Convolution<T>::find_messages_adjoint(const DeviceExec &exec, const Edges &edges,
                                                     FeatureRows<const R> y_adj, const Work &work) const {
   const So2Shape last = linears_.back().layout.gated();
-  const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
+  const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // this call only reads them
   launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
                                  rotation(edges, widened(last), work.of_sum, 0, out_, of_y, edges.out_row, nullptr));
   Kokkos::parallel_for("equi:so2_messages_adjoint", teams(exec, edges.count),
@@ -461,10 +463,10 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
       Kokkos::parallel_for("equi:so2_gate_adjoint", DeviceRange(exec, 0, edges.count * linear.out.channels),
                            So2GateAdjointKernel<T>{gate(linear, edges.count, of_z, adjoint)});
     }
-    adjoint = work.in[k];    // what the linear has read is needed no more
+    adjoint = work.in[k];    // the input of the linear is no longer needed
     multiply(exec, linears_[k], true, edges.count, of_z, adjoint);
     if (k != radial_linear_) continue;
-    // Those who want adjoints of senders' features want no others.
+    // A pass that needs adjoints of senders' features needs no other adjoints.
     for_factors(edges, edges.of_senders ? adjoint : without_factors(work), adjoint,
                 [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
                   const DeviceRange range(exec, 0, threads);

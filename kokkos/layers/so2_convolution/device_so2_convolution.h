@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One SO(2) convolution of a model on a device. It does what so2_convolution_op.h and host_so2_layer.h do on a host,
-// for the edges of a batch, some thousands at a time. A pass that needs values of the linears evaluates them again. The
-// product with the matrices of an |m| > 0 is one, of [u_m, u_-m] with [[W, W'], [-W', W]].
+// One SO(2) convolution of a model on a device. It does what host_so2_convolution.h and host_so2_layer.h do on a
+// host, for the edges of a batch, some thousands at a time. A pass that needs values of the linears evaluates them
+// again. For |m| > 0 one product multiplies [u_m, u_-m] by [[W, W'], [-W', W]].
 #ifndef EQUI_DEVICE_SO2_CONVOLUTION_H
 #define EQUI_DEVICE_SO2_CONVOLUTION_H
 
@@ -17,25 +17,25 @@
 
 namespace equi {
 
-// All edges of a step, in device memory.
+// All edges of an evaluation, in device memory.
 template <class G>
 struct DeviceSo2Geometry {
   const G *distance, *unit;    // [E], [E][3]
   const int *pair;
 };
 
-// What a backward pass writes. Null: not wanted.
+// What a backward pass computes. Null: not requested.
 template <class R, class G>
 struct DeviceSo2Adjoints {
-  FeatureRows<R> own;    // of the batch's atoms, which it begins with; added to
-  // For receivers, by edge: the adjoints of the senders' features, and [E][num_y] the derivatives, slot 0 by the
-  // distance, which are added to.
+  FeatureRows<R> own;    // of the batch's atoms, with which it begins; results are added
+  // For receivers, by edge: the adjoints of the senders' features, and the derivatives [E][num_y], slot 0 with
+  // respect to the distance. The derivatives are added.
   FeatureRows<R> senders;
   int num_y;
   G *edges;
 };
 
-// Edges are to be counted (DeviceEdges). T: float, double or a Dual of them.
+// Edges must be counted (DeviceEdges). T: float, double or a Dual of them.
 template <class T>
 class DeviceSo2Convolution {
   using R = Real<T>;
@@ -48,23 +48,24 @@ class DeviceSo2Convolution {
       delete;    // the network on the device refers to that of the host
   DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
 
-  int heads() const { return heads_; }    // of attention; 0: there is none
+  int heads() const { return heads_; }    // of attention; 0: no attention
 
-  // Adds the messages to the outputs of the batch's atoms, receivers; with attention these are 0 before. input: where
-  // their features are. softmax: of the same atoms; without attention it is not read.
+  // Adds the messages to the outputs of the batch's atoms, which are receivers; with attention these must be 0
+  // before. input: where their features are. softmax: of the same atoms; not read without attention.
   template <class G>
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
                const DeviceNetworkInput<R> &input, FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const;
-  // With attention, before backward() for these atoms, with y as forward() has left it.
+  // With attention, call this before backward() for these atoms, with y as forward() has left it.
   void begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y, FeatureRows<const R> y_adj,
                       So2Softmax<T> softmax) const;
-  // For receivers y_adj and softmax begin with the batch's atoms, for senders with the row that their edges count
-  // receivers from.
+  // y_adj and softmax begin, for receivers, with the batch's atoms, and for senders with the row from which their
+  // edges count receivers.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
                 const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, So2Softmax<T> softmax,
                 const DeviceSo2Adjoints<R, G> &adjoints, Scratch &scratch) const;
-  // x_adj, which begins with the batch's atoms, senders, += the rows of their edges that backward of receivers left.
+  // x_adj += the rows that backward of receivers left for the edges of the batch's atoms, which are senders; x_adj
+  // begins with these atoms.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
                       FeatureRows<R> x_adj) const;
 
@@ -74,7 +75,7 @@ class DeviceSo2Convolution {
   // Bytes that batches of num_edges edges will add to the scratch.
   std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
 
-  // Edges that go through the linears together: enough to fill a device, and some hundred MB of scratch.
+  // Number of edges that go through the linears together: enough to fill a device, with some hundred MB of scratch.
   static constexpr int64_t CHUNK = DeviceTraits<>::ON_HOST ? 1024 : 8192;
 
  private:
@@ -82,7 +83,7 @@ class DeviceSo2Convolution {
   struct Linear {
     So2PaddedLinear layout;           // its matrices are on the device
     std::vector<int64_t> weights;     // offsets in data_ of the matrices of each |m|
-    int64_t bias;                     // likewise, -1: none
+    int64_t bias;                     // offset of the bias in data_, -1: none
     int64_t first_term, num_terms;    // of its product, in terms_
     int64_t points;                   // offset in data_ of the matrices of an activation at points
     int num_points;                   // 0: none
@@ -93,13 +94,14 @@ class DeviceSo2Convolution {
   // Arrays in the scratch.
   struct Work {
     R *rotated;                  // features of sender and receiver
-    std::vector<R *> in, out;    // of each linear; without a step the output is the next one's input
-    R *messages;                 // what would be one's after the last
+    std::vector<R *> in, out;    // of each linear; without a step between two linears, the output is the next one's
+                                 // input
+    R *messages;                 // where the linear after the last would have its input
     R *scores;                   // of attention
     R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
-    std::vector<R *> of_made;    // backward: of linears with a product or at points, the adjoint of what they make
+    std::vector<R *> of_made;    // backward: for linears with a product or at points, the adjoint of their output
   };
-  // Some edges with what does not depend on features.
+  // Some edges with the numbers that do not depend on features.
   struct Edges {
     DeviceBatchEdges batch;
     int64_t count;
@@ -116,9 +118,9 @@ class DeviceSo2Convolution {
 
   DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded, const FeatureLayout &in,
                        const FeatureLayout &out, int num_species, const EvaluatorOptions &options);
-  // The arrays from `first` on, and how many numbers they are.
+  // The arrays, starting at `first`, and their total size.
   std::pair<Work, int64_t> work(R *first, int64_t count, bool backward) const;
-  // f(edges) for the batch's edges, some at a time.
+  // Calls f(edges) for the batch's edges, some at a time.
   template <class G, class F>
   void for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
                   const DeviceNetworkInput<R> &input, Scratch &scratch, const F &f) const;
@@ -127,7 +129,7 @@ class DeviceSo2Convolution {
                    const DeviceNetworkInput<R> &input, Scratch &scratch) const;
   So2RotationCall<T> rotation(const Edges &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;
-  // The features of both atoms of the edges, in their frames.
+  // Rotates the features of both atoms of the edges into their frames.
   void make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x, So2Shape shape, R *u) const;
   template <class F>
   void for_factors(const Edges &edges, const R *u, R *v, const F &f) const;
@@ -136,22 +138,22 @@ class DeviceSo2Convolution {
   So2GateCall<T> gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const;
   So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
   So2PointsCall<T> at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
-  // What the radial factors multiply.
+  // The numbers that the radial factors multiply.
   const R *without_factors(const Work &work) const {
     return radial_linear_ == 0 ? work.rotated : work.out[radial_linear_ - 1];
   }
   So2AttentionCall<T> attention(const Edges &edges, const Work &work, So2Softmax<T> softmax, R *messages,
                                 R *z_adj) const;
-  // The scores of the edges.
+  // Computes the scores of the edges.
   void make_scores(const DeviceExec &exec, const So2AttentionCall<T> &call) const;
   So2Sums<T> sums(FeatureRows<const R> rows) const;
-  // From rotated features to messages.
+  // Computes messages from rotated features.
   void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
-  // Of senders' edges there is none.
+  // Senders' edges have none.
   So2TorqueCall<T> torque(const Edges &edges, const So2Shape &shape, const R *a, const R *b, const T *factor) const;
   void find_messages_adjoint(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> y_adj,
                              const Work &work) const;
-  // Returns the adjoint of rotated features. Of receivers' edges, the adjoints of factors are in their place.
+  // Returns the adjoint of rotated features. For receivers' edges, replaces factors by their adjoints.
   R *find_input_adjoint(const DeviceExec &exec, const Edges &edges, So2Softmax<T> softmax, const Work &work) const;
 
   FeatureLayout in_, out_;
@@ -167,10 +169,11 @@ class DeviceSo2Convolution {
   DeviceBuffer<R> data_;
   DeviceBuffer<int> recursion_begin_;
   DeviceBuffer<RotationTerm> recursion_terms_;
-  DeviceBuffer<So2Generator<R>> generators_;    // about x and z, and y if anything depends on turns about the edge
+  DeviceBuffer<So2Generator<R>> generators_;    // about x and z; also about y if anything depends on turns about the
+                                                // edge
   int num_generators_ = 0;
   DeviceBuffer<So2ProductTerm<R>> terms_;
-  // Of attention, if there is any.
+  // For attention, if the convolution has any.
   int heads_, scores_, head_size_;
   R score_epsilon_;
   int64_t score_data_;    // offset in data_ of weights, biases and vectors

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels of SO(2) convolutions on a device, with the calls of the host's (so2_kernels.h). What sums over channels
-// has a team of lanes per edge; all else a thread per channel. Only device_so2_convolution.cpp includes this header.
+// The kernels of SO(2) convolutions on a device, with the calls of the host kernels (so2_kernels.h). A kernel that
+// sums over channels has a team of lanes per edge; all others have a thread per channel. Only
+// device_so2_convolution.cpp includes this header.
 #ifndef EQUI_DEVICE_SO2_KERNELS_H
 #define EQUI_DEVICE_SO2_KERNELS_H
 
@@ -17,7 +18,7 @@
 namespace equi {
 
 // ---- geometry
-// Of each edge of a chunk: its row of the output, its rotations, the cutoff function and its derivative.
+// For each edge of a chunk: its row of the output, its rotations, the cutoff function and its derivative.
 template <class T, class G>
 struct So2EdgeKernel {
   using D = DoubleOf<T>;
@@ -48,7 +49,7 @@ struct So2EdgeKernel {
   }
 };
 
-// The derivatives by edges: of the cutoff function, and of the direction.
+// The derivatives with respect to edges: those of the cutoff function, and of the direction.
 template <class T, class G>
 struct So2EdgeAdjointKernel {
   DeviceBatchEdges batch;
@@ -68,7 +69,7 @@ struct So2EdgeAdjointKernel {
 };
 
 // ---- rotations
-// Order L of an atom's features, and its rotation for edge e.
+// Order L of an atom's features, rotated for edge e.
 template <class T, int L>
 KOKKOS_FORCEINLINE_FUNCTION Pointer<T> so2_of_atom(const So2RotationCall<T> &c, int64_t row, int n, int k) {
   const int64_t stride = PLANES<T> * c.channels;
@@ -98,12 +99,13 @@ struct So2RotateKernel {
   }
 };
 
-// The adjoint, added up over the edges of each of the batch's atoms, one after the other. Row a of x is that of atom a.
+// The adjoint, summed over the edges of each of the batch's atoms, one edge after another. Row a of x is that of
+// atom a.
 template <class T, int L>
 struct So2RotateBackKernel {
   static constexpr int DIM = 2 * L + 1;
   So2RotationCall<T> c;
-  DeviceBatchEdges batch;    // whose positions are the edges of the call
+  DeviceBatchEdges batch;    // its positions are the edges of the call
   KOKKOS_FUNCTION void operator()(int64_t index) const {
     const int64_t a = index / c.channels;
     const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
@@ -126,7 +128,7 @@ struct So2RotateBackKernel {
   }
 };
 
-// The same for each edge alone, in row e of x, which is written.
+// The same for each edge separately, in row e of x, which is overwritten.
 template <class T, int L>
 struct So2SenderAdjointKernel {
   static constexpr int DIM = 2 * L + 1;
@@ -146,7 +148,7 @@ struct So2SenderAdjointKernel {
   }
 };
 
-// Rows of edges added up for each of the batch's atoms, in the order of its edges.
+// Sums the rows of edges for each of the batch's atoms, in the order of its edges.
 template <class R>
 struct So2GatherKernel {
   DeviceBatchEdges batch;
@@ -163,7 +165,7 @@ struct So2GatherKernel {
 };
 
 // ---- products with numbers of an edge
-// v = factors u for the components of one |m|, `size` numbers of each sign. u and v may be one array.
+// v = factors u for the components of one |m|, `size` numbers of each sign. u and v may be the same array.
 template <class T>
 struct So2FactorsKernel {
   int64_t size, row;    // row: of factors
@@ -178,7 +180,7 @@ struct So2FactorsKernel {
   }
 };
 
-// v, the adjoint, is replaced by that of u, and factors by theirs.
+// Replaces the adjoint v by that of u, and factors by their adjoints.
 template <class T>
 struct So2FactorsAdjointKernel {
   So2FactorsKernel<T> call;
@@ -204,7 +206,7 @@ struct So2BiasKernel {
   KOKKOS_FUNCTION void operator()(int64_t index) const { put(z, index, z[index] + T(bias[index % width])); }
 };
 
-// A lane's part of the torque, as So2TorqueCall has it.
+// A lane's part of the torque, defined at So2TorqueCall.
 template <class T, int LANES>
 KOKKOS_FORCEINLINE_FUNCTION void add_so2_torque(const So2TorqueCall<T> &c, int64_t e, int lane, T (&torque)[3]) {
   for (int n = 0; n < c.num_generators; n++) {
@@ -217,7 +219,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_so2_torque(const So2TorqueCall<T> &c, int64
   }
 }
 
-// The adjoints of the cutoff function and of the messages, and the torque on messages; c.torque is set.
+// The adjoints of the cutoff function and of the messages, and the torque on messages; overwrites c.torque.
 template <class T>
 struct So2MessagesAdjointKernel {
   using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
@@ -268,7 +270,7 @@ struct So2TorqueKernel {
 };
 
 // ---- gates
-// f(l, what gates the order, whether the channel is padding) for one channel of an edge.
+// Calls f(l, index of the gate of order l, whether the channel is padding) for one channel of an edge.
 template <class T, class F>
 KOKKOS_FORCEINLINE_FUNCTION void for_so2_gates(const So2GateCall<T> &c, int64_t index, const F &f) {
   const int64_t e = index / c.z_shape.channels;
@@ -319,7 +321,7 @@ KOKKOS_FORCEINLINE_FUNCTION void so2_load_column(const So2Shape &shape, int64_t 
   for_so2_columns(shape, [&](int i, int l, int m) { to[i] = so2_component<T>(shape, count, u, e, l, m)[k]; });
 }
 
-// A thread per channel of an edge.
+// One thread per channel of an edge.
 template <class T>
 struct So2BilinearKernel {
   So2BilinearCall<T> c;
@@ -336,7 +338,7 @@ struct So2BilinearAdjointKernel {
   }
 };
 
-// A thread per channel of an edge, and all points.
+// One thread per channel of an edge, for all points.
 template <class T>
 struct So2PointsKernel {
   So2PointsCall<T> c;
@@ -397,7 +399,7 @@ struct So2PointsAdjointKernel {
   }
 };
 
-// The scores: a thread per head of an edge.
+// Computes the scores: one thread per head of an edge.
 template <class T>
 struct So2ScoreKernel {
   So2AttentionCall<T> c;
@@ -406,13 +408,13 @@ struct So2ScoreKernel {
   }
 };
 
-// Brings the exponentials of a chunk into the sums of the batch's atoms, and leaves what the messages of chunks before
-// it are to be multiplied by: a thread per head of an atom.
+// Includes the exponentials of a chunk in the sums of the batch's atoms. Leaves the factor by which messages of
+// earlier chunks must be multiplied. One thread per head of an atom.
 template <class T>
 struct So2SoftmaxKernel {
   So2AttentionCall<T> c;
-  DeviceBatchEdges batch;    // whose positions are the edges of the call
-  bool is_first;             // chunk of the batch
+  DeviceBatchEdges batch;    // its positions are the edges of the call
+  bool is_first;             // first chunk of the batch
   KOKKOS_FUNCTION void operator()(int64_t index) const {
     const int64_t a = index / c.heads;
     const int head = static_cast<int>(index % c.heads);
@@ -433,8 +435,8 @@ struct So2SoftmaxKernel {
   }
 };
 
-// Sums of messages times the factors that So2SoftmaxKernel has left, or divided by the sums of exponentials: a thread
-// per channel of each component of an atom.
+// Multiplies sums of messages by the factors that So2SoftmaxKernel has left, or divides them by the sums of
+// exponentials. One thread per channel of each component of an atom.
 template <class T>
 struct So2ScaleSumsKernel {
   So2Sums<T> sums;
@@ -454,7 +456,7 @@ struct So2ScaleSumsKernel {
   }
 };
 
-// So2Softmax::dot: a team of lanes per head of an atom.
+// Computes So2Softmax::dot: one team of lanes per head of an atom.
 template <class T>
 struct So2DotKernel {
   using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
@@ -469,7 +471,7 @@ struct So2DotKernel {
   }
 };
 
-// A thread per head of an edge. is_divided: by the sums.
+// One thread per head of an edge. is_divided: whether to divide by the sums.
 template <class T>
 struct So2AttentionKernel {
   So2AttentionCall<T> c;
@@ -482,7 +484,7 @@ struct So2AttentionKernel {
   }
 };
 
-// A thread per edge: its heads add to one adjoint of the cutoff function.
+// One thread per edge, because its heads add to the same adjoint of the cutoff function.
 template <class T>
 struct So2AttentionAdjointKernel {
   So2AttentionCall<T> c;

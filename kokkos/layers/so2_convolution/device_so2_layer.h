@@ -73,7 +73,7 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
   static DeviceSo2Geometry<G> geometry(const DeviceEvaluationState<T, G> &evaluation) {
     return {evaluation.edges.distance(), evaluation.edges.unit_vector(), evaluation.edges.pair()};
   }
-  // What backward() leaves for gather(), if there is memory for it.
+  // The rows that backward() leaves for gather(), if memory suffices.
   static FeatureRows<R> kept(const DeviceEvaluationState<T, G> &evaluation) {
     return {evaluation.sender_adjoints, evaluation.edges.capacity(), 0};
   }
@@ -87,7 +87,7 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
       device_zero(batch.evaluation.exec, rows.group(group), static_cast<int64_t>(batch.count) * group.width());
   }
 
-  // Of the receivers from `first` on; without attention none.
+  // For receivers, starting at `first`; empty without attention.
   So2Softmax<T> softmax(int first) {
     return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, convolution_.heads());
   }

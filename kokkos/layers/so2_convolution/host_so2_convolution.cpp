@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Messages of SO(2) convolutions on the host: matrices, scratch and the sequence of kernels in each pass.
 #include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 
 #include "kokkos/geometry/rotations.h"
@@ -14,10 +15,10 @@ namespace equi {
 
 namespace {
 
-// Channels of a product that are evaluated together.
+// Number of channels of a product that are evaluated together.
 constexpr int CHANNEL_BLOCK = 32;
 
-// f(edge, first channel, how many) for all channels of the shape, with padding.
+// Calls f(edge, first channel, number of channels) for all channels of the shape, including padding.
 template <class F>
 void for_blocks(int64_t count, const So2Shape &shape, const F &f) {
   for (int64_t e = 0; e < count; e++)
@@ -117,7 +118,7 @@ typename HostSo2Convolution<T>::Places HostSo2Convolution<T>::make_places(bool b
   p.rotated = take(p.rotated_shape.size());
   int64_t widest = 0;
   for (const Linear &linear : linears_) {
-    // Only a backward pass needs the first input without its factors again.
+    // Only a backward pass needs the first input again without its factors.
     p.before.push_back(!backward && p.before.empty() ? p.rotated : take(linear.in.size()));
     for (int m = 1; m <= linear.in.mmax; m++) widest = std::max({widest, linear.in.width(m), linear.out.width(m)});
   }
@@ -151,7 +152,7 @@ So2RotationCall<T> HostSo2Convolution<T>::rotation(const So2Edges<T> &edges, So2
 template <class T>
 void HostSo2Convolution<T>::make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const {
   R *const rotated = place(scratch, edges.count, places.rotated);
-  const FeatureRows<R> x{const_cast<R *>(edges.x.data), edges.x.rows, 0};    // only read
+  const FeatureRows<R> x{const_cast<R *>(edges.x.data), edges.x.rows, 0};    // this call only reads them
   kernels_.so2_rotate(rotation(edges, places.rotated_shape, rotated, 0, in_, x, edges.sender, nullptr));
   kernels_.so2_rotate(rotation(edges, places.rotated_shape, rotated, channels_in_, in_, x, edges.receiver, nullptr));
 }
@@ -252,7 +253,7 @@ void HostSo2Convolution<T>::make_values(const So2Edges<T> &edges, const Places &
   if (radial_linear_ > 0 && before(0) != rotated) std::copy_n(rotated, PLANES<T> * count * first_.size(), before(0));
   for (size_t k = 0; k < linears_.size(); k++) {
     const Linear &linear = linears_[k];
-    // Before the factors there are no steps, and what a linear makes is the next one's input.
+    // No steps come before the factors; there the output of a linear is the next one's input.
     if (k == radial_linear_)
       kernels_.so2_factors(factors(count, k == 0 ? rotated : place(values, count, after_[k - 1]), before(k),
                                    const_cast<R *>(edges.factors)));
@@ -280,7 +281,8 @@ So2Sums<T> HostSo2Convolution<T>::sums(FeatureRows<const R> rows) const {
   sums.channels = out_.group(0).channels;
   sums.heads = heads_;
   sums.head_size = head_size_;
-  for (int l = 0; l <= sums.lmax; l++) sums.x[l] = const_cast<R *>(rows.group(out_.group(l)));    // dots only read
+  // dot products only read them
+  for (int l = 0; l <= sums.lmax; l++) sums.x[l] = const_cast<R *>(rows.group(out_.group(l)));
   return sums;
 }
 
@@ -363,7 +365,7 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
   R *const messages = place(values, count, messages_), *const of_sum = place(scratch, count, places.of_sum);
   R *adjoint = place(scratch, count, places.of_messages);
   if (heads_ > 0) {
-    // Those of forward() are not divided by the sums.
+    // forward() does not divide its messages by the sums.
     const So2AttentionCall<T> call = attention(edges, out_row, softmax, values, messages, nullptr, nullptr);
     for (int64_t e = 0; e < count; e++)
       for (int head = 0; head < heads_; head++) {
@@ -371,7 +373,7 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
         so2_attention(call, e, head, edges.cutoff[e] * so2_normalized_exponential(call, e, head));
       }
   }
-  const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
+  const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // this call only reads them
   kernels_.so2_rotate(rotation(edges, wide, of_sum, 0, out_, of_y, out_row, nullptr));
   std::fill_n(adjoints.torque, 3 * count, T(0));
   const auto add_torque = [&](const So2Shape &a_shape, const So2Shape &b_shape, const R *a, const R *b,
@@ -408,7 +410,7 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
       of_z = place(scratch, count, places.of_made[k]);
       kernels_.so2_points_backward(at_points(linear, count, place(values, count, after_[k]), adjoint, of_z));
     }
-    adjoint = place(scratch, count, places.before[k]);    // what the linear has read is needed no more
+    adjoint = place(scratch, count, places.before[k]);    // the input of the linear is no longer needed
     multiply(linear.transposed, linear.out, linear.in, count, of_z, adjoint, place(scratch, count, places.sums),
              nullptr);
     if (k == radial_linear_)

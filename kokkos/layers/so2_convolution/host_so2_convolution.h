@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The messages of an SO(2) convolution for some edges at a time, in host memory: forward and backward. The rotation
-// into the frame of an edge is differentiated by the torque on that frame: a turn of the edge by a small angle vector t
-// in its frame changes the energy by torque * t. With duals all of this has tangents, too: second derivatives along a
-// direction.
+// The messages of an SO(2) convolution for some edges at a time, in host memory: forward and backward. The torque on
+// the frame of an edge is the derivative of the rotation into that frame. A turn of the edge by a small angle vector
+// t in its frame changes the energy by torque * t. With duals all of this has tangents, too: second derivatives
+// along a direction.
 #ifndef EQUI_HOST_SO2_CONVOLUTION_H
 #define EQUI_HOST_SO2_CONVOLUTION_H
 
@@ -28,13 +28,13 @@ struct So2Edges {
   FeatureRows<const Real<T>> x;    // its first row is not read
 };
 
-// What a backward pass writes.
+// What a backward pass computes.
 template <class T>
 struct So2Adjoints {
   Real<T> *factors;    // [planes][count][factors_row()], may be those of the edges
   T *cutoff;           // [count]
   T *torque;           // [count][3]
-  // Added to, at these rows. Null: not wanted.
+  // Results are added at these rows. Null: not requested.
   FeatureRows<Real<T>> sender_adj, receiver_adj;
   const int *sender, *receiver;
 };
@@ -44,31 +44,31 @@ class HostSo2Convolution {
   using R = Real<T>;
 
  public:
-  // kernels: of the instruction set that is to be taken. in, out: of features with a plane for each of a number's
-  // parts.
+  // kernels: of the instruction set to use. in, out: layouts of features with a plane for each part of a number.
   HostSo2Convolution(const HostKernels<T> &kernels, const So2Convolution &layer, const FeatureLayout &in,
                      const FeatureLayout &out);
 
-  // As So2Linears has them.
+  // Defined at So2Linears.
   int factors_row() const { return factors_row_; }
   const std::vector<int> &columns() const { return columns_; }
-  // Numbers of scratch for this number of edges.
+  // Size of the scratch for this number of edges.
   int64_t scratch_size(int64_t count, bool backward) const {
     return PLANES<T> * count * (backward ? backward_places_ : forward_places_).size;
   }
-  // Numbers of the values that backward wants of forward.
+  // Size of the values that backward needs from forward.
   int64_t values_size(int64_t count) const { return PLANES<T> * count * values_size_; }
 
-  int heads() const { return heads_; }    // of attention; 0: there is none
+  int heads() const { return heads_; }    // of attention; 0: no attention
 
-  // Adds the messages to rows out_row[e] of y, and writes `values`. With attention, between begin() and finish() for
-  // these rows; softmax: of the same rows, else not read.
+  // Adds the messages to rows out_row[e] of y, and writes `values`. With attention, call it between begin() and
+  // finish() for these rows. softmax: of the same rows; not read without attention.
   void forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, So2Softmax<T> softmax, R *scratch,
                R *values) const;
   void begin(int64_t count, So2Softmax<T> softmax) const;
   void finish(int64_t count, FeatureRows<R> y, So2Softmax<T> softmax) const;
-  // From the adjoint of y in these rows. values: as forward left them, and used up, or if !has_values they are written
-  // before. With attention, after begin_backward() for these rows, with y as finish() has left it.
+  // Starts from the adjoint of y in these rows. values: as forward left them; if !has_values they are computed
+  // first. Their content is lost. With attention, call it after begin_backward() for these rows, with y as finish()
+  // has left it.
   void backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, So2Softmax<T> softmax,
                 R *scratch, R *values, bool has_values, const So2Adjoints<T> &adjoints) const;
   void begin_backward(int64_t count, FeatureRows<const R> y, FeatureRows<const R> y_adj, So2Softmax<T> softmax) const;
@@ -79,18 +79,18 @@ class HostSo2Convolution {
   // The matrices of So2ProductCall.
   struct Product {
     int in, out;
-    AlignedVector<R> weights[3];    // the first one alone for m = 0
+    AlignedVector<R> weights[3];    // only the first one for m = 0
   };
-  // Of each m, and their transposes.
+  // The products for each m, and their transposes.
   struct Linear {
-    So2Shape in, out;    // out with the gates
+    So2Shape in, out;    // out: including the gates
     int mul;             // channels of the output without padding
     std::vector<Product> products, transposed;
     AlignedVector<R> bias;    // [gates and orders of m = 0][channels], or empty
     bool has_gate;
     Activation scalars, gates;
     std::vector<So2ProductTerm<R>> product;    // or empty
-    // Or empty: of an activation at points [points][components].
+    // For an activation at points: [points][components]; else empty.
     std::vector<R> to_points, from_points;
     Activation at_points;
     bool has_scalars;
@@ -102,10 +102,11 @@ class HostSo2Convolution {
   struct Places {
     So2Shape rotated_shape;
     int64_t rotated;                 // features of sender and receiver
-    std::vector<int64_t> before;     // of each linear: its input
+    std::vector<int64_t> before;     // the input of each linear
     int64_t sums;                    // So2ProductCall::sums
     int64_t of_sum, of_messages;     // backward: adjoints of the sum in the frame, and of the messages
-    std::vector<int64_t> of_made;    // backward: of linears with a product or at points, the adjoint of what they make
+    std::vector<int64_t> of_made;    // backward: for linears with a product or at points, the adjoint of their
+                                     // output
     int64_t size;
   };
 
@@ -115,22 +116,22 @@ class HostSo2Convolution {
   R *place(R *scratch, int64_t count, int64_t before) const { return scratch + PLANES<T> * count * before; }
   void make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const;
   void make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const;
-  // Those of a linear: u to v, with a bias or null.
+  // Multiplies u by the products of a linear to get v; the bias may be null.
   void multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out, int64_t count,
                 const R *u, R *v, R *sums, const AlignedVector<R> *bias) const;
   So2GateCall<T> gate(const Linear &linear, int64_t count, R *z, R *h) const;
   So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
   So2PointsCall<T> at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
-  // The radial factors of u, the input of the linear that they are of, to v.
+  // Applies the radial factors to u, the input of the linear to which they belong, to get v.
   So2FactorCall<T> factors(int64_t count, const R *u, R *v, R *factors) const {
     return {linears_[radial_linear_].in, count, u, v, factors};
   }
   So2AttentionCall<T> attention(const So2Edges<T> &edges, const int *row, So2Softmax<T> softmax, R *values, R *messages,
                                 R *z_adj, T *cutoff_adj) const;
-  // Brings the edges' exponentials into the sums of their rows.
+  // Includes the edges' exponentials in the sums of their rows.
   void add_to_softmax(const So2AttentionCall<T> &call, FeatureRows<R> y) const;
   So2Sums<T> sums(FeatureRows<const R> rows) const;
-  // The call for one side of the features in `layout`; rows: of an atom's features.
+  // The call for one side of the features in `layout`; rows: those of an atom's features.
   So2RotationCall<T> rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;
 
@@ -142,13 +143,13 @@ class HostSo2Convolution {
   So2Shape first_;    // of the first linear's input
   size_t radial_linear_;
   std::vector<Linear> linears_;
-  // Of attention, if there is any.
+  // For attention, if the convolution has any.
   int heads_, scores_, head_size_;
   std::vector<int> score_places_;
   std::vector<R> score_weight_, score_bias_, score_vector_;
   R score_epsilon_;
-  // Numbers per edge before these among the values: what each linear has made, before its gate, the messages, and the
-  // scores of attention.
+  // Numbers per edge before these arrays in the values: the output of each linear before its gate, the messages, and
+  // the scores of attention.
   std::vector<int64_t> after_;
   int64_t messages_, score_values_, values_size_;
   Places forward_places_, backward_places_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The SO(2) convolution on the host: lists of edges, their frames and radial factors, and the passes.
 #include "kokkos/layers/so2_convolution/host_so2_layer.h"
 
 #include "kokkos/layers/edge_rows.h"
@@ -12,11 +13,11 @@ namespace equi {
 
 namespace {
 
-// Edges that are evaluated together: enough for the dense products, and their scratch is small.
+// Number of edges that are evaluated together: enough for the dense products, with a small scratch.
 constexpr int LIST_EDGES = 96;
-// Of distances in a list (radial_windows.h).
+// Number of windows of distances in a list (radial_windows.h).
 constexpr int NUM_WINDOWS = 8;
-// Senders of a gather, with about as many edges.
+// Number of senders in a gather; it has about as many edges.
 constexpr int GATHERED_SENDERS = 4;
 
 }    // namespace
@@ -48,12 +49,12 @@ int HostSo2Layer<T, G>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
-// What inputs_of() takes for a list, and set_tangent_rows().
+// Scratch that inputs_of() and set_tangent_rows() need for a list.
 template <class T, class G>
 void HostSo2Layer<T, G>::for_edge_scratch(const HostEvaluationState<T, G> &evaluation, HostScratch<T, G> &scratch,
                                           int64_t num_edges, const ArrayVisitor &f) const {
   const int64_t count = std::min<int64_t>(num_edges, LIST_EDGES);
-  // A gather does not find the values that are kept.
+  // A gather cannot use the values that are kept.
   const bool has_all_values =
       evaluation.num_kept >= num_edges && !evaluation.is_gathering && !evaluation.energy_moments;
   f(scratch.so2, convolution_.scratch_size(count, !evaluation.energy_moments) +
@@ -205,7 +206,7 @@ void HostSo2Layer<T, G>::forward(Batch &batch) {
   if (convolution_.heads() > 0) convolution_.finish(batch.count, y, softmax);
 }
 
-// Gives a list the geometry of a direction, and rows of its senders and receivers as its edges see them (edge_rows.h).
+// Sets a list's geometry in a direction, and the rows of senders and receivers that its edges read (edge_rows.h).
 template <class T, class G>
 FeatureRows<Real<T>> HostSo2Layer<T, G>::set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
   const Edges<T, G> &edges = batch.evaluation.edges;

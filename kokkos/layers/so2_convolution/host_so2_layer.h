@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The SO(2) convolution on the host. Edges go through it some at a time, with what is needed of their frames and of
-// radial functions; in a backward pass all of this is evaluated again, and the values of the linears where there is no
-// memory to keep them (HostEvaluationState::kept).
+// The SO(2) convolution on the host. It evaluates some edges at a time, with their frames and radial functions. A
+// backward pass evaluates all of this again. It also recomputes the values of the linears if memory does not suffice
+// to keep them (HostEvaluationState::kept).
 #ifndef EQUI_HOST_SO2_LAYER_H
 #define EQUI_HOST_SO2_LAYER_H
 
@@ -43,7 +43,7 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
   // Edges that are evaluated together, in the thread's scratch.
   struct EdgeList {
     int count;
-    int64_t first;    // of the edges of for_lists, which follow one another when they are added
+    int64_t first;    // first of these edges in for_lists, where they are added in order
     int64_t *edge;
     G *distance, *unit;                        // [count], [count][3]
     int *sender_species, *receiver_species;    // [count]
@@ -51,48 +51,48 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
     int *out;                                  // rows of the output, and of the receivers' adjoints
     int *to_sender;                            // rows of the senders' adjoints
   };
-  // What the convolution needs of them, likewise.
+  // Other numbers that the convolution needs of these edges, also in the thread's scratch.
   struct Inputs {
     So2Edges<T> edges;
     R *factors;                               // those of the edges
     T *cutoff_slope;                          // derivative of the cutoff function
-    T *torque, *cutoff_adj, *distance_adj;    // of a backward pass
-    R *work;                                  // of the convolution
-    R *values;                                // of the convolution, kept or not
+    T *torque, *cutoff_adj, *distance_adj;    // for a backward pass
+    R *work;                                  // scratch of the convolution
+    R *values;                                // values of the convolution, kept or not
     bool are_kept;
   };
 
   EdgeList empty_list(Batch &batch) const;
   void add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row, int out,
                 int to_sender) const;
-  // Edges whose radial factors are made by one product are side by side then.
+  // Afterwards, edges whose radial factors come from the same product are adjacent.
   void sort_by_window(EdgeList &list) const;
-  // f(list) for all edges of a batch's receivers, some at a time.
+  // Calls f(list) for all edges of a batch's receivers, some at a time.
   template <class F>
   void for_lists(Batch &batch, const F &f) const;
   NetworkEdges<T, G> network_edges(const EdgeList &list) const;
-  // may_keep: the list is one of for_lists. x: the rows of the input that the list's numbers mean.
+  // may_keep: whether the list is one of for_lists. x: the rows of the input to which the list's row numbers refer.
   Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
   FeatureRows<const R> input_rows(const Batch &batch) const;
   void forward_moments(Batch &batch);
   FeatureRows<R> set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
-  // Adjoints of the factors are left in their place. softmax: of the rows of out_adj.
+  // Replaces the factors by their adjoints. softmax: of the rows of out_adj.
   void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, So2Softmax<T> softmax,
                    FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const;
-  // Of the receivers from `first` on; without attention none.
+  // For receivers, starting at `first`; empty without attention.
   So2Softmax<T> softmax(int first) {
     return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, convolution_.heads());
   }
 
   int input_, output_, num_species_, lmax_;
   bool depends_on_frame_;
-  std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
+  std::vector<RadialBasis> bases_;    // one, or one per [receiver species, sender species]
   Rotations rotations_;
   FeatureLayout in_, out_;    // with the planes of one direction
   HostSo2Convolution<T> convolution_;
   EdgeNetwork<T> network_;
   std::string description_;
-  int64_t kept_before_;    // numbers per edge that other layers keep before this one
+  int64_t kept_before_;    // numbers per edge that earlier layers keep
   // So2Softmax
   Buffer<R> largest_;
   Buffer<T> sum_, dot_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What SO(2) convolutions do with an edge between their linears beside gates: products of two functions on the sphere,
-// and weights of messages. One text for hosts and devices. T: float, double or a Dual of them, of which arrays are
-// those of so2_kernels.h.
+// What SO(2) convolutions compute for an edge between their linears, besides gates: products of two functions on the
+// sphere, and weights of messages. Hosts and devices share this code. T: float, double or a Dual of them; arrays
+// have the layout of those in so2_kernels.h.
 #ifndef EQUI_SO2_EDGE_STEPS_H
 #define EQUI_SO2_EDGE_STEPS_H
 
@@ -14,15 +14,16 @@
 
 namespace equi {
 
-// The gradient by an edge's direction n, of which the part across n counts, from the torque on its frame, whose rows
-// are x, n and z. A change dn turns the frame by (-dn_z, 0, dn_x) in its own components. Where numbers depend on turns
-// about the edge, that one counts, too: x is the part across n of the axis of the coordinates that n has least of
-// (edge_frame()), and turns by -(n_axis / x_axis) dn_z.
+// The gradient with respect to an edge's direction n, of which only the part perpendicular to n matters, from the
+// torque on its frame. The rows of the frame are x, n and z. A change dn turns the frame by (-dn_z, 0, dn_x) in its
+// own components. If numbers depend on turns about the edge, those matter, too. The vector x is the part,
+// perpendicular to n, of the coordinate axis along which n is smallest (edge_frame()). It turns by -(n_axis /
+// x_axis) dn_z.
 template <class T>
 EQUI_FUNCTION void so2_direction_gradient(const T frame[9], const T torque[3], bool depends_on_frame, T gradient[3]) {
   T about_x = torque[0];
   if (depends_on_frame) {
-    int axis = 0;    // x has most of it
+    int axis = 0;    // the largest component of x
     for (int k = 1; k < 3; k++)
       if (std::fabs(value_of(frame[k])) > std::fabs(value_of(frame[axis]))) axis = k;
     about_x += frame[3 + axis] / frame[axis] * torque[1];
@@ -30,8 +31,8 @@ EQUI_FUNCTION void so2_direction_gradient(const T frame[9], const T torque[3], b
   for (int k = 0; k < 3; k++) gradient[k] = frame[k] * torque[2] - frame[6 + k] * about_x;
 }
 
-// h from z, which has two factors of h's channels one after the other, a row of scalars and one of gates (So2Linear).
-// Backward: h is the adjoint, z is read, and its adjoint is added to z_adj.
+// Computes h from z. z has two factors, one after the other, each with h's channels, a row of scalars and one of
+// gates (So2Linear). Backward: h is the adjoint, z is read, and its adjoint is added to z_adj.
 template <class T>
 struct So2BilinearCall {
   So2Shape z_shape, h_shape;
@@ -56,7 +57,7 @@ struct So2BilinearCall {
   }
 };
 
-// Channels first .. first + n - 1 of edge e, n <= BLOCK.
+// Computes channels first .. first + n - 1 of edge e, n <= BLOCK.
 template <class T, int BLOCK>
 EQUI_FUNCTION void so2_bilinear(const So2BilinearCall<T> &c, int64_t e, int first, int n) {
   T gate[BLOCK];
@@ -110,49 +111,49 @@ EQUI_FUNCTION void so2_bilinear_backward(const So2BilinearCall<T> &c, int64_t e,
   }
 }
 
-// Attention multiplies the messages of a receiver by the softmax of their scores t, and the cutoff function f enters
-// it: by a = f exp(t) / (sum of f exp(t) over the receiver's edges). This is what it keeps of receivers, [row][heads].
-// `largest` is the largest t + log f so far. It is the constant that all exponents are less: quotients, and so
-// derivatives, do not depend on it, and no sum of exponentials is far from 1. sum: of f exp(t - largest), 0 without
-// edges. dot: in a backward pass the product of the receiver's messages, added up, with their adjoint; in a forward
-// pass on a device what sums of earlier edges are to be multiplied by.
+// Attention multiplies the messages of a receiver by the softmax of their scores t and by the cutoff function f. The
+// factor is a = f exp(t) / (sum of f exp(t) over the receiver's edges). This struct stores the sums for receivers,
+// [row][heads]. `largest` is the largest t + log f so far, which is subtracted from all exponents. Quotients, and
+// therefore derivatives, do not depend on it, and no sum of exponentials is far from 1. sum: of f exp(t - largest),
+// 0 without edges. dot, in a backward pass: the product of the receiver's summed messages with their adjoint. In a
+// forward pass on a device: the factor by which sums of earlier edges must be multiplied.
 template <class T>
 struct So2Softmax {
   Real<T> *largest;
   T *sum, *dot;
 
-  // Of the rows from `first` on.
+  // The same for the rows starting at `first`.
   So2Softmax from(int64_t first, int heads) const {
     const int64_t n = first * heads;
     return largest ? So2Softmax{largest + n, sum + n, dot + n} : So2Softmax{};
   }
 };
 
-// Messages from those without weights, and the scores in z. Backward: adjoints of messages are replaced by those of
-// messages without weights, that of the scores is written and that of the cutoff function added to.
+// Computes messages from those without weights, and the scores in z. Backward: replaces adjoints of messages by
+// those of messages without weights, writes the adjoint of the scores, and adds to that of the cutoff function.
 template <class T>
 struct So2AttentionCall {
   So2Shape z_shape, shape;
   int64_t count;
-  int heads, channels, head_size;    // head_size: channels of messages
-  const int *places;                 // [heads][channels]: of the scores among the numbers of m = 0 of an edge
+  int heads, channels, head_size;    // head_size: channels of messages per head
+  const int *places;                 // [heads][channels]: places of the scores among the numbers of m = 0 of an edge
   const Real<T> *weight, *bias, *vector;
   Real<T> epsilon;
   const T *cutoff;
   const Real<T> *z, *without;
   Pointer<T> scores;    // [count][heads] t
-  const int *row;       // [count] of the softmax
+  const int *row;       // [count] row of the softmax
   So2Softmax<T> softmax;
   Real<T> *messages;    // or their adjoints
   Real<T> *z_adj;
   T *cutoff_adj;
 
-  // The end of a head's channels with padding.
+  // The end of a head's channels, including padding.
   EQUI_FUNCTION int end(int head) const { return head + 1 == heads ? shape.channels : (head + 1) * head_size; }
   EQUI_FUNCTION int64_t at(int64_t e, int head) const { return int64_t(row[e]) * heads + head; }
 };
 
-// The mean of a head's scores, one over their deviation, and their sum t.
+// The mean of a head's scores, the inverse of their deviation, and their sum t.
 template <class T>
 struct So2Score {
   T mean, inverse, t;
@@ -177,7 +178,7 @@ EQUI_FUNCTION So2Score<T> so2_score(const So2AttentionCall<T> &c, int64_t e, int
   return {mean, inverse, score};
 }
 
-// Whether an edge takes part. Nearer to the cutoff float32 cannot divide by f, and messages are as good as 0.
+// Whether an edge takes part. Closer to the cutoff, float32 cannot divide by f, and messages are practically 0.
 template <class T>
 EQUI_FUNCTION bool so2_takes_part(const So2AttentionCall<T> &c, int64_t e) {
   return !(value_of(c.cutoff[e]) <= Real<T>(1e-37));
@@ -198,7 +199,7 @@ EQUI_FUNCTION T so2_exponential(const So2AttentionCall<T> &c, int64_t e, int hea
   return exp(T(c.scores[e * c.heads + head]) - T(c.softmax.largest[c.at(e, head)]));
 }
 
-// The same divided by the sum. Where no sum is, no edge counts.
+// The same divided by the sum. If the sum is zero, no edge counts.
 template <class T>
 EQUI_FUNCTION T so2_normalized_exponential(const So2AttentionCall<T> &c, int64_t e, int head) {
   const T sum = c.softmax.sum[c.at(e, head)];
@@ -234,11 +235,12 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
           put(adj, k, weight * adj[k]);
         }
       }
-    // The derivative of a softmax: by t it is a (its own adjoint less the mean of all).
+    // The derivative of a softmax with respect to t: a (its own adjoint less the mean of all).
     const T less_mean = sum - c.softmax.dot[c.at(e, head)];
     c.cutoff_adj[e] += exponential * less_mean;
     const T score_adj = weight * less_mean;
-    // Of the scores before their norm: t, less its mean and its part along the scores.
+    // The derivative with respect to the scores before their norm: that of t, less its mean and its part along the
+    // scores.
     const int *const place = c.places + head * c.channels;
     const auto normed = [&](int k) { return (z[place[k]] - score.mean) * score.inverse; };
     const auto normed_adj = [&](int k) {
@@ -257,11 +259,11 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
   }
 }
 
-// The rows of a feature in which messages with attention are added up, or of its adjoint.
+// The rows of a feature to which messages with attention are added, or of its adjoint.
 template <class T>
 struct So2Sums {
   int lmax, channels, heads, head_size;
-  Real<T> *x[SO2_LMAX + 1];    // of order l: [row][l + m][planes][channels]
+  Real<T> *x[SO2_LMAX + 1];    // order l: [row][l + m][planes][channels]
 
   EQUI_FUNCTION int components() const { return (lmax + 1) * (lmax + 1); }
   EQUI_FUNCTION Pointer<T> at(int64_t row, int component) const {
@@ -285,7 +287,7 @@ EQUI_FUNCTION void so2_scale(const So2Sums<T> &sums, int64_t row, int head, cons
   }
 }
 
-// The part of a row's dot that channels first, first + step, ... of a head are.
+// Contribution of channels first, first + step, ... of a head to a row's dot.
 template <class T>
 EQUI_FUNCTION T so2_dot(const So2Sums<T> &values, const So2Sums<T> &adjoints, int64_t row, int head, int first,
                         int step) {

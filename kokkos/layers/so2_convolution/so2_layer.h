@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The SO(2) convolution, whose kernels have a text for each back end.
+// The SO(2) convolution; each back end has a class for its kernels.
 #ifndef EQUI_SO2_LAYER_H
 #define EQUI_SO2_LAYER_H
 

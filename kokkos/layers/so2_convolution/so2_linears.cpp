@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Arranges the matrices, biases and radial factors of an SO(2) convolution's linears for kernels.
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 
 #include <utility>
@@ -19,7 +20,7 @@ int column_of(const So2Linear &linear, int channels, int k) {
 So2Linears::So2Linears(const So2Convolution &layer, const FeatureLayout &in)
     : channels_in(in.group(0).channels), first{layer.lmax, layer.mmax, 2 * channels_in, 0} {
   for (const So2Linear &linear : layer.linears) linears.push_back(padded_linear(linear, layer.mmax));
-  // The first linear has the channels of two atoms.
+  // The first linear reads the channels of two atoms.
   const bool is_first = layer.radial_linear == 0;
   const int channels = linears[layer.radial_linear].in.channels, sides = is_first ? 2 : 1,
             mul = layer.linears[layer.radial_linear].channels_in / sides;
@@ -53,7 +54,7 @@ So2PaddedLinear So2Linears::padded_linear(const So2Linear &linear, int mmax) con
                        linear.has_product() ? linear.product.gates : linear.gate_activation,
                        linear.product.terms,
                        linear.at_points};
-  // The places of a matrix's rows and columns; the first linear has the channels of two atoms.
+  // The places of a matrix's rows and columns; the first linear reads the channels of two atoms.
   const int atoms = is_first ? 2 : 1, mul_in = linear.channels_in / atoms;
   const auto row_of = [&](int k) {
     const int u = k % linear.channels_in;
