@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Evaluates a model on a device: batches and memory, stages and exchanges, launches and results.
 #include "kokkos/evaluation/device_evaluation.h"
 
 #include "kokkos/geometry/radial_set.h"
@@ -16,18 +17,19 @@ namespace equi {
 
 namespace {
 
-// Receivers per batch where the device is the host.
+// Receivers per batch if the device is the host.
 constexpr int HOST_BATCH = 256;
 // `radial exact` keeps all weights of a batch's edges.
 constexpr int EXACT_BATCH = 128;
-// A radial network of atoms' features takes some tens of kB for each edge of a batch.
+// A radial network of atoms' features needs some tens of kB for each edge of a batch.
 constexpr int NETWORK_BATCH = 256;
-// The least that a limit of the memory leads to, and the fewest batches of a slice before batches become smaller: each
-// slice is a pass over all senders.
+// The smallest batch that a memory limit leads to, and the fewest batches of a slice before batches become smaller.
+// Each slice is a pass over all senders.
 constexpr int MIN_BATCH = 64, MIN_SLICE_BATCHES = 4;
-// Of the limit: the rest is for small things that are not known when batches are cut.
+// Share of the limit that may be used; the rest is for small arrays whose size is unknown when batches are cut.
 constexpr double FILLED = 0.99;
-// What the recordings of a small system's steps may take before they are made: some tens of kB for each launch.
+// Memory reserved for the recordings of a small system's launches before they are made: some tens of kB for each
+// launch.
 constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 20;
 
 }    // namespace
@@ -91,7 +93,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   exec_ = DeviceExec();
   neighborhood_ = &n;
   values_are_kept_ = false;
-  is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
+  is_exchanging_ = n.num_rows > n.num_receivers;    // a rank without remote rows need not know whether others
+                                                    // exchange
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
   if (any_layer(model_.layers, &LayerTraits::has_edge_networks)) batch_size_ = std::min(batch_size_, NETWORK_BATCH);
@@ -117,7 +120,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
       const double before = estimate();
       slice_size_ = std::max(least, whole / 2);
       if (estimate() < before) continue;
-      slice_size_ = whole;    // the lists of senders by slices take more than is saved
+      slice_size_ = whole;    // the lists of senders by slices use more memory than slices save
     }
     if (batch_size_ <= MIN_BATCH) break;    // an evaluation will throw if it does not fit
     batch_size_ /= 2;
@@ -131,7 +134,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
 
   std::vector<int> receiver_cuts{0};
   std::vector<int64_t> sender_cuts{0};
-  // Batches of [first, last), of at most so many; position: of row 0 among the cuts.
+  // Divides [first, last) into batches of at most this size; position: of row 0 among the cuts.
   const auto divide = [&](std::vector<BatchAtoms> &batches, auto &cuts, int slice, int64_t position, int first,
                           int last, int most) {
     for (int count; first < last; first += count) {
@@ -149,13 +152,14 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     divide(batches_, receiver_cuts, slice, 0, middle, last, batch_size_);
     const int64_t position = static_cast<int64_t>(slice) * n.num_rows;
     divide(sender_batches_, sender_cuts, slice, position, 0, n.num_receivers, batch_size_);
-    // No more edges point at all remote rows than a batch of all receivers has, however many rows there are.
+    // The number of edges that point at all remote rows is at most that of a batch of all receivers, however many
+    // rows there are.
     divide(sender_batches_, sender_cuts, slice, position, n.num_receivers, n.num_rows,
            n.num_receivers <= batch_size_ ? n.num_rows : batch_size_);
   }
-  // Without counting, each launch over edges covers all candidates: for a batch or two only, and not for SO(2)
-  // convolutions, where products for candidates that are no edges would take longer than the host waits. Exact radial
-  // functions are evaluated on the host.
+  // Without counting, each launch over edges covers all candidates. This is used only for one or two batches. It is
+  // not used for SO(2) convolutions, where products for candidates that are not edges would take longer than the
+  // host waits. Nor is it used for exact radial functions, which the host evaluates.
   keeps_bins_ = true;
   const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
   const bool is_small =
@@ -181,7 +185,7 @@ void DeviceEvaluation<T, G>::sort_batches_by_species() {
   std::vector<int> begin(static_cast<size_t>(num_batches) * (num_species + 1));
   order_by_species(exec_, num_batches, device_first.data(), neighborhood_->row_species.data(), num_species,
                    device_begin.reserve(begin.size()), species_order_.reserve(num_owned()));
-  copy_to_host(exec_, begin.data(), device_begin.data(), begin.size());    // products are sized on the host
+  copy_to_host(exec_, begin.data(), device_begin.data(), begin.size());    // the host needs the sizes of products
   for (int k = 0; k < num_batches; k++)
     batches_[k].species_begin.assign(begin.begin() + k * (num_species + 1),
                                      begin.begin() + (k + 1) * (num_species + 1));
@@ -242,7 +246,8 @@ DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, cons
 }
 
 // ---- stages
-// An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
+// An exchange of rows, with work in the queue that neither reads nor writes them. Earlier work has ended when the
+// exchange begins.
 template <class T, class G>
 template <class Work>
 void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
@@ -261,8 +266,8 @@ void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int featur
   exchange.set_busy({});
 }
 
-// Rows of a feature or of its adjoint to other ranks and back, on the default instance; through host memory where the
-// exchange wants it. Complete on return.
+// Exchanges rows of a feature, or of its adjoint, with other ranks on the default instance; through host memory if
+// the exchange requires it. Complete on return.
 template <class T, class G>
 void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
@@ -279,8 +284,8 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
     sent = staging_.data();
   }
   const FeaturePieces<R> &pieces = Base::pieces(feature, sent, rows);
-  // f(numbers on the host, on the device) for the rows first .. last - 1 of each group; the copies that it queues have
-  // ended on return.
+  // Calls f(numbers on the host, numbers on the device) for the rows first .. last - 1 of each group. The copies
+  // that it queues have ended on return.
   const auto copy_rows = [&](int64_t first, int64_t last, const auto &f) {
     for_groups(layout, last - first, FeatureRows<R>{sent, rows, first}, FeatureRows<R>{data, rows, first},
                [&](R *on_host, R *on_device, int64_t n) {
@@ -291,8 +296,9 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
     copies.fence("equi: rows in the memory of the other side");
     check_launches();
   };
-  // What other ranks read of owned rows are those of neighbors of their receivers, to which they are neighbors in turn:
-  // receivers of the border. Of other rows they get zeros, which they do not read. Of owned rows reverse finds zeros.
+  // Other ranks read only owned rows of neighbors of their receivers. These are neighbors in turn, so the rows are
+  // those of boundary receivers. For other rows they get zeros, which they do not read. For owned rows reverse reads
+  // zeros.
   if (is_staged) {
     for (const FeaturePiece<R> &piece : pieces)
       std::fill_n(piece.data, (is_reverse ? owned : border) * piece.width, R(0));
@@ -303,7 +309,7 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
     exchange.reverse(pieces);
   else
     exchange.forward(pieces);
-  // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
+  // Forward has changed remote rows. From the rows that reverse has changed, only owned ones are read later.
   if (is_staged)
     copy_rows(is_reverse ? border : owned, is_reverse ? owned : rows,
               [&](const auto &host, const auto &device) { Kokkos::deep_copy(copies, device, host); });
@@ -334,8 +340,9 @@ void DeviceEvaluation<T, G>::forward_stage(int s, GhostExchange &exchange) {
   launch_forward(stage, false);
 }
 
-// What the receivers of a slice add to the adjoint of a stage's exchanged input, of owned or of remote rows, by a
-// gather over the edges that point at each row. For owned rows it may be one with the derivatives by the edges.
+// Adds contributions of a slice's receivers to the adjoint of a stage's exchanged input, for owned or for remote
+// rows. It gathers over the edges that point at each row. For owned rows the gather may be one pass with the
+// derivatives with respect to edges.
 template <class T, class G>
 void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
@@ -356,7 +363,7 @@ void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *ad
 
 template <class T, class G>
 void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
-  if (last - first == neighborhood_->num_rows && !state_.tangents_alone()) {    // the groups follow one another
+  if (last - first == neighborhood_->num_rows && !state_.tangents_alone()) {    // the groups are adjacent
     static_assert(CHANNEL_PAD % 4 == 0, "rows that are no multiple of four numbers");
     device_fill(exec_, reinterpret_cast<Four<R> *>(data), (last - first) * layout.row_size() / 4, Four<R>{});
     return;
@@ -364,8 +371,8 @@ void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, in
   zero_planes(exec_, last - first, layout, state_.planes, FeatureRows<R>{data, neighborhood_->num_rows, first});
 }
 
-// Gathers of duals add to values too. Where tangents alone are wanted, the values of receivers' rows are what the last
-// step has left, and stay so.
+// Gathers of duals add to values too. In a pass over tangents only, the values of receivers' rows are those of the
+// last evaluation and must stay so.
 template <class T, class G>
 void DeviceEvaluation<T, G>::save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back) {
   const FeatureRows<R> rows{adjoint, neighborhood_->num_rows, 0};
@@ -424,7 +431,7 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   bring_values_back();
 }
 
-// ---- a step
+// ---- an evaluation
 template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
@@ -454,7 +461,7 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
   return result;
 }
 
-// Which instance the step runs on, and whether its launches are recorded.
+// Selects the instance that the evaluation runs on, and whether its launches are recorded.
 template <class T, class G>
 void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
   exec_ = DeviceExec();
@@ -472,7 +479,7 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
       {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_batch});
 }
 
-// The edges of a step, and what does not go through the layers.
+// Computes the edges of an evaluation, and what does not go through the layers.
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.directions, state_.tangents_alone() && divides_edges_);
@@ -484,7 +491,7 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
   if (!state_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
-  // Where tangents alone are wanted, convolutions with tables read parts of the edges.
+  // In a pass over tangents only, convolutions with tables read parts of the edges.
   state_.has_bins = keeps_bins_ && state_.num_directions() == 1 && !state_.tangents_alone();
   if (state_.has_bins) {
     std::vector<DeviceStepSearch<T>> searches;
@@ -560,7 +567,7 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
   return result;
 }
 
-// After a step whose sums are not finite: an atom with an energy or a force that is not, -1 if there is none.
+// After an evaluation whose sums are not finite: returns an atom whose energy or force is not finite, or -1.
 template <class T, class G>
 int DeviceEvaluation<T, G>::find_not_finite(bool with_forces) const {
   const int num_rows = neighborhood_->num_rows;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The evaluation of a model on a device. The stages of an EvaluationPlan run layer by layer over batches of receivers;
-// each layer takes one or a few launches. Geometry, features and forces stay on the device. For hosts without device
-// memory the interface of Evaluator copies positions in and forces out, around the same evaluation.
+// The evaluation of a model on a device. The stages of an EvaluationPlan run layer by layer over batches of
+// receivers; each layer needs one or a few launches. Geometry, features and forces stay on the device. For hosts
+// without device memory, the interface of Evaluator copies positions in and forces out around the same evaluation.
 //
-// For a small system the launches of a step depend only on the neighborhood: edges are not counted on the host, which
-// then waits only at the end, and launches are recorded and replayed (device_recorder.h).
+// For a small system the launches of an evaluation depend only on the neighborhood. Edges are not counted on the
+// host, which then waits only at the end. Launches are recorded and replayed (device_recorder.h).
 //
-// With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the
-// default instance while the receivers whose senders are all owned, the first of the neighborhood, are computed. In
-// the backward pass the adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
+// If other ranks take part, the layers are launched on an instance of their own. The exchange before a stage runs on
+// the default instance. Meanwhile the interior receivers are computed, whose senders are all owned; they come first
+// in the neighborhood. The backward pass gathers the adjoints of remote rows first. These travel while those of
+// owned rows are gathered.
 //
-// T and G are those of host_evaluation.h. The same source serves a host's execution space, where it is tested; the
-// kernels that are made for the host are those of HostEvaluation.
+// T and G are those of host_evaluation.h. The same source also serves a host's execution space, where it is tested;
+// the kernels made for hosts are those of HostEvaluation.
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 
@@ -29,14 +30,14 @@
 
 namespace equi {
 
-// The results of a step of this rank that the host reads. The device writes them at the end.
+// The results of an evaluation on this rank that the host reads. The device writes them at the end.
 struct StepSummary {
-  double energy[2];    // and its tangent
+  double energy[2];    // the energy and its tangent
   double virial[9];
-  double forces[3], tangents[3];    // sums over rows: whether all are finite
-  double distance;                  // of the closest pair
+  double forces[3], tangents[3];    // sums over rows, which show whether all are finite
+  double distance;                  // distance of the closest pair
   int64_t closest, num_edges, num_far_edges;
-  double most_neighbors_receiver;    // as DeviceEdges::most_neighbors() has it, with its number of edges
+  double most_neighbors_receiver;    // result of DeviceEdges::most_neighbors() with its number of edges
   int64_t most_neighbors;
 };
 
@@ -58,20 +59,20 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
-  // Of the present neighborhood: more than one where the limit of the memory requires it.
+  // Number of slices of the current neighborhood: more than one if the memory limit requires it.
   int num_slices() const { return neighborhood_->num_slices; }
-  // Whether steps wait for their edges to be counted; if not, they are recorded.
+  // Whether evaluations wait for their edges to be counted; if not, they are recorded.
   bool counts_edges() const { return edges_.is_counted(); }
 
-  // Parts of evaluate(); nvcc wants functions with kernels public.
+  // Parts of evaluate(), public because nvcc requires it of functions with kernels.
   void launch_edges(const DeviceRequest &request);
   void launch_results(const DeviceRequest &request);
   void save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back);
 
  private:
   struct BatchAtoms {
-    int slice, cut, first, count;      // from this cut of DeviceEdges to the next
-    std::vector<int> species_begin;    // SpeciesOrder, of receivers
+    int slice, cut, first, count;      // cut: of DeviceEdges, at which the batch begins; it ends at the next one
+    std::vector<int> species_begin;    // SpeciesOrder, for receivers
   };
 
   void evaluate_fixed_features();
@@ -79,11 +80,11 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   EvaluationResult end_step(bool with_forces, bool with_virial, GhostExchange &exchange);
   int find_not_finite(bool with_forces) const;
   void sort_batches_by_species();
-  // f(array, numbers) for what an evaluation keeps, beside edges; rows that outlive it, and what does not.
+  // f(array, size) for the arrays that an evaluation keeps, except edges: rows that outlive it, and other arrays.
   void for_arrays(const ArrayVisitor &f);
   void for_arrays_of_step(const ArrayVisitor &f);
-  // memory_bytes() with the bytes that an evaluation of so many edges will add, a batch of which has at most
-  // edges_of_batch.
+  // memory_bytes() plus the bytes that an evaluation of this many edges will add. A batch has at most edges_of_batch
+  // edges.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch);
   Batch batch_of(const BatchAtoms &atoms, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
@@ -95,45 +96,48 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   void exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse, const Work &work);
   void exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
-  // Numbers of each edge that a stage may keep of its senders' adjoints; 0 where it has more than one such layer.
+  // Numbers per edge that a stage may keep of its senders' adjoints; 0 if the stage has more than one such layer.
   int64_t sender_adjoints_per_edge();
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
   DeviceExec own_exec_;
-  DeviceDense dense_, own_dense_;    // of the default instance and of the own one
+  DeviceDense dense_, own_dense_;    // of the default instance and of this object's own one
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
-  bool divides_edges_ = false;       // whether an layer does
-  bool with_atom_virial_ = false;    // whether a step has been asked for it
-  int batch_size_ = 0;               // receivers, or senders, of a launch
-  bool keeps_bins_ = false;          // whether a small system's step finds the bins of all convolutions at once
-  // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
+  bool divides_edges_ = false;       // whether any layer does
+  bool with_atom_virial_ = false;    // whether any evaluation has requested it
+  int batch_size_ = 0;               // receivers, or senders, in a launch
+  bool keeps_bins_ = false;          // whether an evaluation of a small system finds the bins of all convolutions at
+                                     // once
+  // Number of receivers whose adjoints of convolutions' outputs are kept at a time: all, if the memory limit allows.
   int slice_size_ = 0;
 
   const DeviceNeighborhood *neighborhood_ = nullptr;
-  DeviceNeighborhood copied_neighborhood_;    // of a host's
+  DeviceNeighborhood copied_neighborhood_;    // copy of a host's neighborhood
   DeviceEdges<T, G> edges_;
   std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceEvaluationState::far_edges
-  // None crosses from a slice to the next, from interior receivers or from owned rows to others.
+  // A launch stays within one slice, and does not mix interior with boundary receivers or owned with remote rows.
   std::vector<BatchAtoms> batches_, sender_batches_;
   DeviceBuffer<int> species_order_;
 
   DeviceEvaluationState<T, G> state_;
-  DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
+  DeviceExec &exec_;    // of this evaluation: the default instance or, with other ranks or recorded launches, the
+                        // own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;
-  int64_t kept_per_edge_ = 0;    // numbers in them, of this neighborhood
-  DeviceBuffer<R> returned_;     // adjoints of remote rows on their way, and what other ranks return to owned ones
-  DeviceBuffer<R> aside_;        // values of an adjoint while tangents are gathered
+  int64_t kept_per_edge_ = 0;    // numbers per edge in them, for this neighborhood
+  DeviceBuffer<R> returned_;     // adjoints of remote rows in transit, and adjoints that other ranks return to owned
+                                 // rows
+  DeviceBuffer<R> aside_;        // values of an adjoint, set aside while tangents are gathered
   DeviceBuffer<D> energy_;       // [directions][receivers]
-  DeviceBuffer<double> device_shift_;    // of the energy, by species
+  DeviceBuffer<double> device_shift_;    // shift of the energy, by species
   DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
-  // Of a host without device memory.
+  // For a host without device memory.
   DeviceBuffer<double> positions_, direction_;
   using StagingView = Kokkos::View<R *, Kokkos::SharedHostPinnedSpace>;
-  StagingView staging_;    // rows on their way between ranks
+  StagingView staging_;    // rows in transit between ranks
   std::vector<double> host_numbers_;
   std::vector<int> host_rows_;
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Evaluates a model on CPUs: tiles and threads, stages and exchanges, memory and results.
 #include "kokkos/evaluation/host_evaluation.h"
 
 #include "kokkos/host_kernels/kernel_cache.h"
@@ -21,15 +22,15 @@ namespace equi {
 
 namespace {
 
-// A tile's scratch should stay in a core's second-level cache, but the dense products want a few dozen rows. Of larger
-// caches several cores share, and where none is told most have this one.
+// A tile's scratch should fit a core's second-level cache, but the dense products need a few dozen rows. Larger
+// caches are shared by several cores. This is the usual size, used if the system reports none.
 int64_t tile_bytes() {
   constexpr double SHARE = 0.8, USUAL = 1 << 20, LEAST = 1 << 19, MOST = 1 << 21;
   static const double cache = second_level_cache();
   return static_cast<int64_t>(SHARE * std::clamp(cache > 0.0 ? cache : USUAL, LEAST, MOST));
 }
 constexpr int MIN_TILE = 16, MAX_TILE = 64;
-// `deterministic`: tiles must not depend on the number of threads.
+// With `deterministic`, tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
 
 }    // namespace
@@ -38,7 +39,7 @@ template <class T, class G>
 HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
     : Base(model, options,
            make_evaluation_plan(model, options.deterministic, IS_DUAL<T>,
-                                // sums of senders over kept tangents alone are not gathered here
+                                // this evaluation does not gather sums of senders over kept tangents alone
                                 IS_DUAL<T> && !options.deterministic ? options.kept_directions : 0,
                                 options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       set_(set),
@@ -84,15 +85,15 @@ std::string HostEvaluation<T, G>::describe() const {
   for (const auto &layer : Base::layers_)
     if (layer) layer->report_kernels(report);
   if (report.generic_path_groups + report.generic_contractions == 0 || set_ == InstructionSet::generic) return lines;
-  // Seconds on one core of a Xeon of the Ice Lake class. Models of a few layers were 1.9 (contractions) and 3.1 times
-  // (convolutions) faster there with the kernels.
+  // Seconds on one core of a Xeon of the Ice Lake class. On it, kernels made models of a few layers 1.9
+  // (contractions) and 3.1 times (convolutions) faster.
   constexpr int PATH_GROUP_TIME = 6, CONTRACTION_TIME = 1;
   const int seconds = PATH_GROUP_TIME * report.generic_path_groups + CONTRACTION_TIME * report.generic_contractions;
   std::snprintf(text, sizeof text, "  %d input blocks and %d contractions have no generated kernels: 'equi compile ",
                 report.generic_path_groups, report.generic_contractions);
   lines += text + model_.file + "' makes them in about " + std::to_string(seconds) +
            " s, and steps are then 2 to 3 times faster\n";
-  std::set<std::string> faults;    // of libraries that the user has
+  std::set<std::string> faults;    // faults of libraries that the user has
   for (const std::string &key : report.keys)
     if (const std::string fault = kernel_library_fault(set_, key); !fault.empty()) faults.insert(fault);
   for (const std::string &fault : faults) lines += "  kernel library " + fault + "\n";
@@ -100,12 +101,12 @@ std::string HostEvaluation<T, G>::describe() const {
   return lines;
 }
 
-// f(thread index) once per thread.
+// Calls f(thread index) once per thread.
 template <class T, class G>
 template <class F>
 void HostEvaluation<T, G>::on_threads(const char *label, const F &f) {
   const int num_threads = static_cast<int>(threads_.size());
-  // Threads enlarge their own buffers, for which there may be no memory.
+  // Threads enlarge their own buffers, for which memory may not suffice.
   parallel_with_faults(
       label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
 }
@@ -131,7 +132,7 @@ bool HostEvaluation<T, G>::borrow_edges(const Evaluator &other) {
   return like_this && edges_.borrow(like_this->edges_);
 }
 
-// Tiles of similar size, and for each thread a run of them with about the same number of candidates.
+// Makes tiles of similar size, and gives each thread consecutive tiles with about the same number of candidates.
 template <class T, class G>
 void HostEvaluation<T, G>::divide_tiles() {
   const Neighborhood &n = *neighborhood_;
@@ -151,7 +152,7 @@ void HostEvaluation<T, G>::divide_tiles() {
   for (int first = 0; first < n.num_receivers; first += tile)
     tiles_.push_back({first, std::min(tile, n.num_receivers - first)});
 
-  // An atom costs something without neighbors too; the constant is the work of its linear layers in units of an edge.
+  // An atom without neighbors costs time, too. The constant is the work of its linear layers in units of an edge.
   constexpr double ATOM_COST = 8.0;
   auto cost = [&](const Tile &t) {
     return static_cast<double>(n.first[t.first + t.count] - n.first[t.first]) + ATOM_COST * t.count;
@@ -209,7 +210,7 @@ void HostEvaluation<T, G>::find_partial_rows() {
   });
 }
 
-// Where tangents alone are computed: which rows of the stage's input have any.
+// For passes over tangents only: which rows of the stage's input have any.
 template <class T, class G>
 void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
   if (!state_.tangents_alone() || stage.exchanged_input < 0) return;
@@ -229,7 +230,7 @@ void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
   });
 }
 
-// The adjoint of a stage's exchanged input from the partial adjoints of all threads, in the order of threads.
+// Sums the partial adjoints of a stage's exchanged input from all threads, in the order of threads.
 template <class T, class G>
 void HostEvaluation<T, G>::add_partials(int s) {
   const Stage &stage = plan_.stages[s];
@@ -255,14 +256,14 @@ void HostEvaluation<T, G>::add_partials(int s) {
   });
 }
 
-// The same by a gather over the transposed edges of each row.
+// The same with a gather over the transposed edges of each row.
 template <class T, class G>
 void HostEvaluation<T, G>::gather_senders(int s) {
   const Stage &stage = plan_.stages[s];
   const FeatureLayout &layout = Base::layout(stage.exchanged_input);
   const int num_rows = neighborhood_->num_rows, num_threads = static_cast<int>(threads_.size());
   R *adjoint = features_.exchanged_adjoint(s);
-  bool add_all = false;    // the sums of the convolutions before
+  bool add_all = false;    // add to the sums of the convolutions before
   Base::for_convolutions(stage, [&](const Step &step, HostSenderLayer<T, G> &layer) {
     const int size = layer.gather_size(), num_blocks = (num_rows + size - 1) / size;
     on_threads("equi:gather", [&](int t) {
@@ -331,7 +332,7 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
   }
 }
 
-// What the adjoints of a stage's senders are, to the ranks that own these atoms.
+// Sends adjoints of a stage's senders to the ranks that own these atoms.
 template <class T, class G>
 void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
   const int input = plan_.stages[s].exchanged_input;
@@ -340,13 +341,13 @@ void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
   else
     add_partials(s);
   R *adjoint = features_.exchanged_adjoint(s);
-  // It leaves zeros in the remote rows, whose kept values must not be added another time.
+  // Zeroes the remote rows, so that their values are not added twice.
   exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
 }
 
-// ---- a step
-// An atom with a result that is not finite, -1 if there is none: a receiver by its energy, else the first by what the
-// request's arrays hold.
+// ---- an evaluation
+// Returns an atom with a result that is not finite, or -1. A receiver is recognized by its energy; otherwise the
+// arrays of the request show the first such atom.
 template <class T, class G>
 int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) const {
   const auto is_finite = [](const double *numbers, int count) {
@@ -387,13 +388,13 @@ void HostEvaluation<T, G>::add_results_of_receivers(const EvaluationRequest &req
   }
 }
 
-// A limit is what there is for all: the values of edges, which can be evaluated again, are to leave some of it.
+// Edge values can be recomputed, so they may use at most this share of the memory limit.
 constexpr double KEEPING_SHARE = 0.5;
-// What a buffer takes at most of what it is asked for.
+// Upper bound of allocated over requested bytes of a buffer.
 constexpr double BUFFER_ROOM = 1.125;
 
-// Takes memory for what the backward pass wants of the edges from the forward pass, for as many of them as there is
-// enough for.
+// Reserves memory for the numbers of edges that the backward pass needs from the forward pass, for as many edges as
+// the memory allows.
 template <class T, class G>
 void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
   state_.kept = nullptr;
@@ -464,17 +465,18 @@ std::size_t HostEvaluation<T, G>::memory_bytes() const {
   return bytes;
 }
 
-// Arrays of a thread's scratch that the estimate of memory may meet.
+// Largest number of arrays of a thread's scratch in the estimate of memory.
 constexpr int MAX_SCRATCH_ARRAYS = 16;
 
-// Of all threads: rows of the widest stage, and what convolutions need for lists of edges. Layers share the buffers.
+// For all threads: rows of the widest stage, and the memory of convolutions for lists of edges. Layers share the
+// buffers.
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::additional_scratch_bytes(int64_t num_edges) const {
   int64_t row_size = 0;
   for (const Stage &stage : plan_.stages) row_size = std::max(row_size, stage.batch_row_size);
   std::size_t bytes = 0;
   for (const auto &thread : threads_) {
-    // By array: a warm step allocates nothing.
+    // Per array, in a std::array because a warm evaluation allocates nothing.
     struct Growth {
       const void *array;
       std::size_t bytes;

@@ -4,14 +4,14 @@
 //
 // T is the type of the network (features, radial weights), G that of the geometry: single is <float,float>, mixed
 // <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
-// duals of these types (dual.h) the same stages also give the derivatives along a direction; features, and the
+// duals of these types (dual.h) the same stages also compute the derivatives along a direction. Features, and the
 // messages between ranks, then have twice as many numbers.
 //
-// Each thread owns a contiguous run of tiles. It scatters the adjoints of sender features into partial adjoints of its
-// own, which have rows only for those senders that its receivers can see. They are added up in the order of threads:
-// there are no atomics, and each run with the same number of threads gives the same result. With `deterministic` the
-// adjoints are gathered over the transposed edges instead, which does not depend on the number of threads either but
-// computes radial weights twice.
+// Each thread owns consecutive tiles. It scatters the adjoints of sender features into partial adjoints of its own,
+// which have rows only for senders of its receivers. The partial adjoints are summed in the order of threads. There
+// are no atomics, and each run with the same number of threads gives the same result. With `deterministic` the
+// adjoints are gathered over the transposed edges instead. The result then does not depend on the number of threads
+// either, but radial weights are computed twice.
 #ifndef EQUI_HOST_EVALUATION_H
 #define EQUI_HOST_EVALUATION_H
 
@@ -57,12 +57,12 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
   void build_partials();
   template <class F>
   void on_threads(const char *label, const F &f);
-  // f(batch) for the tiles of a thread.
+  // Calls f(batch) for the tiles of a thread.
   template <class F>
   void for_tiles(Thread &thread, const Stage &stage, const F &f);
 
-  // memory_bytes() with the bytes that an evaluation of so many edges will add, without what threads need of scratch
-  // for the edges of a tile, which is little.
+  // memory_bytes() plus the bytes that an evaluation of this many edges will add. The scratch of threads for the
+  // edges of a tile is not included; it is small.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges) const;
   std::size_t memory_estimate() const { return memory_estimate(edges_.size(), far_edges_ ? far_edges_->size() : 0); }
   std::size_t additional_scratch_bytes(int64_t num_edges) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The skeleton that the evaluations on both back ends share: the plan, the prepared layers, the memory of features,
-// and their description for the log.
+// The parts that the evaluations on both back ends share: the plan, the prepared layers, the memory of features, and
+// their description for the log.
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 
@@ -44,7 +44,7 @@ class LayeredEvaluation : public Interface {
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
 
  protected:
-  // The planes that a step computes. only_tangents: nothing has moved, and nothing else is wanted.
+  // The planes that an evaluation computes. only_tangents: nothing has moved, and only tangents are requested.
   Planes planes_of_step(bool only_tangents, int num_directions) const {
     const bool tangents_alone = values_are_kept_ && only_tangents;
     const int most = tangents_alone ? max_directions() : 1;
@@ -56,7 +56,7 @@ class LayeredEvaluation : public Interface {
 
   const FeatureLayout &layout(int feature) const { return plan_.features[feature].layout; }
 
-  // A feature of so many rows, or its adjoint, for an exchange; valid until the next call.
+  // A feature with this many rows, or its adjoint, for an exchange; valid until the next call.
   const FeaturePieces<R> &pieces(int feature, R *data, int64_t rows) {
     pieces_.clear();
     for (const FeatureGroup &group : layout(feature).groups())
@@ -72,7 +72,8 @@ class LayeredEvaluation : public Interface {
       if (reads_senders(layer)) sender_layers_.push_back(static_cast<SenderLayer *>(layers_.back().get()));
     }
   }
-  // Features that depend on the species alone, and what other features get of them. The batch has a row per species.
+  // Computes features that depend only on the species, and what they contribute to other features. The batch has a
+  // row per species.
   void evaluate_fixed_features(Batch &species) {
     for (int k : plan_.fixed_layers) layers_[k]->forward(species);
     for (const Stage &stage : plan_.stages)
@@ -99,7 +100,8 @@ class LayeredEvaluation : public Interface {
       layers_[step->layer]->backward(batch);
     }
   }
-  // What all ranks do before the forward pass of a stage, or after its backward pass, with their receivers.
+  // Runs the balances of all ranks with their receivers, before the forward pass of a stage or after its backward
+  // pass.
   void balance(const typename Batch::Work &work, const Stage &stage, int num_receivers, bool is_adjoint,
                GhostExchange &exchange) {
     const auto apply = [&](const BalanceStep &step) {
@@ -115,14 +117,14 @@ class LayeredEvaluation : public Interface {
     else
       std::for_each(stage.balances.begin(), stage.balances.end(), apply);
   }
-  // For an energy of clusters: whether each atom of all ranks has an edge to each other one. Collective.
+  // For an energy of clusters: whether each atom of all ranks has an edge to every other atom. Collective.
   bool has_all_pairs(GhostExchange &exchange, int num_receivers, int64_t num_far_edges) const {
     if (!needs_all_pairs(model_.layers)) return true;
     double sums[] = {static_cast<double>(num_receivers), static_cast<double>(num_far_edges)};
     exchange.sum(sums, 2);
     return sums[1] == sums[0] * (sums[0] - 1.0);
   }
-  // f(step, layer) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
+  // Calls f(step, layer) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
   template <class F>
   void for_convolutions(const Stage &stage, const F &f) {
     for (const Step &step : stage.steps)
@@ -130,7 +132,7 @@ class LayeredEvaluation : public Interface {
         f(step, static_cast<SenderLayer &>(*layers_[step.layer]));
   }
 
-  // f(array, numbers) for what an evaluation keeps of rows.
+  // Calls f(array, size) for the arrays with rows that an evaluation keeps.
   void for_arrays(int64_t num_receivers, const ArrayVisitor &f) const {
     features_.for_arrays(f);
     for (const auto &layer : layers_)
@@ -144,7 +146,7 @@ class LayeredEvaluation : public Interface {
     for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); });
     return bytes;
   }
-  // Of arrays and of the layers' constants.
+  // Bytes of arrays and of the layers' constants.
   std::size_t bytes_of_layers() const {
     std::size_t bytes = 0;
     features_.for_fixed_arrays([&](Array &array, int64_t) { bytes += array.bytes(); });
@@ -166,26 +168,26 @@ class LayeredEvaluation : public Interface {
   }
 
   Model model_;
-  const double far_cutoff_ = far_cutoff(model_.layers);    // Angstrom; 0: there are no far edges
+  const double far_cutoff_ = far_cutoff(model_.layers);    // Angstrom; 0: no far edges
   const bool is_direct_ = has_direct_forces(model_.layers);
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   mutable FeatureMemory<R, Array> features_;
-  std::vector<PreparedLayer<Backend>> layers_;    // per layer of the model; null where it takes no part in batches
-  std::vector<SenderLayer *> sender_layers_;      // those of them that read the features of senders
+  std::vector<PreparedLayer<Backend>> layers_;    // per layer of the model; null if the layer has no work in batches
+  std::vector<SenderLayer *> sender_layers_;      // the layers that read the features of senders
   const Model::EnergyScale energies_ = model_.energy_scale();
-  bool values_are_kept_ = false;    // of the positions of the last evaluation
+  bool values_are_kept_ = false;    // at the positions of the last evaluation
 
  private:
   FeaturePieces<R> pieces_;
 };
 
-// make(T(), G(), options) for the types of the network and of the geometry that the options ask for.
+// Calls make(T(), G(), options) with the types of the network and of the geometry that the options request.
 template <class Make>
 std::unique_ptr<Evaluator> make_for_precision(EvaluatorOptions options, const Make &make) {
   if (options.directional) {
     if (options.precision == Precision::double_) return make(Dual<double>(), Dual<double>(), options);
-    options.precision = Precision::mixed;    // also where single is asked for
+    options.precision = Precision::mixed;    // also if single is requested
     return make(Dual<float>(), Dual<double>(), options);
   }
   switch (options.precision) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The layers of an evaluation: the rooms that define prepare_layer() for each type in the list of layers
+// The layers of an evaluation: the headers that define prepare_layer() for each type in the list of layers
 // (src/model/layer_list.h).
 #ifndef EQUI_LAYERS_H
 #define EQUI_LAYERS_H

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Builds the edges of an evaluation on a device, and sums their derivatives to forces and virials.
 #include "kokkos/geometry/device_edges.h"
 
 #include "kokkos/geometry/edge_functions.h"
@@ -8,13 +9,14 @@ namespace equi {
 
 namespace {
 
-// Whether candidate c lies within the cutoff, and is seen; both orders of candidates must come to the same answer.
+// Whether candidate c is within the cutoff and its receiver sees it. Both orders of candidates must give the same
+// answer.
 struct Inside {
   const double *x;
   const int *candidate_receiver, *receiver, *sender_atom, *candidate_row, *row_species;
   int num_species;
   const double *cutoff;    // per pair
-  const double *seen;      // [candidates], negative for those that their receivers do not see; or null
+  const double *seen;      // [candidates], negative if the receiver does not see the candidate; or null
   // Receiver i has row i.
   KOKKOS_FUNCTION int pair(int64_t c) const {
     return row_species[candidate_receiver[c]] * num_species + row_species[candidate_row[c]];
@@ -26,7 +28,7 @@ struct Inside {
   }
 };
 
-// Writes Inside::seen: squared distances, -1 for what lies beyond the cutoff, -2 for what is not seen.
+// Writes Inside::seen: squared distances, or -1 for candidates beyond the cutoff, or -2 for those that are not seen.
 const double *find_seen(const DeviceExec &exec, const Inside &inside, const NearestNeighbors &nearest,
                         const DeviceNeighborhood &n, double *seen) {
   Kokkos::parallel_for(
@@ -99,7 +101,8 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
                 cutoff_.data(),
                 nullptr};
   if (nearest_.count > 0) inside.seen = find_seen(exec, inside, nearest_, n, seen_.reserve(num_candidates));
-  // How many of the candidates before each are inside, in the order of receivers and, counted on, in that of senders.
+  // Counts the candidates before each one that are inside, in the order of receivers and then, without a restart, in
+  // that of senders.
   int64_t *before = edge_before_.reserve(2 * num_candidates + 1), *transposed_before = before + num_candidates;
   const int64_t *transposed = n.transposed.data();
   running_sums(
@@ -164,7 +167,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
   if (divides) divide(exec, directions);
 }
 
-// How many edges come before each cut, to the host, where launches are sized.
+// Copies the number of edges before each cut to the host, which needs it for the size of launches.
 template <class T, class G>
 void DeviceEdges<T, G>::count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin,
                                     int64_t *counts) {
@@ -177,7 +180,7 @@ void DeviceEdges<T, G>::count_edges(const DeviceExec &exec, const int64_t *begin
   copy_to_host(exec, counts, cut_edge, num_cuts_);
 }
 
-// The lists of rigid and of moving edges, in both orders.
+// Makes the lists of rigid and of moving edges, in both orders.
 template <class T, class G>
 void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &directions) {
   const DeviceNeighborhood &n = *neighborhood_;
@@ -321,7 +324,7 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
           if (e < begin[N]) edges.set_force(norms, e);
         });
 
-    // What atoms feel as receivers and as senders: the lanes of a row share its edges, and add up in a fixed order.
+    // Forces on atoms as receivers and as senders. The lanes of a row share its edges, and sum in a fixed order.
     constexpr int LANES = DeviceTraits<>::LANES;
     using Teams = DeviceTeams<>;
     Kokkos::parallel_for(

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Copies a neighborhood to a device, and makes the order of its candidates by senders.
 #include "kokkos/geometry/device_neighborhood.h"
 
 namespace equi {
@@ -31,7 +32,7 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
     return candidate_receiver[c] / slice_size * num_rows + sender_row[c];
   };
 
-  // How many candidates each row has in each slice, then which.
+  // Counts the candidates of each row in each slice, then stores which they are.
   device_zero(exec, count, num_positions);
   Kokkos::parallel_for(
       "equi:count_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
@@ -47,7 +48,7 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
         const int64_t p = place_of(c);
         unsorted[begin[p] + Kokkos::atomic_fetch_sub(count + p, 1) - 1] = c;
       });
-  // The order in which threads came does not stay.
+  // Removes the dependence on the order of threads.
   sort_segments(
       exec, n.num_candidates, begin, KOKKOS_LAMBDA(int64_t k) { return place_of(unsorted[k]); },
       KOKKOS_LAMBDA(int64_t a, int64_t b) { return unsorted[a] < unsorted[b]; },

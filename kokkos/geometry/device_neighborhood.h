@@ -8,19 +8,18 @@
 
 namespace equi {
 
-// Fields as in Neighborhood; arrays in device memory.
+// The fields are those of Neighborhood; arrays are in device memory.
 struct DeviceNeighborhood {
   int num_atoms = 0, num_receivers = 0, num_interior = 0, num_rows = 0;
   int64_t num_candidates = 0;
   DeviceBuffer<int> receiver, row_species, sender_atom, sender_row;
   DeviceBuffer<int64_t> first;
 
-  // The results of transpose_neighborhood(). Receivers are cut into slices of slice_size; the last one may be shorter.
-  // Candidates are in the order of the slices of their receivers, within a slice in that of senders, and those of one
-  // sender in that of receivers.
+  // The results of transpose_neighborhood(). Receivers are cut into slices of slice_size; the last one may be
+  // shorter. Candidates are sorted by the slice of their receivers, then by sender, then by receiver.
   int slice_size = 0, num_slices = 0;
   DeviceBuffer<int> candidate_receiver;          // [candidates]
-  DeviceBuffer<int64_t> sender_first;            // [slices*A+1] of row r in slice s at s*A+r
+  DeviceBuffer<int64_t> sender_first;            // [slices*A+1]; row r in slice s is at s*A+r
   DeviceBuffer<int64_t> transposed, unsorted;    // [candidates]; scratch
   DeviceBuffer<int> count;                       // [slices*A] scratch
   DeviceBuffer<int> row_atom;                    // [A] an atom that represents the row, -1: no edge can reach it
@@ -40,15 +39,15 @@ struct DeviceNeighborhood {
   }
 };
 
-// The functions have done their work on return. The copy is not transposed.
+// The work of these functions has ended on return. The copy is not transposed.
 void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to);
 void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
 
-// The most candidates that so many receivers next to each other have.
+// The largest number of candidates of this many consecutive receivers.
 int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int num_receivers);
 
-// Whether each candidate between two receivers has its reverse one: as often as row j is among the senders of receiver
-// i, row i is among those of j. Of a transposed neighborhood.
+// Whether each candidate between two receivers has its reverse: row i is among the senders of receiver j as often as
+// row j is among those of receiver i. n must be transposed.
 bool has_reverse_candidates(const DeviceExec &exec, const DeviceNeighborhood &n);
 
 // sums[k] = count(0) + ... + count(k-1) for k = 0..n.
@@ -61,9 +60,9 @@ void running_sums(const DeviceExec &exec, int64_t n, const Count &count, S *sums
       });
 }
 
-// write(k, position) for all k < n: where item k belongs if each segment is put in order. Segment s has the items and
-// the positions begin[s] up to begin[s+1]; is_before is a strict order of items. Each item looks at all of its segment,
-// some tens of neighbors.
+// Calls write(k, position) for all k < n: the position of item k after each segment is sorted. Segment s has the
+// items and the positions begin[s] .. begin[s+1] - 1; is_before is a strict order of items. Each item is compared
+// with all of its segment, some tens of neighbors.
 template <class Segment, class Order, class Write>
 void sort_segments(const DeviceExec &exec, int64_t n, const int64_t *begin, const Segment &segment,
                    const Order &is_before, const Write &write) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the edges of a batch, or of a step, lie in the radial tables of convolutions on a device.
+// The bins of edges, of a batch or of an evaluation, in the radial tables of convolutions on a device.
 #ifndef EQUI_DEVICE_RADIAL_BINS_H
 #define EQUI_DEVICE_RADIAL_BINS_H
 
@@ -15,7 +15,8 @@
 
 namespace equi {
 
-// The record of each edge and the bins per Angstrom where it lies, which the derivative by the distance takes.
+// The record of each edge, and the bins per Angstrom in its table, which the derivative with respect to the distance
+// needs.
 template <class T>
 struct DeviceRadialBins {
   DeviceBuffer<DeviceEdgeRecord<T>> records;
@@ -26,7 +27,7 @@ struct DeviceRadialBins {
   }
 };
 
-// Finds them for one edge after the other in the tables of a convolution.
+// Finds them for one edge after another in the tables of a convolution.
 template <class T>
 struct DeviceBinSearch {
   using R = Real<T>;
@@ -41,7 +42,7 @@ struct DeviceBinSearch {
         rows_per_bin(rows),
         records(to.records.reserve(num_edges)),
         bins_per_length(to.bins_per_length.reserve(num_edges)) {}
-  // Of edge c, at a distance in Angstrom, a dual if T is one; pair as DeviceEdges has it.
+  // For edge c at a distance in Angstrom, a dual if T is one; pair: defined at DeviceEdges.
   template <class G>
   KOKKOS_FUNCTION void operator()(int64_t c, G distance, int pair, int other_row) const {
     const auto found = find.bin_of(static_cast<double>(value_of(distance)), pair);
@@ -52,14 +53,14 @@ struct DeviceBinSearch {
   }
 };
 
-// A search for all edges of a step. by_species: what records name is the species of the sender, not its row.
+// A search for all edges of an evaluation. by_species: records name the species of the sender instead of its row.
 template <class T>
 struct DeviceStepSearch {
   DeviceBinSearch<T> search;
   bool by_species = false;
 };
 
-// Several of them in a launch. The edges are not counted and have one direction.
+// Several searches in a launch. The edges are not counted and have one direction.
 template <class T, class G>
 struct FindBins {
   static constexpr int AT_ONCE = 8;

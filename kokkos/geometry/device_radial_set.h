@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The radial functions of a layer on a device. They find which rows of its tables an edge reads (radial_set.h).
+// The radial functions of a layer on a device. They find the rows of its tables that an edge reads (radial_set.h).
 #ifndef EQUI_DEVICE_RADIAL_SET_H
 #define EQUI_DEVICE_RADIAL_SET_H
 
@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// Edges of a batch in host memory: exact radial functions are evaluated there, because that mode is only for checks.
+// Edges of a batch in host memory. Exact radial functions are evaluated there, because that mode is only for checks.
 // D: double, or a Dual of it.
 template <class D>
 struct DeviceRadialEdges {
@@ -43,7 +43,7 @@ class DeviceRadialSet {
     assign(exec, tables_, tables);
   }
 
-  // For kernels: bin_of(r, pair) and function(pair), pair as DeviceEdges has it.
+  // For kernels: bin_of(r, pair) and function(pair); pair: defined at DeviceEdges.
   struct Finder {
     const int *pairs;
     const RadialTable::Piece *pieces;
@@ -59,7 +59,7 @@ class DeviceRadialSet {
   };
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }
 
-  // Fills `edges` with what an exact function needs of a batch, whose edges are counted.
+  // Sets `edges` to what an exact function needs of a batch, whose edges are counted.
   template <class G>
   void fetch(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
              DeviceRadialEdges<DoubleOf<G>> &edges) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What edges.h on hosts and device_edges.h on devices do with one candidate, with one edge and with the edges of a row.
+// What edges.h on hosts and device_edges.h on devices compute for a candidate, an edge and the edges of a row.
 #ifndef EQUI_EDGE_FUNCTIONS_H
 #define EQUI_EDGE_FUNCTIONS_H
 
@@ -16,12 +16,12 @@ EQUI_FUNCTION double square_distance(const double *xi, const double *xj) {
   const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
   return dx * dx + dy * dy + dz * dz;
 }
-// Whether two atoms make an edge; NaN is kept, to be reported.
+// Whether two atoms form an edge; NaN is kept, to be reported.
 EQUI_FUNCTION bool is_edge(const double *xi, const double *xj, double cutoff) {
   return !(square_distance(xi, xj) >= cutoff * cutoff);
 }
 
-// The closest pair: Kokkos's value and location. A broken distance is closer than any other.
+// The closest pair: Kokkos's value and location. A distance that is not a number counts as closer than any other.
 template <class Closest>
 EQUI_FUNCTION void note_closest(Closest &best, double distance, int64_t place) {
   if (!(distance < best.val)) return;
@@ -41,26 +41,26 @@ EQUI_FUNCTION V in_float64(G number) {
     return static_cast<V>(number);
 }
 
-// The edges of a step in one direction. T, G: of Edges.
+// The edges of an evaluation in one direction. T, G: those of Edges.
 template <class T, class G>
 struct EdgeArrays {
   using D = DoubleOf<G>;
   int lmax;
-  G *distance, *unit, *force;    // [E], [E][3], [E][3]; forces are those of one direction after the other
-  T *y;                          // [E] rows of y_row numbers, of which num_y are harmonics
+  G *distance, *unit, *force;    // [E], [E][3], [E][3]; the forces of one direction follow those of another
+  T *y;                          // [E] rows of y_row numbers, with num_y harmonics first
   int64_t y_row;
-  const G *adjoint;    // [E][num_y], slot 0 by the distance
+  const G *adjoint;    // [E][num_y], slot 0 for the distance
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
-  // Of arrays for several directions, of `capacity` edges each, those of one.
+  // The arrays of one direction, from arrays for several directions with `capacity` edges each.
   EQUI_FUNCTION EdgeArrays along(int direction, int64_t capacity) const {
     const int64_t before = direction * capacity;
     return {lmax, distance + before, unit + 3 * before, force, y + y_row * before, y_row, adjoint + num_y() * before};
   }
 
-  // From the positions of atoms i and j, which move along v unless that is null. moment: if not -1, the component c of
-  // the edge whose moment is taken: the tangent of the edge's vector is then (r_i - r_j)_c v_j. Returns the distance,
-  // BROKEN_DISTANCE if it is not a number.
+  // Computes edge e from the positions of atoms i and j, which move along v unless that is null. moment: if not -1,
+  // the component c of the moment; the tangent of the edge's vector is then (r_i - r_j)_c v_j. Returns the distance,
+  // or BROKEN_DISTANCE if it is not a number.
   EQUI_FUNCTION double set(const HarmonicsNorms &norms, int64_t e, const double *x, const double *v, int64_t i,
                            int64_t j, int moment = -1) const {
     using std::sqrt;
@@ -84,10 +84,10 @@ struct EdgeArrays {
     harmonics_gradient<Real<G>>(norms, lmax, u, of_y, g);
     gradient_by_vector(u, distance[e] > G(0) ? G(1) / distance[e] : G(0), g, of_y[0], force + 3 * e);
   }
-  // f += the force of an edge; v -= its virial, if it is wanted, with its tangent where V is a dual number.
+  // f += the force of an edge; v -= its virial, if requested, with its tangent if V is a dual number.
   template <class V>
   EQUI_FUNCTION void add_force(int64_t e, D *f, V *v, bool with_virial) const {
-    // Position index first; the order of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
+    // The index of the position comes first; the order is that of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
     constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
     for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
     for (int k = 0; with_virial && k < 9; k++)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Builds the edges of an evaluation on the host, and sums their derivatives to forces and virials.
 #include "kokkos/geometry/edges.h"
 
 #include "kokkos/geometry/edge_functions.h"
@@ -13,13 +14,13 @@ namespace {
 
 const HarmonicsNorms NORMS;
 
-// f(i) for i in [0, n), on all threads.
+// Calls f(i) for i in [0, n), on all threads.
 template <class F>
 void parallel(const char *label, int64_t n, const F &f) {
   Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, n), f);
 }
 
-// Of edges side by side in the kernels (EdgeKernels).
+// Edges that the kernels handle side by side (EdgeKernels).
 struct Lanes {
   alignas(64) double vector[3 * MAX_EDGE_LANES], length[MAX_EDGE_LANES], unit[3 * MAX_EDGE_LANES];
   alignas(64) double y[MAX_HARMONICS * MAX_EDGE_LANES];
@@ -132,7 +133,7 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
   data_->unit_vector.reserve(3 * num_directions * size);
   data_->harmonics.reserve(num_y * num_directions * size);
   data_->adjoint.reserve(num_y * num_directions * size);
-  // The candidate of the closest pair, or -1 - i for a receiver whose position is not finite.
+  // The candidate of the closest pair, or -1 - i for a receiver i whose position is not finite.
   Kokkos::MinLoc<double, int64_t>::value_type closest;
   Kokkos::parallel_reduce(
       "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
@@ -162,7 +163,7 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
   }
 }
 
-// The edges of a receiver, several at a time.
+// Computes the edges of a receiver, several at a time.
 template <class T, class G>
 template <class Closest>
 void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Closest &closest) {
@@ -195,7 +196,7 @@ void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Clos
   if (filled > 0) write();
 }
 
-// Those of duals, in all directions.
+// The same for duals, in all directions.
 template <class T, class G>
 template <class Closest>
 void Edges<T, G>::set_duals(const EvaluationRequest &request, int receiver, Closest &closest) {
@@ -223,7 +224,7 @@ void Edges<T, G>::add_to_adjoint(int64_t first, int64_t count, const T *of_edges
     for (int64_t k = 0; k < num_y_ * count; k++) to[k] += static_cast<G>(of_edges[k]);
 }
 
-// The forces of edges `begin` up to `end`.
+// The forces of edges `begin` .. `end` - 1.
 template <class T, class G>
 void Edges<T, G>::set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64_t end) const {
   if constexpr (IS_DUAL<G>) {
@@ -289,7 +290,7 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
       for (int k = 0; k < 9; k++) receiver_virial[9 * i + k] = v[k];
   });
 
-  // What senders feel, gathered row by row in a fixed order. Copies of an atom on this rank share its row, so that most
+  // Forces on senders, gathered row by row in a fixed order. Copies of an atom on this rank share its row, so most
   // ghosts need nothing.
   parallel("equi:senders", n.num_rows, [&](int64_t row) {
     D f[3] = {0, 0, 0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The edges of a step. Candidates within the skin are reduced to pairs within the cutoff, of which a model may see the
-// nearest alone, with distances, directions and harmonics; derivatives by these are summed to forces and virials.
+// The edges of an evaluation. Candidates within the skin are reduced to pairs within the cutoff, of which a model
+// may see only the nearest. Edges have distances, directions and harmonics; derivatives with respect to these are
+// summed to forces and virials.
 #ifndef EQUI_EDGES_H
 #define EQUI_EDGES_H
 
@@ -16,13 +17,14 @@
 
 namespace equi {
 
-// What EvaluationRequest::energy_moments has for directions: that of the request, and for its moments in x, y and z.
+// The directions for EvaluationRequest::energy_moments: that of the request, and one for each of its moments in x, y
+// and z.
 struct EnergyMoments {
   static constexpr int DIRECTIONS = 4;
 };
 
-// T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it. With duals,
-// positions move along a direction, or along several, each with arrays of its own.
+// T: type of the harmonics that kernels read. G: type of the geometry and of derivatives with respect to it. With
+// duals, positions move along one direction or several; each direction has arrays of its own.
 template <class T, class G>
 class Edges {
  public:
@@ -36,16 +38,17 @@ class Edges {
         pair_cutoff_(pair_cutoff),
         nearest_(nearest) {}
 
-  // From now on the edges of `other` stand for these, if both have the same cutoffs and harmonics: returns whether.
-  // Those of `other` then get each neighborhood and are built before these.
+  // Uses the edges of `other` in place of these from now on, if both have the same cutoffs and harmonics; returns
+  // whether they have. The caller must then set each neighborhood of `other`, and build its edges, before these.
   bool borrow(const Edges &other);
 
   void set_neighborhood(const Neighborhood &n);
 
-  // Fills all arrays for the positions and directions of a request.
+  // Computes all arrays for the positions and directions of a request.
   void build(const EvaluationRequest &request);
 
-  // Adds up the derivatives in adjoint() to forces and virials, as EvaluationRequest says. adjoint() is overwritten.
+  // Sums the derivatives in adjoint() to forces and virials, as EvaluationRequest defines them. Overwrites
+  // adjoint().
   void finish(const EvaluationRequest &request, EvaluationResult &result);
 
   int64_t size() const { return data_->size; }
@@ -58,13 +61,13 @@ class Edges {
   const G *unit_vector(int direction = 0) const { return data_->unit_vector.data() + 3 * direction * data_->size; }
   // [E][num_y]
   const T *harmonics(int direction = 0) const { return data_->harmonics.data() + direction * num_y_ * data_->size; }
-  // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
+  // [E][num_y] dE/dY, slot 0 dE/dr. It is zero after build(), and the caller adds to it before finish().
   G *adjoint(int direction = 0) { return data_->adjoint.data() + direction * num_y_ * data_->size; }
-  // Adds to those of `count` edges from number `first` on.
+  // Adds to the adjoints of the `count` edges that begin with number `first`.
   void add_to_adjoint(int64_t first, int64_t count, const T *of_edges, int direction = 0);
 
-  // Of duals: edges of receiver i that are rigid, that is, whose ends move alike in all directions. They come before
-  // the others.
+  // For duals: number of rigid edges of receiver i, whose ends move alike in all directions. They come before the
+  // others.
   int64_t num_rigid(int i) const { return data_->num_rigid.data()[i]; }
 
   int64_t edge_of_candidate(int64_t c) const { return data_->candidate_edge.data()[c]; }    // -1 beyond the cutoff
@@ -77,7 +80,7 @@ class Edges {
 
   const Collision &collision() const { return data_->collision; }
   std::size_t bytes() const;    // 0 if borrowed
-  // Bytes that a step of num_edges edges will add.
+  // Bytes that an evaluation of num_edges edges will add.
   std::size_t additional_bytes(int64_t num_edges) const;
 
  private:
@@ -89,7 +92,7 @@ class Edges {
     Buffer<int64_t> begin, candidate_edge, num_rigid;
     Buffer<int> sender_row, sender_species;
     Buffer<G> distance, unit_vector, adjoint;    // by direction
-    Buffer<T> harmonics;                         // likewise
+    Buffer<T> harmonics;                         // by direction
     Buffer<G> force;
     Buffer<DoubleOf<G>> receiver_virial;
     std::vector<int64_t> transposed_begin, transposed;

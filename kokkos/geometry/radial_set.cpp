@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the tables of a layer's radial functions, and chooses their degree.
 #include "kokkos/geometry/radial_set.h"
 
 #include "kokkos/runtime/host_exec.h"
@@ -25,8 +26,8 @@ double radial_tolerance(const EvaluatorOptions &options) {
 
 namespace {
 
-// Coefficients of polynomials are some tens of times as large, and float32 must hold them, in float64, too, the highest
-// ones (SPLIT_ROWS).
+// Coefficients of polynomials are some tens of times larger. float32 must hold them, because even in float64 the
+// highest ones are float32 (SPLIT_ROWS).
 constexpr double MAX_TABLE_NUMBER = 1e36;
 
 void require_numbers_of_tables(const std::vector<RadialTable> &tables, const EvaluatorOptions &options) {
@@ -48,7 +49,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
   if (!function.depends_on_pair()) {
     functions_.push_back(function);
   } else {
-    // Without rows of the species a pair and its reverse share a function.
+    // Without rows of the species, a pair and its reverse share a function.
     const bool symmetric = function.sender.data.empty() && function.receiver.data.empty() &&
                            !function.has_pair_factor() && is_symmetric(function.basis.pair_r0) &&
                            is_symmetric(function.basis.pair_cutoff);
@@ -65,8 +66,8 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
   }
   if (options.radial_exact) return;
 
-  // All degrees reach the tolerance; the smaller tables win, for their rows are what the kernels read most.
-  // Second derivatives need tables that have continuous ones: all but cubic.
+  // All degrees reach the tolerance. The smaller tables are chosen, because kernels read their rows more than
+  // anything else. Second derivatives need tables with continuous ones: any degree but cubic.
   const double tolerance = radial_tolerance(options);
   const auto build = [&](int degree, double tolerance, std::vector<RadialTable> &tables) {
     tables.resize(functions_.size());
@@ -75,7 +76,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
                            Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, n, Kokkos::ChunkSize(1)),
                            f);
     };
-    // Threads take functions where there are enough of them, else parts of each.
+    // Threads share out the functions if these are many enough, else the parts of each.
     const bool by_function = num_functions() >= HostExec().concurrency();
     (by_function ? side_by_side : RadialTable::one_by_one)(num_functions(), [&](int64_t k) {
       tables[k] =
@@ -92,8 +93,8 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
   }
   const int64_t quintic = build(5, tolerance, tables_);
   if (tolerance >= 1e-7 && !options.directional) {
-    // Loose cubic tables foretell the size of the right ones from their errors. Where quintic pieces win by far, as
-    // they mostly do, this saves the larger half of the work.
+    // The errors of loose cubic tables predict the size of the right ones. Usually quintic pieces are far better,
+    // and then this saves more than half of the work.
     constexpr double LOOSER = 1e3, BY_FAR = 2.0;
     std::vector<RadialTable> cubic;
     build(3, LOOSER * tolerance, cubic);

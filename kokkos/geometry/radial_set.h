@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The radial functions of a layer, one for each pair of species that has its own, with their tables.
+// The radial functions of a layer, one for each pair of species with a function of its own, and their tables.
 #ifndef EQUI_RADIAL_SET_H
 #define EQUI_RADIAL_SET_H
 
@@ -10,15 +10,15 @@
 
 namespace equi {
 
-// Whether a pair of species and its reverse have the same number; empty: one for all.
+// Whether a pair of species and its reverse have the same number. An empty matrix means one number for all pairs.
 bool is_symmetric(const Matrix &of_pairs);
 
-// The error of tables that options ask for, relative (RadialTable).
+// The relative error of tables that options request (RadialTable).
 double radial_tolerance(const EvaluatorOptions &options);
 
 class RadialSet {
  public:
-  // Builds the tables, all of one degree, unless options ask for exact functions.
+  // Builds the tables, all of the same degree, unless options request exact functions.
   RadialSet(const RadialFunction &function, int num_species, const EvaluatorOptions &options);
 
   bool exact() const { return tables_.empty(); }
@@ -36,14 +36,14 @@ class RadialSet {
   bool has_one_table() const { return of_pair_.empty(); }
   // Whether a pair and its reverse have the same function.
   bool is_of_undirected_pairs() const;
-  // table_index() as an array [receiver * species + sender], empty if has_one_table().
+  // table_index() as an array [receiver * species + sender]; empty if has_one_table().
   const std::vector<int> &pairs() const { return of_pair_; }
 
-  // The polynomials of a table's bins, bin after bin, of BinPosition::fraction: f(bin, column,
+  // The polynomials of a table's bins, bin after bin, in BinPosition::fraction. Calls f(bin, column,
   // powers[num_coefficients()]).
   template <class F>
   void for_polynomials(int k, const F &f) const;
-  // Forgets the rows of the tables; bin_of() of a table still works.
+  // Frees the rows of the tables; bin_of() of a table still works.
   void drop_rows();
 
   // "quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative)", or "exact"

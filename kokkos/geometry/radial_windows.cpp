@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Finds the few functions that suffice in each window of distances.
 #include "kokkos/geometry/radial_windows.h"
 
 #include "src/functions/radial_expansion.h"
@@ -45,7 +46,7 @@ double length(const double *v, int n) {
 RadialWindows RadialWindows::divide(const RadialSet &set, int num_windows, double tolerance) {
   const int n = set.num_outputs(), coefficients = set.num_coefficients();
   const std::vector<Bin> bins = bins_of(set);
-  double cutoff = 0.0, largest[2][2] = {};    // [of all distances][value, derivative]
+  double cutoff = 0.0, largest[2][2] = {};    // [for all distances][value, derivative]
   for (const Bin &b : bins) {
     cutoff = std::max(cutoff, b.begin + b.width);
     for (int of_all = b.begin < SHORT_DISTANCE ? 1 : 0; of_all < 2; of_all++)
@@ -59,7 +60,7 @@ RadialWindows RadialWindows::divide(const RadialSet &set, int num_windows, doubl
     const int window = std::min(static_cast<int>((b.begin + 0.5 * b.width) / cutoff * num_windows), num_windows - 1);
     windows.of_bin.push_back(window);
     const double *const most = largest[b.begin < SHORT_DISTANCE ? 1 : 0];
-    // Each coefficient in units of its share of what may be left.
+    // Each coefficient is in units of its share of the allowed error.
     for (int c = 0; c < coefficients; c++) {
       const double of_value = most[0] > 0.0 ? 1.0 / most[0] : 0.0,
                    of_derivative = most[1] > 0.0 ? c / (b.width * most[1]) : 0.0,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the rotations of all orders from couplings of l - 1 and 1 to l, and their generators.
 #include "kokkos/geometry/rotations.h"
 
 #include "src/algebra/coupling.h"
@@ -26,8 +27,8 @@ Rotations::Rotations(int lmax) : lmax_(lmax) {
 
 template <class R>
 std::vector<So2Generator<R>> Rotations::generators(int lmax, int mmax) {
-  // The coupling of an order with l = 1 to itself is invariant, and so are the generators: they differ by a factor. Of
-  // its magnitude the sum of squares tells, l (l+1) (2l+1); of its sign, that J_y turns +m to -m.
+  // The coupling of an order with l = 1 to itself is invariant, and so are the generators: they differ by a factor.
+  // Its magnitude follows from the sum of squares, l (l+1) (2l+1). Its sign follows from J_y, which turns +m to -m.
   std::vector<So2Generator<R>> entries;
   for (int l = 1; l <= lmax; l++) {
     const std::vector<CouplingEntry> coupled = coupling_entries(1, l, l);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Rotations into the frame of an edge, in the conventions of irreps.h: the y axis of the frame is the edge's direction
-// n, and D_l Y_l(p) = Y_l(R p) for the rotation R that turns n to (0, 1, 0). Which of these R is taken depends on n
-// alone.
+// Rotations into the frame of an edge, in the conventions of irreps.h. The y axis of the frame is the edge's
+// direction n, and D_l Y_l(p) = Y_l(R p) for the rotation R that turns n to (0, 1, 0). The choice among these R
+// depends only on n.
 #ifndef EQUI_ROTATIONS_H
 #define EQUI_ROTATIONS_H
 
@@ -13,16 +13,16 @@
 
 namespace equi {
 
-// Parts of axes are taken for equal up to this.
+// Components along axes count as equal if their difference is below this.
 constexpr double SAME_PART = 1e-3;
 
-// R, row by row, of a unit vector n. Discontinuous in n, where another axis is the one that n has least of. D: double
-// or a dual of it.
+// R, row by row, for a unit vector n. It is discontinuous in n where the axis with the smallest component changes.
+// D: double or a dual of it.
 template <class D>
 EQUI_FUNCTION void edge_frame(const D n[3], D r[9]) {
   using std::sqrt;
-  // The axis that n has least of, so that its part across n is far from 0. Of those that n has almost as little of it
-  // is the first: in crystals they are equal but for rounding.
+  // The axis along which n has the smallest component, so that its part perpendicular to n is far from 0. Of axes
+  // with almost equal components it is the first one: in crystals they are equal except for rounding.
   const auto part = [&](int k) { return std::fabs(value_of(n[k])); };
   double least = part(0);
   for (int k = 1; k < 3; k++) least = part(k) < least ? part(k) : least;
@@ -44,20 +44,20 @@ EQUI_FUNCTION void edge_frame(const D n[3], D r[9]) {
   }
 }
 
-// Component m of order l: the sum of value * (component a of order 1) * (component b of order l - 1). The squares of
-// these values sum up to 1.
+// Component m of order l: the sum of value * (component a of order 1) * (component b of order l - 1). The sum of the
+// squares of these values is 1.
 struct RotationTerm {
   int a, b;
   double value;
 };
 
-// Rotations of all orders from that of order 1, as plain data for hosts and devices.
+// Computes rotations of all orders from that of order 1; plain data for hosts and devices.
 struct RotationRecursion {
   int lmax;
-  const int *begin;    // [(lmax + 1)^2 + 1] the terms of component m of order l, number l^2 + l + m
+  const int *begin;    // [(lmax + 1)^2 + 1] the terms of component m of order l, at number l^2 + l + m
   const RotationTerm *terms;
 
-  // As Rotations::evaluate.
+  // Like Rotations::evaluate.
   template <class D>
   EQUI_FUNCTION void evaluate(const D r[9], D *d) const {
     d[0] = 1.0;
@@ -87,7 +87,7 @@ struct RotationRecursion {
 
 class Rotations {
  public:
-  // lmax: up to SO2_LMAX, else std::invalid_argument is thrown.
+  // lmax: up to SO2_LMAX, else throws std::invalid_argument.
   explicit Rotations(int lmax);
 
   int lmax() const { return lmax_; }
@@ -98,8 +98,8 @@ class Rotations {
   static void frame(const D n[3], D r[9]) {
     edge_frame(n, r);
   }
-  // d [size()]: D_0, D_1 = R, ..., each row by row, of any rotation R. They come by recursion over l from the coupling
-  // of l - 1 and 1 to l.
+  // Computes d [size()]: D_0, D_1 = R, ..., each row by row, for any rotation R. A recursion over l uses the
+  // coupling of l - 1 and 1 to l.
   template <class D>
   void evaluate(const D r[9], D *d) const {
     RotationRecursion{lmax_, begin_.data(), terms_.data()}.evaluate(r, d);
@@ -108,8 +108,8 @@ class Rotations {
   const std::vector<int> &begin() const { return begin_; }
   const std::vector<RotationTerm> &terms() const { return terms_; }
 
-  // d D_l / dt = J_k D_l for R = exp(t K_k) R_0, K_k being the rotation about axis k = x, y, z: the nonzero J_k[m, n]
-  // with |m| <= mmax of all orders up to lmax.
+  // d D_l / dt = J_k D_l for R = exp(t K_k) R_0; K_k is the rotation about axis k = x, y, z. Returns the nonzero
+  // J_k[m, n] with |m| <= mmax, of all orders up to lmax.
   template <class R>
   static std::vector<So2Generator<R>> generators(int lmax, int mmax);
 
