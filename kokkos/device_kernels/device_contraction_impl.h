@@ -9,7 +9,7 @@
 
 namespace equi {
 
-// One number, where the text for hosts has a register of several.
+// One number, where the source for hosts has a register with several.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T load(const T *p) {
   return *p;
@@ -40,7 +40,7 @@ void launch_contraction(const DeviceExec &exec, const Body &body, const DeviceCo
                        ContractionLane<Body, T, BACKWARD>{body, u});
 }
 
-// Of a generated body, which has no data.
+// Launches a generated body, which has no data.
 template <class Body, class T>
 struct DeviceContractionOf {
   static void forward(const DeviceExec &exec, const DeviceContractionCall<T> &u) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dense products where the device is the host.
+// Dense products if the device is the host.
 #include "kokkos/device_kernels/device_dense.h"
 
 #include "kokkos/host_kernels/packed_matrix.h"
@@ -11,10 +11,11 @@ namespace equi {
 
 namespace {
 
-// Rows per task, so that the threads share a product; the same at any number of threads.
+// Rows per task, so that the threads share a product; the same for any number of threads.
 constexpr int64_t BLOCK = 256;
 
-// The constants of a device lie row by row, so B is packed for each product: one number for each row of A.
+// The constants of a device are stored row by row, so B is packed for each product. This costs one number for each
+// row of A.
 template <class T>
 void gemm_on_threads(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const T *a, const T *b, bool add,
                      T *c, const DensePlanes *of_planes) {
@@ -49,7 +50,7 @@ void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k
 DeviceDense::DeviceDense(const HostExec &exec) : exec_(exec) {}
 DeviceDense::~DeviceDense() = default;
 
-// The threads share each product, so that branches come one after the other.
+// The threads share each product, so branches run one after another.
 DenseBranches::DenseBranches(const HostExec &exec) : exec_(exec) {}
 DenseBranches::~DenseBranches() = default;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on CUDA: by cuBLAS, or on tensor cores where float32 fits them; on the stream of the kernels, and on
-// others beside it for branches.
+// Dense products on CUDA: with cuBLAS, or on tensor cores if float32 fits them. They run on the stream of the
+// kernels, and branches also on other streams.
 #include "kokkos/device_kernels/device_dense.h"
 
 #include "kokkos/runtime/cuda_calls.h"
@@ -23,10 +23,10 @@ namespace equi {
 
 namespace {
 
-// Branches that run side by side; more than there are take turns.
+// Number of branches that run at the same time; further ones share these.
 constexpr int NUM_BRANCHES = 4;
-// What cuBLAS recommends for Hopper, and less for the branches beside exec's own, which are for small products. Of its
-// own it would allocate memory within recorded work (device_recorder.h).
+// What cuBLAS recommends for Hopper, and less for the branches other than exec's own, which are for small products.
+// By default cuBLAS would allocate memory within recorded work (device_recorder.h).
 constexpr std::size_t WORKSPACE_BYTES = 32 << 20, BRANCH_WORKSPACE_BYTES = 8 << 20;
 
 void check(cublasStatus_t status, const char *call) {
@@ -34,7 +34,7 @@ void check(cublasStatus_t status, const char *call) {
     throw std::runtime_error(std::string(call) + " failed: " + cublasGetStatusString(status));
 }
 
-// Owners of CUDA's objects: their ends have no error that matters.
+// Owners of CUDA's objects; errors when these are destroyed do not matter.
 struct Destroy {
   void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
@@ -43,8 +43,9 @@ struct Destroy {
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
-// The products of a stream. Those of a branch wait for each other, so that they can have one workspace; those of
-// several branches, and of several streams, run side by side. All that is made is made here: a capture may begin later.
+// The products of a stream. Those of a branch wait for each other, so they can share a workspace. Those of several
+// branches, and of several streams, run at the same time. The constructor creates all objects, because a capture may
+// begin later.
 class Library {
  public:
   explicit Library(const Kokkos::Cuda &exec)
@@ -80,7 +81,7 @@ class Library {
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
 
-  // product(handle), by one thread at a time.
+  // Calls product(handle), in one thread at a time.
   template <class Product>
   void multiply(const char *name, int branch, const Product &product) {
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
@@ -88,17 +89,17 @@ class Library {
     check(product(handle_.get()), name);
   }
 #ifdef EQUI_TENSOR_CORES
-  // Likewise, on tensor cores, for each plane.
+  // The same on tensor cores, for each plane.
   void multiply(int branch, TensorProduct32 p, int num_planes) {
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    check_launches();    // CUTLASS takes an error of a call before for one of its own
+    check_launches();    // otherwise CUTLASS would report an error of an earlier call as its own
     for (int plane = 0; plane < num_planes; plane++, p.a += p.k, p.c += p.n)
       tensor_cores_.multiply(open(branch).stream, p);
   }
 #endif
 
-  // Between the two, products are for this thread alone. A branch begins with its first product: those that have none
-  // cost nothing.
+  // Between fork() and join(), only this thread can request products. A branch begins with its first product; a
+  // branch without products costs nothing.
   void fork() {
     std::unique_lock<std::recursive_mutex> lock(mutex_);
     if (is_forked_) throw std::logic_error("branches of dense products within others");
@@ -106,8 +107,8 @@ class Library {
     is_forked_ = true;
     lock.release();
   }
-  // Also after a product that failed: a capture can only end when all branches have come back to its stream. CUDA keeps
-  // an error of these calls for check_launches().
+  // Also called after a product that failed: a capture can end only when all branches have returned to its stream.
+  // CUDA keeps an error of these calls for check_launches().
   void join() noexcept {
     for (Branch &b : branches_) {
       if (!b.is_open) continue;
@@ -122,11 +123,11 @@ class Library {
  private:
   struct Branch {
     cudaStream_t stream = nullptr;
-    Owned<cudaStream_t> owned_stream;    // null of the first, whose stream is the caller's
-    Owned<cudaEvent_t> reached;          // by the first at the fork, by others at the join
+    Owned<cudaStream_t> owned_stream;    // null for the first branch, whose stream is the caller's
+    Owned<cudaEvent_t> reached;          // recorded by the first branch at the fork, by others at the join
     char *workspace = nullptr;
     std::size_t workspace_bytes = 0;
-    bool is_open = false;    // of others than the first: whether it has products since the fork
+    bool is_open = false;    // for branches other than the first: whether it has products since the fork
   };
 
   // The branch with this number, which begins with its first product.
@@ -139,18 +140,18 @@ class Library {
     return b;
   }
 
-  // The next products of cuBLAS are those of a branch.
+  // Assigns the next products of cuBLAS to a branch.
   void select(const Branch &b) {
     if (selected_ == &b) return;
     selected_ = nullptr;
-    check(cublasSetStream(handle_.get(), b.stream), "cublasSetStream");    // takes the workspace away
+    check(cublasSetStream(handle_.get(), b.stream), "cublasSetStream");    // resets the workspace
     check(cublasSetWorkspace(handle_.get(), b.workspace, b.workspace_bytes), "cublasSetWorkspace");
     selected_ = &b;
   }
 
   Kokkos::View<char *, Kokkos::CudaSpace> workspace_;
   Branch branches_[NUM_BRANCHES];
-  Owned<cublasHandle_t> handle_;    // its end comes before that of its streams
+  Owned<cublasHandle_t> handle_;    // destroyed before its streams
   const Branch *selected_ = nullptr;
 #ifdef EQUI_TENSOR_CORES
   TensorCores tensor_cores_;
@@ -173,13 +174,14 @@ std::shared_ptr<Library> library_of(const Kokkos::Cuda &exec) {
   return found->second.library;
 }
 
-// cuBLAS counts rows with int; the batches of an evaluation are far below.
+// cuBLAS counts rows with int; the batches of an evaluation are far smaller.
 int as_int(int64_t m) {
   if (m > std::numeric_limits<int>::max()) throw std::length_error("a dense product with more than 2^31 rows");
   return static_cast<int>(m);
 }
 
-// cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory. Planes are a batch of products.
+// cuBLAS is column-major and computes the transpose, C^T = B^T A^T, in the same memory. Planes are a batch of
+// products.
 template <class T, class Gemm, class Batched>
 void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batch, bool transpose_b, int64_t m, int n,
           int k, const T *a, const T *b, bool add, T *c, const DensePlanes *planes, int branch) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Dense products of float32 on tensor cores, with CUTLASS, and the measured correction of their sums.
 #include "kokkos/device_kernels/device_dense_tensor.h"
 
 #include "kokkos/runtime/cuda_calls.h"
@@ -21,8 +22,8 @@ namespace {
 constexpr int NUMBERS = 4;    // in a load
 constexpr int LEAST_TERMS = 32;
 
-// What becomes of the sums at the end, for CUTLASS: C = sum + loss * sum, or C += that. A factor 1 + loss would have
-// one digit of the loss.
+// The final operation on the sums, for CUTLASS: C = sum + loss * sum, or C += that. A factor 1 + loss would hold
+// only one digit of the loss.
 class PutBack {
  public:
   using ElementOutput = float;
@@ -39,7 +40,7 @@ class PutBack {
   };
   CUTLASS_HOST_DEVICE explicit PutBack(const Params &params) : params_(params) {}
   CUTLASS_HOST_DEVICE bool is_source_needed() const { return params_.add; }
-  CUTLASS_HOST_DEVICE void set_k_partition(int, int) {}    // sums are not cut into parts of several blocks
+  CUTLASS_HOST_DEVICE void set_k_partition(int, int) {}    // sums are not divided among several blocks
   CUTLASS_HOST_DEVICE FragmentOutput operator()(const FragmentAccumulator &sum) const {
     FragmentOutput c;
     CUTLASS_PRAGMA_UNROLL
@@ -57,8 +58,8 @@ class PutBack {
   Params params_;
 };
 
-// A block of threads makes M x N numbers of C and reads DEPTH of the summands at a time; a warp of them WARP_M x
-// WARP_N, WARP_DEPTH at a time: where that is less, several warps share the summands.
+// A block of threads computes M x N numbers of C and reads DEPTH of the summands at a time. A warp computes WARP_M x
+// WARP_N and reads WARP_DEPTH at a time; if that is less than DEPTH, several warps share the summands.
 template <int M, int N, int DEPTH, int WARP_M, int WARP_N, int WARP_DEPTH, int STAGES, class LayoutB>
 void launch(cudaStream_t stream, const TensorProduct32 &p, float loss) {
   using RowMajor = cutlass::layout::RowMajor;
@@ -76,8 +77,8 @@ void launch(cudaStream_t stream, const TensorProduct32 &p, float loss) {
     throw std::runtime_error(std::string("a product on tensor cores failed: ") + cutlassGetStatusString(status));
 }
 
-// Small blocks where larger ones would leave multiprocessors idle. Measured on an H200 with the products of SevenNet-0,
-// at 64 to 16,384 atoms.
+// Uses small blocks if larger ones would leave multiprocessors idle. Measured on an H200 with the products of
+// SevenNet-0, at 64 to 16,384 atoms.
 template <class LayoutB>
 void choose_blocks(cudaStream_t stream, int num_multiprocessors, const TensorProduct32 &p, float loss) {
   const auto num_blocks = [&](int rows, int columns) {
@@ -100,7 +101,7 @@ void multiply(cudaStream_t stream, int num_multiprocessors, const TensorProduct3
     choose_blocks<cutlass::layout::RowMajor>(stream, num_multiprocessors, p, loss);
 }
 
-// By how much the sums of a product of random numbers are too small, in the mean, relative.
+// The mean relative error by which the sums of a product of random numbers are too small.
 float measured_loss(cudaStream_t stream, int num_multiprocessors) {
   constexpr int M = 512, N = 64, K = 128;
   std::mt19937 random(1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Dense products of float32 on the tensor cores of NVIDIA GPUs, of architecture 80 and newer. These multiply numbers of
-// 11 bits and add in float32. Each operand is taken as the sum of two such numbers, and three of the four products are
-// added. Tensor cores round towards 0, so that their sums are too small, by about as much with 32 terms as with 500.
-// What they lose is measured and put back; errors are then those of float32 (doc/gpu_roofline.rst).
+// Dense products of float32 on the tensor cores of NVIDIA GPUs, of architecture 80 and newer. Tensor cores multiply
+// numbers of 11 bits and add in float32. Each operand is the sum of two such numbers, and three of the four products
+// are added. Tensor cores round towards 0, so their sums are too small, by about as much with 32 terms as with 500.
+// This loss is measured and added back; errors are then those of float32 (doc/gpu_roofline.rst).
 #ifndef EQUI_DEVICE_DENSE_TENSOR_H
 #define EQUI_DEVICE_DENSE_TENSOR_H
 
@@ -10,7 +10,7 @@
 
 namespace equi {
 
-// Rows of A and C are a_stride and c_stride numbers apart, those of B follow one another.
+// Rows of A are a_stride and rows of C c_stride numbers apart; those of B are adjacent.
 struct TensorProduct32 {
   bool transpose_b;
   int m, n, k;
@@ -20,21 +20,22 @@ struct TensorProduct32 {
   bool add;
 };
 
-// Whether the operands lie as the tensor cores read them, four numbers at a time, and sums have at least 32 terms:
-// those of fewer lose half as much as is put back.
+// Whether the operands are arranged as tensor cores read them, four numbers at a time, and sums have at least 32
+// terms. Shorter sums lose half as much as is added back.
 bool fits_tensor_cores(const TensorProduct32 &p);
 
-// Products on a stream of the present GPU.
+// Products on a stream of the current GPU.
 class TensorCores {
  public:
-  // Measures what this GPU loses, once for all. Waits for the stream. Throws std::runtime_error if a call is refused.
+  // Measures the loss of this GPU, once per process. Waits for the stream. Throws std::runtime_error if a call is
+  // refused.
   TensorCores(cudaStream_t stream, int num_multiprocessors);
   // C = A B, or C += A B, on any stream of the GPU. Throws std::runtime_error if it is refused.
   void multiply(cudaStream_t stream, const TensorProduct32 &p) const;
 
  private:
   int num_multiprocessors_;
-  float loss_;    // of a sum, relative
+  float loss_;    // relative loss of a sum
 };
 
 }    // namespace equi

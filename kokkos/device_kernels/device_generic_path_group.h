@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The device kernel of a path group that has no generated one: a body (device_path_group_impl.h) that walks the entries
-// of the group's schedule as a table. It serves any order up to LMAX_ANY and any set of paths, and is several times
-// slower. GenericUvwBody does the same for a uvw path.
+// The device kernel of a path group without a generated one: a body (device_path_group_impl.h) that walks the
+// entries of the group's schedule as a table. It works for any order up to LMAX_ANY and any set of paths, and is
+// several times slower. GenericUvwBody does the same for a uvw path.
 #ifndef EQUI_DEVICE_GENERIC_PATH_GROUP_H
 #define EQUI_DEVICE_GENERIC_PATH_GROUP_H
 
@@ -18,12 +18,13 @@ struct GenericBody {
   static constexpr int NUMBERS[][4] = {{-1, -1, -1, -1}};    // unknown
   struct Path {
     int l2, l3;
-    int column;    // the path's first in a table row
+    int column;    // the path's first column in a table row
     int first_entry, num_entries, first_coupling, num_couplings;
-    int first_sum;    // numbers per edge and channel block that the paths before leave
+    int first_sum;    // numbers per edge and channel block that earlier paths leave
     KOKKOS_FORCEINLINE_FUNCTION int num_sums() const { return l2 == 0 ? 1 : 2 + 2 * l2; }
   };
-  // M[m1,m3] = sign * coupled[number]; number -1: 1. Nothing lies between the numbers that would not be written.
+  // M[m1,m3] = sign * coupled[number]; number -1 means 1. The struct has no gaps, because nothing would initialize
+  // them.
   struct Entry {
     int m1, m3, coupled, unused;
     Real<T> sign;
@@ -33,18 +34,18 @@ struct GenericBody {
     Real<T> value;
   };
 
-  int l1, row, num_paths;    // row: numbers of a table row per channel block
-  const Path *paths;         // in device memory, as the following
+  int l1, row, num_paths;    // row: numbers in a table row per channel block
+  const Path *paths;         // in device memory, like the following
   const Entry *entries;
   const Coupling *couplings;
 
-  // A group for each path.
+  // One group for each path.
   int num_forward_runs() const { return num_paths; }
   int num_backward_runs() const { return num_paths; }
   KOKKOS_FUNCTION int num_sums(int q) const { return paths[q].num_sums(); }
   KOKKOS_FUNCTION int first_sum(int q) const { return paths[q].first_sum; }
 
-  // sum[b] += sum over the edges of w M x; TRANSPOSED: w M^T g, of path q.
+  // sum[b] += sum over the edges of w M x or, if TRANSPOSED, of w M^T g; for path q.
   template <int ROWS, bool TRANSPOSED>
   KOKKOS_FUNCTION void sweep(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, int q, T *sum) const {
     const Path p = paths[q];
@@ -74,7 +75,7 @@ struct GenericBody {
     for (int k = 0; k < 2 * paths[q].l3 + 1; k++) put(out, k * u.path[q].stride, sum[k]);
   }
 
-  // The derivatives by the weights of path q from the senders' side: the sum of x M^T g at each edge.
+  // The derivatives with respect to the weights of path q, from the senders' side: the sum of x M^T g at each edge.
   KOKKOS_FUNCTION void gather_weights(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, int q) const {
     const Path p = paths[q];
     const auto x = u.input(a.atom, a.channel);
@@ -105,7 +106,7 @@ struct GenericBody {
     for (int k = 0; k < 2 * l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
-  // As the generated text, with D multiplied out.
+  // Like the generated code, with D multiplied out.
   template <int ROWS, int LANES>
   KOKKOS_FUNCTION void backward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, T *to, bool add) const {
     const Path p = paths[q];
@@ -131,7 +132,7 @@ struct GenericBody {
     }
   }
 
-  // r and factor * h[0 .. num - 1), one after the other.
+  // Stores r and factor * h[0 .. num - 1], one after another.
   template <int LANES>
   KOKKOS_FUNCTION static void store_sums(int num, T r, T factor, const T *h, int lane, T *to, bool add) {
     for (int k = 0; k < num; k++) {
@@ -159,7 +160,7 @@ struct GenericUvwBody {
     return uvw_table<ROWS>(u, c, w, path_group.row, edge);
   }
 
-  // f(m1, m3, M[m1,m3]) at edge e
+  // Calls f(m1, m3, M[m1,m3]) at edge e.
   template <class F>
   KOKKOS_FUNCTION void for_entries(const DevicePathGroupCall<T> &u, int e, const F &f) const {
     const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;

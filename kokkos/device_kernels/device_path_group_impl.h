@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The functions that a generated device kernel calls, and the launches around it. A *body* holds the mathematics of
-// one path group: for one atom and a lane's channels, forward, backward and gather of one run of its paths; forward
-// over a uvw path takes all channels of the sender.
+// one path group, for one atom and a lane's channels: forward, backward and gather of one run of its paths. In the
+// forward pass over a uvw path it handles all channels of the sender.
 #ifndef EQUI_DEVICE_PATH_GROUP_IMPL_H
 #define EQUI_DEVICE_PATH_GROUP_IMPL_H
 
@@ -16,7 +16,7 @@
 
 namespace equi {
 
-// Of what all lanes read together.
+// The edge data that all lanes read together.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION Four<T> load_four(const T *p) {
   return *reinterpret_cast<const Four<T> *>(p);
@@ -29,8 +29,8 @@ KOKKOS_FORCEINLINE_FUNCTION Four<Dual<T>> load_four(DualPointer<const T> p) {
   return four;
 }
 
-// The same address of global memory, in a register of its own. Compilers for GPUs would make it anew at each edge from
-// what it was made of.
+// The same address of global memory, in a register of its own. Compilers for GPUs would otherwise compute it again
+// at each edge.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION const T *kept(const T *p) {
 #if defined(__CUDA_ARCH__)
@@ -42,14 +42,14 @@ KOKKOS_FORCEINLINE_FUNCTION const T *kept(const T *p) {
 #endif
 }
 
-// What lies side by side in a table, in one load where its size is a power of two.
+// Adjacent numbers of a table, in one load if their size is a power of two.
 template <class R, int WIDTH>
 struct alignas(WIDTH % 2 == 0 ? WIDTH * sizeof(R) : sizeof(R)) TablePiece {
   R v[WIDTH];
 };
 
-// A lane's channel in the row of a channel block where the bin of an edge begins. Its pieces lie at constant distances
-// from two addresses: those of full width from one, what is left of ROWS from the other.
+// A lane's channel in the row of a channel block at which the bin of an edge begins. Its pieces are at constant
+// distances from two addresses: one for pieces of full width, another for the rest of ROWS.
 template <class R, int ROWS>
 class TableRow {
   static constexpr int PIECE = DeviceTable<R>::PIECE;
@@ -64,7 +64,7 @@ class TableRow {
     other.rest_ += numbers;
     return other;
   }
-  // The ROWS coefficients of the weight in `column`. stride: numbers of a row.
+  // Loads the ROWS coefficients of the weight in `column`. stride: numbers in a row.
   KOKKOS_FORCEINLINE_FUNCTION void load(int column, int stride, R *coefficients) const {
     load_pieces<0>(column, stride, coefficients);
   }
@@ -96,7 +96,7 @@ KOKKOS_FORCEINLINE_FUNCTION T polynomial(const TableRow<R, ROWS> &t, int column,
   return polynomial<ROWS>(coefficients, f);
 }
 
-// Of a lane's two channels.
+// For a lane's two channels.
 template <class R, int ROWS>
 struct TwoTableRows {
   TableRow<R, ROWS> first, second;
@@ -110,7 +110,7 @@ KOKKOS_FORCEINLINE_FUNCTION TwoChannels<T> polynomial(const TwoTableRows<R, ROWS
   return {polynomial<ROWS>(t.first, column, stride, f), polynomial<ROWS>(t.second, column, stride, f)};
 }
 
-// The same and its derivative by f.
+// The same and its derivative with respect to f.
 template <int ROWS, class R, class T>
 KOKKOS_FORCEINLINE_FUNCTION void polynomial(const R *coefficients, T f, T &w, T &dw) {
   dw = coefficients[ROWS - 1];
@@ -135,19 +135,19 @@ KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TwoTableRows<R, ROWS> &t, int 
 
 using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
 
-// What a lane has to do: one atom, its edges [begin, end) in the numbers of the call, and N channels, of which the
-// first is not its own where it is not active and only takes part in sums.
+// The work of a lane: one atom, its edges [begin, end) in the numbers of the call, and N channels. A lane that is
+// not active does not own the first channel, and only takes part in sums.
 template <int N>
 struct DeviceAtom {
   const TeamMember &team;
   int lane = 0, atom = 0, begin = 0, end = 0, channel = 0;
   bool active = false;
-  int apart = 0;    // of two channels; 0: the second one is not its own, either
-  // Where a team has the atom to itself, each of its groups of lanes takes some of the edges, and add_up() this memory;
-  // else null.
+  int apart = 0;    // distance of two channels; 0: the lane does not own the second one, either
+  // If a team handles a single atom, each of its groups of lanes does some of the edges, and add_up() uses this
+  // memory; else null.
   void *shared = nullptr;
 
-  // Number k of its channels behind p.
+  // Number k of its channels, starting at p.
   template <class P>
   KOKKOS_FORCEINLINE_FUNCTION auto load(P p, int64_t k) const {
     if constexpr (N == 1)
@@ -155,7 +155,7 @@ struct DeviceAtom {
     else
       return TwoChannels<std::decay_t<decltype(p[k])>>(p[k], p[k + apart]);
   }
-  // The same, and 0 of channels that are not its own.
+  // The same, and 0 for channels that it does not own.
   template <class P>
   KOKKOS_FORCEINLINE_FUNCTION auto load_own(P p, int64_t k) const {
     using T = std::decay_t<decltype(p[k])>;
@@ -175,19 +175,20 @@ struct DeviceAtom {
   }
 };
 
-// So many sums of a lane at a time. V: of N channels.
+// Number of sums of a lane that are added at a time. V: type for N channels.
 constexpr int SHARED_SUMS = 4;
 template <class V>
 constexpr std::size_t SHARED_BYTES = sizeof(V) * SHARED_SUMS *(DeviceTraits<>::GROUPS - 1) * DeviceTraits<>::LANES;
 
-// Adds the sums that the groups of a team have, in the order of the groups; whether the lane is to store them. All
-// lanes of the team call it together.
+// Adds the sums of a team's groups, in the order of the groups. Returns whether the lane must store them. All lanes
+// of the team call it together.
 template <int NUM, int N, class V>
 KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom<N> &a, [[maybe_unused]] V (&sum)[NUM]) {
   using Traits = DeviceTraits<>;
   if constexpr (Traits::GROUPS > 1) {
     if (!a.shared) return a.active;
-    // Keep sums for the first group. Compilers look at this where there is one group, too, and warn of a division by 0.
+    // The groups other than the first store their sums for it. Compilers also read this for a single group, and warn
+    // of a division by 0.
     constexpr int OTHERS = Traits::GROUPS > 1 ? Traits::GROUPS - 1 : 1;
     const int group = a.team.team_rank() / Traits::LANES;
     V *shared = static_cast<V *>(a.shared) + a.lane;
@@ -207,8 +208,8 @@ KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom<N> &a,
   return true;
 }
 
-// A lane's weights: the first row of its tables, or those of edge 0. Then those of an edge. W: TableRow, TwoTableRows,
-// or the pointer to weights of edges.
+// A lane's weights: the first row of its tables, or those of edge 0. The second function: those of an edge. W:
+// TableRow, TwoTableRows, or the pointer to weights of edges.
 template <int ROWS, int N, class T>
 KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a) {
   if constexpr (ROWS == 1) {
@@ -231,8 +232,8 @@ KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DevicePathGroupCall<T> &u, W firs
     return first.after(static_cast<int64_t>(edge.table_row) * row);
 }
 
-// The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
-// by f, which is left to the caller.
+// The weight of path q, with its column in a table as an argument, and its derivative with respect to f. For l2 = 0
+// the caller must multiply weights of edges by f.
 template <int ROWS, class T, class W>
 KOKKOS_FORCEINLINE_FUNCTION auto weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f) {
   if constexpr (ROWS == 1)
@@ -251,7 +252,8 @@ KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, in
   }
 }
 
-// Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
+// Stores the contribution of one channel to the derivative with respect to a weight of edges, divided by the scale
+// of its path.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a,
                                                   const DeviceEdgeRecord<T> &edge, int q, T value) {
@@ -262,8 +264,8 @@ KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &
   put(to, 0, u.add_weights_adj ? to[0] + value : value);
 }
 
-// Of a uvw path: the weights at an edge of the sender's channel c and of channel w of the output; those of the next
-// channels of the same UVW_BLOCK are ITEM_CHANNELS columns further. row: numbers of a row.
+// For a uvw path: the weights at an edge of the sender's channel c and of channel w of the output. Those of the next
+// channels of the same UVW_BLOCK are ITEM_CHANNELS columns further. row: numbers in a row.
 template <int ROWS, class T>
 KOKKOS_FORCEINLINE_FUNCTION TableRow<Real<T>, ROWS> uvw_table(const DevicePathGroupCall<T> &u, int c, int w, int row,
                                                               const DeviceEdgeRecord<T> &edge) {
@@ -272,20 +274,22 @@ KOKKOS_FORCEINLINE_FUNCTION TableRow<Real<T>, ROWS> uvw_table(const DevicePathGr
           w % UVW_BLOCK * ITEM_CHANNELS + c % ITEM_CHANNELS};
 }
 
-// Where a run puts the derivatives by edges: `num` numbers per edge, after those of `first` per edge and item.
+// Where a run stores the derivatives with respect to edges: `num` numbers per edge, after `first` numbers per edge
+// and item.
 template <int N, class T>
 KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a, int first, int num) {
   return u.parts + u.num_edges * (num_channel_items(N, u.channels) * first + a.channel / (N * ITEM_CHANNELS) * num);
 }
 
-// Channels that a lane takes of a path group, if there are as many. Kernels of float64 and duals fill the registers
-// with one.
+// Number of channels of a path group that a lane handles, if there are that many. Kernels of float64 and duals fill
+// the registers with one.
 template <class Body, class T>
 constexpr int LANE_CHANNELS = std::is_same_v<T, float> ? Body::LANE_CHANNELS : 1;
 
-// What a lane of team `rank` does for its atom and item. A host's only lane takes the channels of an item one by one.
+// The work of a lane of team `rank` for its atom and item. A host's only lane does the channels of an item one by
+// one.
 template <PathGroupPass PASS, class Body, class T, int ROWS>
-struct PathGroupWork : Body {    // which takes no space if it has no data
+struct PathGroupWork : Body {    // which uses no memory if it has no data
   DevicePathGroupCall<T> u;
   int atoms_per_team;    // GROUPS, or 1
   PathGroupWork(const Body &body, const DevicePathGroupCall<T> &call, int atoms_per_team)
@@ -351,20 +355,21 @@ template <PathGroupPass PASS, class Body, class T>
 int num_items(const Body &body, const DevicePathGroupCall<T> &u) {
   const int items = num_channel_items(LANE_CHANNELS<Body, T>, u.channels);
   if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW)
-    return (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD / Body::OUTPUTS;    // the padding is written too
+    // the padding is written, too
+    return (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD / Body::OUTPUTS;
   else if constexpr (PASS == PATH_GROUP_FORWARD)
     return body.num_forward_runs() * items;
   else
     return (PASS == PATH_GROUP_BACKWARD ? body.num_backward_runs() : 1) * items;
 }
 
-// GPUs begin with the first teams. The work of the last path groups, of inputs of high order, takes longest: it comes
-// first, so that short work fills the multiprocessors at the end.
+// GPUs begin with the first teams. The work of the last path groups, with inputs of high order, takes longest. It
+// comes first, so that short work fills the multiprocessors at the end.
 KOKKOS_FORCEINLINE_FUNCTION int last_to_first(const TeamMember &team) {
   return team.league_size() - 1 - team.league_rank();
 }
 
-// The path groups of a launch: the teams of one after those of the other.
+// The path groups of a launch: the teams of one path group follow those of another.
 template <PathGroupPass PASS, class T, int ROWS, class Body, class... Others>
 struct PathGroupsWork {
   PathGroupWork<PASS, Body, T, ROWS> first;
@@ -396,21 +401,21 @@ struct PathGroupsWork<PASS, T, ROWS, Body> {
   KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, last_to_first(team)); }
 };
 
-// Whether a launch of these lanes leaves more than half of a GPU idle. The registers of these kernels
-// (doc/gpu_roofline.rst) let it hold a third of the lanes that it has room for.
+// Whether a launch with this many lanes leaves more than half of a GPU idle. Because of the registers of these
+// kernels (doc/gpu_roofline.rst), a GPU holds a third of the lanes that it otherwise could.
 inline bool leaves_lanes_idle(const DeviceExec &exec, int64_t num_lanes) {
   return 6 * num_lanes < exec.concurrency();
 }
 
-// Blocks of four warps that a multiprocessor is to hold, which bounds the registers of a lane. Warps wait for loads
-// most of the time: more of them are faster, even where a few numbers spill (measured on an H200,
-// doc/gpu_roofline.rst). Kernels that nobody has measured may take up to 255 registers. NUMBERS of a body: what a lane
-// of one channel, or of two, holds in a pass, or negative.
+// Number of blocks of four warps that a multiprocessor must hold, which limits the registers of a lane. Warps wait
+// for loads most of the time. More warps are faster, even if a few numbers spill (measured on an H200,
+// doc/gpu_roofline.rst). Kernels without a measurement may use up to 255 registers. NUMBERS of a body: numbers that
+// a lane with one channel, or two, holds in a pass; or negative.
 template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
 constexpr int warp_blocks() {
   if (IS_DUAL<T> || ROWS == 1 || (... || Bodies::IS_UVW)) return 2;
   constexpr int ALL = 512;      // registers, for each lane of a block
-  constexpr int OTHERS = 48;    // addresses and coefficients
+  constexpr int OTHERS = 48;    // registers for addresses and coefficients
   int numbers = 0;
   for (const int n : {Bodies::NUMBERS[LANE_CHANNELS<Bodies, T> - 1][PASS]...}) {
     if (n < 0) return 2;
@@ -426,7 +431,7 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
   using Work = PathGroupsWork<PASS, T, ROWS, Bodies...>;
   Work work(Traits::GROUPS, calls, bodies...);
   if (work.all_teams() == 0) return;
-  // Forward over a uvw path adds up over lanes as it stores.
+  // The forward pass over a uvw path sums over lanes while it stores.
   constexpr bool CAN_SHARE = Traits::GROUPS > 1 && !(PASS == PATH_GROUP_FORWARD && (... || Bodies::IS_UVW));
   const bool has_teams = CAN_SHARE && leaves_lanes_idle(exec, work.all_teams() * Traits::TEAM);
   if (has_teams) work = Work(1, calls, bodies...);
@@ -440,7 +445,7 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
   Kokkos::parallel_for(LABELS[PASS], policy, work);
 }
 
-// Of generated bodies, which have no data.
+// Launches generated bodies, which have no data.
 template <class T, class... Bodies>
 struct DeviceKernelOf {
   static constexpr DevicePathGroupRuns PATH_GROUPS[] = {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a warp reads of the edges to come while it works on one. It takes its edges one after the other, so without this
-// it would wait at each edge for whatever is not in the first-level cache: rows of the atom at the other end, and what
-// lies edge by edge. So the lanes fetch these lines into the cache one edge ahead, a line per lane, and read two edges
-// ahead which atom is at the other end. What many warps read is better left alone, since a line that is fetched again
-// makes all of them wait: rows of species, and rows of the table, most of which are in the cache. Measured in
-// doc/gpu_roofline.rst.
+// Prefetches data of a warp's next edges while it works on one. A warp handles its edges one after another. Without
+// this it would wait at each edge for data outside the first-level cache: rows of the atom at the other end, and
+// arrays by edge. So the lanes fetch these lines into the cache one edge ahead, a line per lane, and read two edges
+// ahead which atom is at the other end. Lines that many warps read are not fetched, because a line that is fetched
+// again makes all of them wait. These are rows of species, and rows of the table, most of which are in the cache.
+// Measured in doc/gpu_roofline.rst.
 #ifndef EQUI_EDGES_AHEAD_H
 #define EQUI_EDGES_AHEAD_H
 
@@ -20,8 +20,8 @@ constexpr int LINE_BYTES = 128;
 template <class R, int N>
 constexpr int BLOCK_LINES = (N * ITEM_CHANNELS * static_cast<int>(sizeof(R)) + LINE_BYTES - 1) / LINE_BYTES;
 
-// Into the first-level cache; nothing waits for it. An emulated GPU reads there, which shows that the line is in
-// memory.
+// Fetches into the first-level cache; nothing waits for it. An emulated GPU reads from the address, which shows that
+// the line is in memory.
 KOKKOS_FORCEINLINE_FUNCTION void fetch_line([[maybe_unused]] const void *p) {
 #if defined(__CUDA_ARCH__)
   asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
@@ -30,8 +30,8 @@ KOKKOS_FORCEINLINE_FUNCTION void fetch_line([[maybe_unused]] const void *p) {
 #endif
 }
 
-// The edges [begin, end) of a call in turn, for a lane and its N channels. LINES: of all components() and edges(),
-// which number them from FIRST on.
+// The edges [begin, end) of a call in order, for a lane and its N channels. LINES: lines of all components() and
+// edges(), which number them, starting at FIRST.
 template <class T, int N, int LINES>
 class EdgesAhead {
   static constexpr int LANES = DeviceTraits<>::LANES, SLOTS = (LINES + LANES - 1) / LANES;
@@ -49,7 +49,7 @@ class EdgesAhead {
     }
   }
 
-  // NUM components of the channel blocks, in the rows of the atoms at the other end.
+  // Registers NUM components of the channel blocks, in the rows of the atoms at the other end.
   template <int FIRST, int NUM, class R>
   KOKKOS_FORCEINLINE_FUNCTION void components(const R *rows, int width, int stride) {
     for_lines<FIRST, NUM * BLOCK_LINES<R, N>>([&](int slot, int k) {
@@ -60,7 +60,7 @@ class EdgesAhead {
       by_edge_[slot] = false;
     });
   }
-  // The first line of an edge's `width` numbers; with those of the edges before, all of them.
+  // Registers the first line of an edge's `width` numbers; those of earlier edges cover the rest.
   template <int FIRST>
   KOKKOS_FORCEINLINE_FUNCTION void edges(const T *numbers, int width) {
     for_lines<FIRST, 1>([&](int slot, int) {
@@ -70,10 +70,10 @@ class EdgesAhead {
     });
   }
 
-  // The record of edge e. Edges are taken in order. num_rows: that all arrays of components have.
+  // The record of edge e. Edges must be requested in order. num_rows: number of rows of all arrays of components.
   KOKKOS_FORCEINLINE_FUNCTION DeviceEdgeRecord<T> take(int e, int num_rows = INT_MAX) {
     if constexpr (LANES == 1) return records_[e];
-    // The row is known since two edges ago. Even what all lanes read together is written to a register of each.
+    // The row has been known for two edges. Even data that all lanes read together is written to a register of each.
     DeviceEdgeRecord<T> record;
     record.table_row = records_[e].table_row;
     record.fraction = records_[e].fraction;
@@ -87,7 +87,7 @@ class EdgesAhead {
   }
 
  private:
-  // f(slot, line) where the lane takes one of these lines.
+  // Calls f(slot, line) if the lane fetches one of these lines.
   template <int FIRST, int NUM, class F>
   KOKKOS_FORCEINLINE_FUNCTION void for_lines(const F &f) const {
     if constexpr (LANES > 1) EQUI_UNROLL for (int s = 0; s < SLOTS; s++) {

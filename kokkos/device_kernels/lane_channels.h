@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a lane of a device has of its channels: one, or two, of neighboring channel blocks. Two share what the lanes
-// read together of an edge, and the exchanges that add up over the lanes.
+// A lane's numbers for its channels: one channel, or two of neighboring channel blocks. Two channels share the edge
+// data that the lanes read together, and the exchanges that sum over the lanes.
 #ifndef EQUI_LANE_CHANNELS_H
 #define EQUI_LANE_CHANNELS_H
 
@@ -10,7 +10,7 @@
 
 namespace equi {
 
-// A number of each of a lane's two channels.
+// A number for each of a lane's two channels.
 template <class T>
 struct TwoChannels {
   T first, second;
@@ -33,7 +33,7 @@ struct TwoChannels {
   KOKKOS_FORCEINLINE_FUNCTION TwoChannels &operator*=(TwoChannels b) { return *this = *this * b; }
 };
 
-// Of N channels. T may be a Dual only where there is one.
+// For N channels. T may be a Dual only for one channel.
 template <class T, int N>
 using OfChannels = std::conditional_t<N == 1, T, TwoChannels<T>>;
 

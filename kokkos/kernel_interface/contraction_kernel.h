@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The call of a kernel of a symmetric contraction: the atoms of one species, and one channel block. It is plain data,
-// like path_group_kernel.h.
+// The call of a kernel of a symmetric contraction, for the atoms of one species and one channel block. It is plain
+// data, as in path_group_kernel.h.
 #ifndef EQUI_CONTRACTION_KERNEL_H
 #define EQUI_CONTRACTION_KERNEL_H
 
@@ -10,7 +10,7 @@
 
 namespace equi {
 
-// Rows of a feature: component m of block b of row r is at data[b] + r * width[b] + m * stride[b]; channels are
+// Rows of a feature: component m of block b in row r is at data[b] + r * width[b] + m * stride[b]; channels are
 // adjacent. T: float, double or a Dual of them.
 template <class T>
 struct ContractionFeature {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// How a feature lies in memory during an evaluation.
+// The layout of a feature in memory during an evaluation.
 //
-// Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][planes][channels], channel
-// fastest (one plane, or for duals a plane of values and one of tangents for each direction), so that SIMD and GPU
-// lanes run over channels and a dense product on a group is one plain matrix product with R*(2l+1)*planes rows. The
-// groups of a feature follow one another: group g begins at R * group(g).offset. Every block's channels are padded with
-// zeros to a multiple of CHANNEL_PAD, so that no kernel has a remainder loop and all rows are aligned to 64 bytes.
+// Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][planes][channels], with the
+// channel as the fastest index. It has one plane or, for duals, a plane of values and one of tangents for each
+// direction. SIMD and GPU lanes therefore run over channels, and a dense product on a group is one plain matrix
+// product with R*(2l+1)*planes rows. The groups of a feature follow one another: group g begins at R *
+// group(g).offset. Every block's channels are padded with zeros to a multiple of CHANNEL_PAD, so kernels have no
+// remainder loops and all rows are aligned to 64 bytes.
 #ifndef EQUI_FEATURE_LAYOUT_H
 #define EQUI_FEATURE_LAYOUT_H
 
@@ -28,17 +29,18 @@ inline int padded(int channels) {
 struct Planes {
   int begin, end;
   int count() const { return end - begin; }
-  // Of a whole step: either values, with the tangents along one direction if they are duals (energy moments have four
-  // directions), or the tangents along some directions alone.
+  // In a whole evaluation these are the values, for duals with the tangents along one direction (energy moments have
+  // four directions), or only the tangents along some directions.
   bool tangents_alone() const { return begin > 0; }
   int num_directions() const { return std::max(1, end - 1); }
 };
 constexpr Planes VALUES{0, 1};
-// Of duals, the plane of a direction's tangents.
+// For duals, the plane of a direction's tangents.
 inline Planes plane_of(int direction) {
   return {1 + direction, 2 + direction};
 }
-// f(planes) for those of the duals along a direction, among this number of planes: in as few runs as they lie in.
+// Calls f(planes) for the planes of the duals along a direction, among this number of planes, with as few calls as
+// possible.
 template <class F>
 void for_planes_of_dual(int direction, int planes, const F &f) {
   if (planes == 1) return f(VALUES);
@@ -49,15 +51,15 @@ void for_planes_of_dual(int direction, int planes, const F &f) {
 
 struct FeatureGroup {
   Irrep irrep;
-  int channels = 0;    // padded, of all its blocks
+  int channels = 0;    // with padding, of all its blocks
   int offset = 0;      // numbers per row in the groups before this one
   int planes = 1;
   int stride() const { return planes * channels; }    // between components
   int width() const { return irrep.dim() * stride(); }
-  int tangents(int direction) const { return (1 + direction) * channels; }    // of duals, behind the values
+  int tangents(int direction) const { return (1 + direction) * channels; }    // for duals, after the values
 
   bool is_all(Planes p) const { return p.count() == planes; }
-  // f(first, count) for the contiguous numbers of a row in these planes.
+  // Calls f(first, count) for the contiguous numbers of a row in these planes.
   template <class F>
   void for_numbers(Planes p, const F &f) const {
     if (is_all(p)) return f(0, width());
@@ -65,7 +67,7 @@ struct FeatureGroup {
   }
 };
 
-// Where the numbers of some planes lie among those of a group's rows, one after the other.
+// Positions of the numbers of some planes among those of a group's rows, one after another.
 struct NumbersOfPlanes {
   int per_component, per_row, stride, width, first;
   NumbersOfPlanes(const FeatureGroup &group, Planes planes)

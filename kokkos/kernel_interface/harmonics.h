@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Spherical harmonics of the edges, in the conventions of irreps.h, by recurrences that serve any order.
+// Spherical harmonics of the edges, in the conventions of irreps.h, by recurrences for any order.
 //
 // With n = (x,y,z): (z + ix)^a = C_a + i S_a and Pi_l^a = d^a P_l(y)/dy^a, Y_l,m = N_l,a Pi_l^a(y) (m >= 0 ? C_a :
 // S_a), a = |m|.
@@ -16,7 +16,7 @@ constexpr int HARMONICS_LMAX = 12;
 constexpr int MAX_HARMONICS = (HARMONICS_LMAX + 1) * (HARMONICS_LMAX + 1);
 
 struct HarmonicsNorms {
-  // N_l,a of all (l, a) with a <= l <= lmax, at l (l+1)/2 + a.
+  // N_l,a for all (l, a) with a <= l <= lmax, at l (l+1)/2 + a.
   double norm[(HARMONICS_LMAX + 1) * (HARMONICS_LMAX + 2) / 2];
   double inverse[HARMONICS_LMAX + 1];    // 1 / n
   HarmonicsNorms() {
@@ -31,9 +31,9 @@ struct HarmonicsNorms {
   }
 };
 
-// Below, V is a number or several in a register, R what it is made of.
+// Below, V is one number or several in a register, and R is the type of its elements.
 
-// From C_a and S_a to the next a.
+// Computes the next C_a and S_a from the current ones.
 template <class V>
 EQUI_FUNCTION void next_power(const V n[3], V &c, V &s) {
   const V c_next = n[2] * c - n[0] * s;
@@ -41,7 +41,7 @@ EQUI_FUNCTION void next_power(const V n[3], V &c, V &s) {
   c = c_next;
 }
 
-// y [(lmax+1)^2] of a unit vector.
+// Computes y [(lmax+1)^2] for a unit vector.
 template <class R, class V, class T>
 EQUI_FUNCTION void evaluate_harmonics(const HarmonicsNorms &norms, int lmax, const V n[3], T *y) {
   V c = V{} + R(1), s = V{};
@@ -63,14 +63,15 @@ EQUI_FUNCTION void evaluate_harmonics(const HarmonicsNorms &norms, int lmax, con
   }
 }
 
-// g += sum_{l>0} y_adj dY/dn for the polynomials above, off the sphere too: the caller projects onto the tangent plane.
+// g += sum_{l>0} y_adj dY/dn for the polynomials above, which are also defined off the sphere. The caller projects
+// onto the tangent plane.
 template <class R, class V>
 EQUI_FUNCTION void harmonics_gradient(const HarmonicsNorms &norms, int lmax, const V n[3], const V *y_adj, V g[3]) {
-  V c = V{} + R(1), s = V{}, c_before = V{}, s_before = V{};    // of a and a-1
+  V c = V{} + R(1), s = V{}, c_before = V{}, s_before = V{};    // for a and a-1
   R first = R(1);                                               // Pi_a^a
   for (int a = 0; a <= lmax; a++) {
     V before = V{}, pi = V{} + first;    // Pi_l^a
-    V d_before = V{}, d_pi = V{};        // its derivative by y
+    V d_before = V{}, d_pi = V{};        // its derivative with respect to y
     for (int l = a; l <= lmax; l++) {
       if (l > 0) {
         const R norm = R(norms.norm[l * (l + 1) / 2 + a]);
@@ -97,8 +98,8 @@ EQUI_FUNCTION void harmonics_gradient(const HarmonicsNorms &norms, int lmax, con
   }
 }
 
-// The derivative of an energy by the vector of an edge, from those by the unit vector u along it, g, and by its length.
-// Through the unit vector only the tangential part of g counts.
+// The derivative of an energy with respect to the vector of an edge, from those with respect to its unit vector u,
+// g, and to its length. Only the tangential part of g counts.
 template <class V>
 EQUI_FUNCTION void gradient_by_vector(const V u[3], V inverse_length, const V g[3], V by_length, V gradient[3]) {
   const V along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SIMD registers and the operations of the host's kernels on them. The including file defines EQUI_ISA (a namespace
+// SIMD registers, and the operations on them that host kernels use. The including file defines EQUI_ISA (a namespace
 // name) and EQUI_SIMD_BYTES (the width of a register).
 #ifndef EQUI_HOST_SIMD_H
 #define EQUI_HOST_SIMD_H
@@ -11,7 +11,7 @@
 #include <utility>
 
 #define EQUI_INLINE __attribute__((always_inline)) inline
-// Before a loop of few turns, whose number the compiler knows: without it g++ unrolls them from -O2 on alone.
+// Used before a short loop whose length the compiler knows. Without it, g++ unrolls them only from -O2 on.
 #define EQUI_UNROLL_SIMD _Pragma("GCC unroll 64")
 
 namespace equi {
@@ -19,7 +19,8 @@ namespace EQUI_ISA {
 
 template <class T>
 struct SimdOf {
-  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // g++ and clang++ let vectors alias their elements
+  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // g++ and clang++ allow vectors to alias their
+                                                                   // elements
 };
 template <class T>
 using Simd = typename SimdOf<T>::type;
@@ -82,7 +83,7 @@ EQUI_INLINE void add_to(DualPointer<T> p, DualSimd<T> v) {
   add_to(p.value + p.distance, v.tangent);
 }
 
-// The tangents by direction k of several, whose planes follow that of the values.
+// The tangents along direction k, of several directions whose planes follow that of the values.
 template <class T>
 EQUI_INLINE T *tangents(DualPointer<T> p, int k) {
   return p.value + (1 + k) * p.distance;
@@ -99,8 +100,8 @@ EQUI_INLINE Values<T> values(const Dual<T> *p) {
   return {p};
 }
 
-// Keeps a value in a register. Without it g++ reads what it loaded once more for each use, and on the machines that we
-// measured loads are scarcer than multiply-adds.
+// Keeps a value in a register. Without it g++ loads it again for each use, and on the machines that we measured
+// loads are scarcer than multiply-adds.
 template <class V>
 EQUI_INLINE V in_register(V v) {
 #if defined(__x86_64__)
@@ -115,14 +116,15 @@ EQUI_INLINE DualSimd<T> in_register(DualSimd<T> v) {
   return {in_register(v.value), in_register(v.tangent)};
 }
 
-// The coefficients of a split bin (SPLIT_ROWS) for the channels from number `lane` of SPLIT_CHANNELS on: `row` points
-// to the first one there.
+// The coefficients of a split bin (SPLIT_ROWS) for the channels of SPLIT_CHANNELS that begin at number `lane`. `row`
+// points to the first one there.
 struct SplitRow {
   const double *row;
   int lane;
   EQUI_INLINE friend SplitRow operator+(SplitRow a, int64_t n) { return {a.row + n, a.lane}; }
 };
-// Of a table with ROWS rows per bin: `row` points to what is for channel c, its number in all channel blocks.
+// For a table with ROWS rows per bin: `row` points to the numbers for channel c, which is counted over all channel
+// blocks.
 template <int ROWS, class R>
 EQUI_INLINE auto bin_at(const R *row, int c) {
   if constexpr (IS_SPLIT<R, ROWS>)
@@ -131,9 +133,9 @@ EQUI_INLINE auto bin_at(const R *row, int c) {
     return row;
 }
 
-// As many float32 as a register has float64.
+// As many float32 numbers as a register has float64 numbers.
 typedef float HalfSimd __attribute__((vector_size(EQUI_SIMD_BYTES / 2)));
-// g++ makes four instructions of a conversion that is one.
+// g++ makes four instructions for a conversion that is one.
 EQUI_INLINE Simd<double> as_float64(HalfSimd v) {
 #if defined(__x86_64__) && !defined(__clang__) && EQUI_SIMD_BYTES == 64
   constexpr int CURRENT_ROUNDING = 4;
@@ -147,10 +149,10 @@ EQUI_INLINE Simd<double> as_float64(HalfSimd v) {
 // Coefficient FLOAT64_COEFFICIENTS + k of a split bin.
 EQUI_INLINE HalfSimd upper_coefficient(SplitRow t, int stride, int k) {
   const double *row = t.row + (FLOAT64_COEFFICIENTS + k / 2) * static_cast<int64_t>(stride);
-  // A step of a channel is two float32 in `row`, and one here.
+  // A distance of one channel is two float32 in `row`, and one here.
   return *reinterpret_cast<const HalfSimd *>(reinterpret_cast<const float *>(row) - t.lane + k % 2 * SPLIT_CHANNELS);
 }
-// Coefficient k of a bin. stride: numbers of a row.
+// Coefficient k of a bin. stride: numbers in a row.
 template <class R>
 EQUI_INLINE Simd<R> coefficient(const R *row, int stride, int k) {
   return load(row + k * static_cast<int64_t>(stride));
@@ -161,7 +163,7 @@ EQUI_INLINE Simd<double> coefficient(SplitRow t, int stride, int k) {
 }
 
 // The polynomial of a split bin at f and its first ORDER derivatives, each divided by the factorial of its order.
-// stride: numbers of a row.
+// stride: numbers in a row.
 template <int ORDER>
 EQUI_INLINE void split_polynomial(SplitRow t, int stride, Simd<double> f, Simd<double> (&p)[ORDER + 1]) {
   const HalfSimd g = __builtin_convertvector(f, HalfSimd);
@@ -192,7 +194,7 @@ EQUI_INLINE Simd<T> polynomial(const T *row, Simd<T> f) {
   return w;
 }
 
-// The same and its derivative by f.
+// The same and its derivative with respect to f.
 template <int ROWS, int STRIDE, class T>
 EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
   dw = load(row + (ROWS - 1) * STRIDE);
@@ -204,7 +206,7 @@ EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
   }
 }
 
-// Of split bins.
+// For split bins.
 template <int ROWS, int STRIDE>
 EQUI_INLINE Simd<double> polynomial(SplitRow row, Simd<double> f) {
   Simd<double> p[1];
@@ -222,7 +224,7 @@ EQUI_INLINE void polynomial(SplitRow row, F f, F &w, F &dw) {
   split_polynomial(row, STRIDE, f, w, dw);
 }
 
-// Of duals: by the chain rule, which needs the next derivative by the value of f alone.
+// For duals: the chain rule needs the next derivative only at the value of f.
 template <int ROWS, int STRIDE, class T>
 EQUI_INLINE DualSimd<T> polynomial(const T *row, DualSimd<T> f) {
   Simd<T> w, dw;
@@ -255,7 +257,7 @@ EQUI_INLINE void split_polynomial(SplitRow row, int stride, DualSimd<double> f, 
   dw = {p[1], 2.0 * p[2] * f.tangent};
 }
 
-// Where the radial rows of edge e for channel c begin, in a table or among weights of edges.
+// Where the radial rows of edge e for channel c begin, in a table or in weights of edges.
 template <int ROWS, int ROW, class T>
 EQUI_INLINE auto radial_row(const PathGroupCall<T> &u, int e, int c) {
   if constexpr (ROWS == 1)
@@ -282,7 +284,7 @@ EQUI_INLINE F scalar_weight(const PathGroupCall<T> &u, Row row, int q, F f) {
   else
     return w;
 }
-// The weight and its derivative by f, which weights of edges do not have.
+// The weight and its derivative with respect to f, which weights of edges do not have.
 template <int ROWS, int ROW, class T, class Row, class F>
 EQUI_INLINE void radial_weight(const PathGroupCall<T> &u, Row row, int q, F f, F &w, F &dw) {
   if constexpr (ROWS == 1)
@@ -290,13 +292,13 @@ EQUI_INLINE void radial_weight(const PathGroupCall<T> &u, Row row, int q, F f, F
   else
     polynomial<ROWS, ROW>(row + q * CHANNEL_PAD, f, w, dw);
 }
-// The derivative by the weight of edge e, path q and the channels from c.
+// Stores the derivative with respect to the weight of edge e and path q, for the channels that begin at c.
 template <class T>
 EQUI_INLINE void store_weight_adj(const PathGroupCall<T> &u, int e, int q, int c, Simd<T> v) {
   if (u.weights_adj) store(u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c), v);
 }
 
-// Every second lane of a and b, from lane ODD on.
+// Every second lane of a and b, starting at lane ODD.
 template <class T, int ODD, int... I>
 EQUI_INLINE Simd<T> every_other(Simd<T> a, Simd<T> b, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(a, b, (2 * I + ODD)...);
@@ -309,7 +311,7 @@ EQUI_INLINE Simd<T> add_neighbors(Simd<T> a, Simd<T> b) {
   return every_other<T, 0>(a, b, lanes) + every_other<T, 1>(a, b, lanes);
 }
 
-// Lane k: the sum over the lanes of v[FIRST + k], 0 beyond the last. The order of the sums is a fixed tree.
+// Lane k: the sum over the lanes of v[FIRST + k], 0 beyond the last. The order of summation is a fixed tree.
 template <class T, int FIRST, int N>
 EQUI_INLINE Simd<T> sums_of_lanes(const Simd<T> (&v)[N]) {
   constexpr int L = LANES<T>;
@@ -322,7 +324,7 @@ EQUI_INLINE Simd<T> sums_of_lanes(const Simd<T> (&v)[N]) {
   return s[0];
 }
 
-// to[k] += lane FIRST + k of v, for COUNT of them, in as few parts as there are.
+// to[k] += lane FIRST + k of v, for COUNT numbers, in as few parts as possible.
 template <class T, int COUNT>
 struct PartOf {
   typedef T type __attribute__((vector_size(COUNT * sizeof(T)), aligned(sizeof(T)), may_alias));
@@ -351,7 +353,7 @@ constexpr bool are_adjacent() {
   return true;
 }
 
-// add(k, lane k) for all sums.
+// Calls add(k, lane k) for all sums.
 template <class T, int FIRST = 0, int N, class Add>
 EQUI_INLINE void for_sums_of_lanes(const Simd<T> (&v)[N], const Add &add) {
   const Simd<T> sums = sums_of_lanes<T, FIRST>(v);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a number stands in rows of equal width. A GPU divides 32-bit numbers several times faster than 64-bit ones, and
-// kernels that do little more than copy wait for this division.
+// Row and column of a number in rows of equal width. A GPU divides 32-bit numbers several times faster than 64-bit
+// ones, and kernels that do little more than copy wait for this division.
 #ifndef EQUI_PLACE_IN_ROWS_H
 #define EQUI_PLACE_IN_ROWS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The generic evaluation of a Gaunt product on a grid (sphere_grid.h), which walks the grid's tables: for hosts with
-// SIMD registers, for a lane of a device with single numbers. Kernels of all instruction sets use this header:
+// The generic evaluation of a Gaunt product on a grid (sphere_grid.h), which walks the grid's tables: on hosts with
+// SIMD registers, in a lane of a device with single numbers. Kernels of all instruction sets use this header, so
 // everything in it is always inlined.
 #ifndef EQUI_SPHERE_GRID_WALK_H
 #define EQUI_SPHERE_GRID_WALK_H
@@ -10,16 +10,16 @@
 
 namespace equi {
 
-// Numbers for each atom of a few, so that reading the tables does not cost more than the products. R: of the table, V:
-// a number or a register. Features are given by structs: x.load(component, atom) and out.add(component, atom, v).
+// Numbers for each of a few atoms, so reading the tables does not cost more than the products. R: type of the table,
+// V: a number or a register. Structs provide features: x.load(component, atom) and out.add(component, atom, v).
 template <int ATOMS, class R, class V>
 class SphereGridWalk {
  public:
-  // Ring values on the two rings; the southern ones are not used on the equator.
+  // Ring values on the two rings; the southern ones are unused on the equator.
   struct Rows {
     V *north, *south;
   };
-  // Numbers of memory that forward and backward need.
+  // Size of the memory that forward and backward need.
   EQUI_FUNCTION static int memory_size(const SphereGridView &grid) {
     return 2 * ATOMS * (2 * grid.first.num_values + 2 * grid.second.num_values + grid.out.num_values);
   }
@@ -118,7 +118,7 @@ class SphereGridWalk {
     }
   }
 
-  // The values of `target` by its terms.
+  // Computes the values of `target` from its terms.
   EQUI_FUNCTION static void multiply(const SphereFunctionView &target, bool is_equator, Rows first, Rows second,
                                      Rows values) {
     multiply(target, first.north, second.north, values.north);

@@ -7,6 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Registers the pair styles of package KOKKOS.
+
 #include "src/lammps/kokkos_styles.h"
 
 #include "kokkos/lammps/pair_equi_kokkos.h"

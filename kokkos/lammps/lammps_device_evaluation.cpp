@@ -7,6 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Builds neighborhoods from LAMMPS's neighbor lists on a device, and copies results from rows to atoms.
+
 #include "kokkos/lammps/lammps_device_evaluation.h"
 
 #include "src/lammps/lammps_neighborhood.h"
@@ -35,12 +37,13 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Mas
   DeviceNeighborhood &n = neighborhood_;
   constexpr int MASK = NEIGHMASK;
   const int *type_species = scratch_.type_species.data();
-  int *species = scratch_.species.reserve(num_all);    // as species_of_atom()
+  int *species = scratch_.species.reserve(num_all);    // like species_of_atom()
   Kokkos::parallel_for(
       "equi:species", DeviceRange(exec, 0, num_all),
       KOKKOS_LAMBDA(int64_t a) { species[a] = mask(a) & GROUP_ALL ? type_species[type(a)] : -1; });
 
-  // first_copy: the first atom of the same ID, owned atoms come before ghosts; -1 for ghosts without species.
+  // first_copy: the first atom with the same ID, where owned atoms come before ghosts; -1 for ghosts without
+  // species.
   int *first_copy = scratch_.first_copy.reserve(num_all);
   scratch_.ids.clear();
   if (scratch_.ids.capacity() < num_all + num_all / 4u) scratch_.ids.rehash(num_all + num_all / 2);
@@ -66,7 +69,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Mas
     scratch_.ids.rehash(2 * ids.capacity());
   }
 
-  // Receivers, those of owned senders alone first, both in the order of the list.
+  // Receivers: those with owned senders only come first; both kinds are in the order of the list.
   int *row_of_atom = row_of_atom_.reserve(num_all);
   int *interior = scratch_.interior.reserve(num_listed), *border = scratch_.border.reserve(num_listed);
   device_fill(exec, row_of_atom, num_all, -1);
@@ -119,7 +122,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Mas
         if (first_copy[a] >= 0 && first_copy[a] < a) row_of_atom[a] = row_of_atom[first_copy[a]];
       });
 
-  // Candidates, first as they come.
+  // Counts candidates, then stores them in the order of their arrival.
   int *count = scratch_.count.reserve(num_receivers);
   Kokkos::parallel_for(
       "equi:count_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
@@ -226,7 +229,7 @@ EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces,
   return evaluator_.evaluate(DeviceRequest{positions(atom), {}, forces, virial, atom_virial}, exchange);
 }
 
-// rows[row of atom i] = of_atoms[i].
+// Copies rows[row of atom i] = of_atoms[i].
 void LammpsDeviceEvaluation::rows_of_atoms(int num_local, const double *of_atoms, double *rows) {
   const int *row_of_atom = row_of_atom_.data();
   Kokkos::parallel_for(
@@ -236,7 +239,7 @@ void LammpsDeviceEvaluation::rows_of_atoms(int num_local, const double *of_atoms
       });
 }
 
-// of_atoms[i] = factor * rows[row of atom i], 0 for an atom without a row.
+// Sets of_atoms[i] = factor * rows[row of atom i], or 0 for an atom without a row.
 void LammpsDeviceEvaluation::atoms_of_rows(int num_atoms, const double *rows, double factor, double *of_atoms) {
   const int *row_of_atom = row_of_atom_.data();
   Kokkos::parallel_for(
@@ -246,7 +249,7 @@ void LammpsDeviceEvaluation::atoms_of_rows(int num_atoms, const double *rows, do
       });
 }
 
-// Ghosts move as the atoms they stand for, which are those of their rows.
+// Ghosts move like the atoms that they represent, which are those of their rows.
 void LammpsDeviceEvaluation::multiply_hessian(AtomKokkos &atom, int count, const double (*const *v)[3],
                                               double (*const *hv)[3], bool same_positions, GhostExchange &exchange) {
   const DeviceExec exec;

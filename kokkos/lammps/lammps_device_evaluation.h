@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Connects the views of LAMMPS's package KOKKOS with a DeviceEvaluator: neighbor lists become a neighborhood, positions
-// are read, and results are written by rows. Only counts come to the host.
+// Connects the views of LAMMPS's package KOKKOS with a DeviceEvaluator: converts neighbor lists to a neighborhood,
+// reads positions, and writes results by rows. Only counts are copied to the host.
 
 #ifndef EQUI_LAMMPS_DEVICE_EVALUATION_H
 #define EQUI_LAMMPS_DEVICE_EVALUATION_H
@@ -39,31 +39,31 @@ class LammpsDeviceEvaluation {
 
   const DeviceEvaluator &evaluator() const { return evaluator_; }
 
-  // Makes on the device what build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with
-  // the same rows and orders. Throws as it does.
+  // Does on the device what build_neighborhood() (lammps_neighborhood.h) does with LAMMPS's atoms and full list,
+  // with the same rows and orders. Throws the same errors.
   void read_neighbor_list(LAMMPS_NS::AtomKokkos &atom, LAMMPS_NS::NeighList *list,
                           const std::vector<int> &type_species);
   void use_neighborhood() { evaluator_.set_neighborhood(neighborhood_); }
   const DeviceNeighborhood &neighborhood() const { return neighborhood_; }
-  const int *row_of_atom() const { return row_of_atom_.data(); }    // [atoms] device memory, ghosts included
+  const int *row_of_atom() const { return row_of_atom_.data(); }    // [atoms] in device memory, including ghosts
   std::vector<int> receivers() const;
-  // Receivers and their candidates by atom, and their numbers.
+  // Copies receivers and their candidates by atom, and their numbers.
   void copy_candidates(Neighborhood &to) const;
 
   EvaluationResult evaluate(LAMMPS_NS::AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                             GhostExchange &exchange);
-  // Writes hv = H v, with H the matrix of second derivatives of the energy, for this rank's atoms and `count` vectors;
-  // all [local][3] in host memory, in eV and Angstrom. The evaluator has to be directional and to take so many
-  // directions at a time. same_positions: as in EvaluationRequest.
+  // Computes hv = H v, where H is the matrix of second derivatives of the energy, for this rank's atoms and `count`
+  // vectors. All are [local][3] in host memory, in eV and Angstrom. The evaluator must be directional and accept
+  // this many directions at a time. same_positions: as in EvaluationRequest.
   void multiply_hessian(LAMMPS_NS::AtomKokkos &atom, int count, const double (*const *v)[3], double (*const *hv)[3],
                         bool same_positions, GhostExchange &exchange);
-  // Brings the results of rows of remote atoms to their owners.
+  // Sends the results of rows of remote atoms to their owners.
   void send_ghosts_home(GhostExchange &exchange, bool with_virial);
   DeviceResults results() const { return evaluator_.results(); }
-  // to[atom] for all atoms.
+  // Copies to to[atom] for all atoms.
   void copy_forces(std::vector<std::array<double, 3>> &to) const;
 
-  // Lambdas of nvcc want public functions.
+  // Public because nvcc requires it of functions with lambdas.
   template <class Tags, class Types, class Masks, class Positions, class Atoms, class Counts, class Neighbors>
   void build(const Tags &tag, const Types &type, const Masks &mask, const Positions &x, const Atoms &atoms,
              const Counts &num_neighbors, const Neighbors &neighbors, int num_listed, int num_local, int num_all);
@@ -77,9 +77,9 @@ class LammpsDeviceEvaluation {
   DeviceEvaluator &evaluator_;
   DeviceNeighborhood neighborhood_;
   DeviceBuffer<int> row_of_atom_;
-  DeviceBuffer<double> positions_;    // where LAMMPS keeps another type or order
+  DeviceBuffer<double> positions_;    // if LAMMPS stores another type or order
   DeviceBuffer<double> direction_, row_values_;
-  // Of read_neighbor_list().
+  // For read_neighbor_list().
   struct Scratch {
     Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<DeviceExec, DeviceExec::memory_space>> ids;
     DeviceBuffer<int> type_species, species, atom_of_id, first_copy, interior, border, interior_position,

@@ -7,6 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Exchanges rows of features with other ranks through the communication of package KOKKOS.
+
 #include "kokkos/lammps/lammps_exchange_kokkos.h"
 
 #include "kokkos/lammps/lammps_kokkos_version.h"
@@ -55,7 +57,7 @@ std::string LammpsExchangeKokkos<DeviceType>::describe() const {
   return ON_HOST || is_gpu_aware_ ? "device" : "device, LAMMPS copies the messages through host memory";
 }
 
-// What LAMMPS reads of the pair style and of its own settings is as it was afterwards.
+// Restores the pair style's and LAMMPS's own settings afterwards.
 template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::communicate(bool forward) {
   using Classic = LAMMPS_NS::EquiKokkos::ClassicPairComm<LAMMPS_NS::CommKokkos>;
@@ -76,7 +78,7 @@ void LammpsExchangeKokkos<DeviceType>::communicate(bool forward) {
   if (on_device_) Exec().fence("equi: rows of other ranks are here");
 }
 
-// f(rows, buffer as their numbers) for the feature on its way.
+// Calls f(rows, buffer as their numbers) for the feature in transit.
 template <class DeviceType>
 template <class Buffer, class F>
 void LammpsExchangeKokkos<DeviceType>::with_rows(Buffer *buffer, const F &f) {
@@ -92,7 +94,7 @@ void LammpsExchangeKokkos<DeviceType>::with_rows(Buffer *buffer, const F &f) {
     call(float());
   else
     call(double());
-  check_launches();    // before MPI has the GPU
+  check_launches();    // before MPI accesses the GPU
 }
 
 template <class DeviceType>

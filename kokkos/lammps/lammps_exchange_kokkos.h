@@ -7,10 +7,10 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Exchanges remote rows of features through the communication of LAMMPS's package KOKKOS, with the hooks that pack and
-// unpack where DeviceType runs. KOKKOS may communicate in the classic way (comm styles other than brick, `comm host`
-// and `comm no`). Then the hooks of LammpsExchange are used if features lie in host memory; otherwise messages are
-// still packed and unpacked on the device, and only messages pass through host memory.
+// Exchanges remote rows of features through the communication of LAMMPS's package KOKKOS. Hooks pack and unpack
+// where DeviceType runs. KOKKOS may communicate in the classic way (comm styles other than brick, `comm host` and
+// `comm no`). Then the hooks of LammpsExchange are used if features are in host memory. Otherwise messages are still
+// packed and unpacked on the device, and only messages pass through host memory.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_KOKKOS_H
 #define EQUI_LAMMPS_EXCHANGE_KOKKOS_H
@@ -33,13 +33,13 @@ class LammpsExchangeKokkos : public LammpsExchange {
   }
 
   void set_rows(const std::vector<int> *atom_row, bool active) override;
-  // The same for features in the memory of DeviceType; row_of_atom lies there and must stay valid.
+  // The same for features in the memory of DeviceType; row_of_atom is in that memory and must stay valid.
   void set_device_rows(const int *row_of_atom, bool active);
   bool takes_device_rows() const override { return on_device_; }
   void set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom) override;
 
-  // Buffers in the memory of DeviceType; lists are those of LAMMPS in host memory. The caller waits for them to end.
-  // LAMMPS's hooks of the device say so before.
+  // Buffers are in the memory of DeviceType; lists are those of LAMMPS in host memory. The caller waits for these
+  // functions' work. LAMMPS's device hooks call note_device_hooks() first.
   void note_device_hooks() { used_device_hooks_ = true; }
   int pack_forward_device(int n, const int *list, double *buffer);
   void unpack_forward_device(int n, int first, const double *buffer);

@@ -7,9 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The differences between versions of LAMMPS's package KOKKOS; all of them are in this header. Known: 4Feb2025 and
-// 22Jul2025; and from 10Sep2025 on, where numbers per atom are kept in a type of their own (KK_FLOAT) beside the double
-// of the host.
+// All differences between versions of LAMMPS's package KOKKOS are in this header. Known versions: 4Feb2025,
+// 22Jul2025, and 10Sep2025 and newer, which store numbers per atom in a type of their own (KK_FLOAT) besides the
+// double of the host.
 
 #ifndef EQUI_LAMMPS_KOKKOS_VERSION_H
 #define EQUI_LAMMPS_KOKKOS_VERSION_H
@@ -28,7 +28,7 @@ using CommBuffer = decltype(buffer_of(&KokkosBase::unpack_forward_comm_kokkos));
 using CommList = DAT::tdual_int_1d;
 using DeviceType = LMPDeviceType;
 
-// Per-atom arrays of a pair style: views of doubles on the host side.
+// Per-atom arrays of a pair style: views of doubles on the host.
 template <class Arrays, class = void>
 struct PerAtomArrays {
   using Energy = typename Arrays::tdual_efloat_1d;
@@ -43,7 +43,7 @@ struct PerAtomArrays<Arrays, std::void_t<typename Arrays::ttransform_kkacc_1d>> 
 };
 using PerAtom = PerAtomArrays<DAT>;
 
-// Whether CommKokkos leaves the hooks of pair styles on the device alone.
+// The switches of CommKokkos that make it skip the device hooks of pair styles.
 template <class Comm, class = void>
 struct ClassicPairComm {
   static bool &forward(Comm &comm) { return comm.forward_pair_comm_classic; }

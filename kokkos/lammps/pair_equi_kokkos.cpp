@@ -7,6 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// pair_style equi/kk: connects PairEqui with the atoms, neighbor lists and communication of package KOKKOS.
+
 #include "kokkos/lammps/pair_equi_kokkos.h"
 
 #include "kokkos/lammps/lammps_device_evaluation.h"
@@ -35,7 +37,7 @@ using namespace LAMMPS_NS;
 
 namespace {
 
-// Numbers in host memory, where DeviceType finds them.
+// Numbers of host memory, in memory that DeviceType can read.
 template <class DeviceType, size_t WIDTH>
 auto copy_to_space(const double *numbers, size_t count) {
   using Host = Kokkos::View<const double *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
@@ -59,7 +61,8 @@ PairEquiKokkos<DeviceType>::PairEquiKokkos(LAMMPS *lmp) : PairEqui(lmp) {
   kokkosable = 1;
   reverse_comm_device = 1;
   atomKK = dynamic_cast<AtomKokkos *>(atom);
-  // LAMMPS's Device is where its views lie, which can be a host: with Host the options `comm` would have no meaning.
+  // LAMMPS's Device is where its views are stored, which can be a host. With Host the options `comm` would have no
+  // effect.
   execution_space = std::is_same_v<DeviceType, LMPDeviceType> ? Device : Host;
   datamask_read = X_MASK | F_MASK | TAG_MASK | TYPE_MASK;
   datamask_modify = F_MASK;
@@ -79,7 +82,7 @@ PairEquiKokkos<DeviceType>::~PairEquiKokkos() {
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::init_style() {
   PairEqui::init_style();
-  impl->is_set_up = false;    // what follows may fail
+  impl->is_set_up = false;    // the following may fail
   auto request = neighbor->find_request(this);
   request->set_kokkos_host(std::is_same_v<DeviceType, LMPHostType> && !std::is_same_v<DeviceType, LMPDeviceType>);
   request->set_kokkos_device(std::is_same_v<DeviceType, LMPDeviceType>);
@@ -114,7 +117,7 @@ template <class DeviceType>
 void PairEquiKokkos<DeviceType>::read_neighbor_list() {
   if (on_device) {
     on_device->read_neighbor_list(*atomKK, list, impl->type_species);
-    atomKK->sync(Host, TAG_MASK);    // by which ranks agree on their messages
+    atomKK->sync(Host, TAG_MASK);    // ranks use it to agree on their messages
     const auto &n = on_device->neighborhood();
     impl->neighborhood.num_atoms = n.num_atoms;
     impl->neighborhood.num_receivers = n.num_receivers;
@@ -222,7 +225,7 @@ const double *PairEquiKokkos<DeviceType>::positions() {
   return position[0].data();
 }
 
-// What has not changed on the device since the last call is not copied.
+// Copies nothing that has not changed on the device since the last call.
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::sync_host_atoms() {
   atomKK->sync(Host,
@@ -269,7 +272,7 @@ void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   add_forces(num_rows, atom_of_row, f, atomKK->k_f.template view<DeviceType>());
   atomKK->modified(execution_space, datamask_modify);
 
-  // Per-atom arrays are allocated again, as LAMMPS's own styles do: zero, and of the present length.
+  // Per-atom arrays are allocated again, as in LAMMPS's own styles: zero, and of the current length.
   if (eflag_atom) {
     memoryKK->destroy_kokkos(k_eatom, eatom);
     memoryKK->create_kokkos(k_eatom, eatom, maxeatom, "pair:eatom");

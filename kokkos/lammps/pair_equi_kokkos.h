@@ -7,9 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// pair_style equi/kk is PairEqui under LAMMPS's package KOKKOS. Keywords, errors and the log are PairEqui's. Neighbors
-// come from the package's lists; positions, forces and per-atom quantities lie in its views; and features of remote
-// atoms travel through its communication. An evaluation on a device finds and leaves all of these there.
+// pair_style equi/kk is PairEqui under LAMMPS's package KOKKOS. Keywords, errors and the log are PairEqui's.
+// Neighbors come from the package's lists. Positions, forces and per-atom quantities are in its views. Features of
+// remote atoms travel through its communication. An evaluation on a device reads and writes all of these in place.
 
 #ifdef PAIR_CLASS
 // clang-format off
@@ -65,8 +65,8 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   void modified_host_positions() override;
 
  public:
-  // Lambdas of nvcc want public functions. Of `count` rows, row r being atom atom_of_row[r], or r where that is null;
-  // -1 means that there is no atom.
+  // Public because nvcc requires it of functions with lambdas. They add numbers of `count` rows. Row r is atom
+  // atom_of_row[r], or r if atom_of_row is null; -1 means no atom.
   template <class To>
   void add_forces(int count, const int *atom_of_row, const double *forces, const To &to);
   template <class To>
@@ -77,14 +77,15 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   void add_centroid_virials(int count, const int *atom_of_row, const double *virials, const To &to);
 
  private:
-  equi::LammpsExchangeKokkos<DeviceType> *exchange;                   // the one of impl
-  std::unique_ptr<equi::LammpsDeviceEvaluation> on_device;            // null for an evaluation in host memory
-  std::unique_ptr<equi::LammpsDeviceEvaluation> hessian_on_device;    // likewise, of impl's directional evaluator
+  equi::LammpsExchangeKokkos<DeviceType> *exchange;           // the exchange of impl
+  std::unique_ptr<equi::LammpsDeviceEvaluation> on_device;    // null for an evaluation in host memory
+  // null likewise; for impl's directional evaluator
+  std::unique_ptr<equi::LammpsDeviceEvaluation> hessian_on_device;
   EquiKokkos::PerAtom::Energy k_eatom;
   EquiKokkos::PerAtom::Virial k_vatom;
   EquiKokkos::PerAtom::CentroidVirial k_cvatom;
   std::vector<const int *> firstneigh;             // by atom
-  std::vector<std::array<double, 3> > position;    // where the view's numbers are not in the order of the evaluation
+  std::vector<std::array<double, 3> > position;    // if the view's numbers are not in the order of the evaluation
 };
 
 }    // namespace LAMMPS_NS

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Packs rows of features into buffers of messages and unpacks them, on an execution space. It does what LammpsExchange
-// does on the host, with the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1
-// for atoms without a row. No two atoms of a message have the same row.
+// Packs rows of features into buffers of messages and unpacks them, on an execution space. It does what
+// LammpsExchange does on the host, with the same results to the last bit. Buffers hold `stride` numbers per atom;
+// row_of_atom is -1 for atoms without a row. No two atoms of a message have the same row.
 #ifndef EQUI_ROW_PACKING_H
 #define EQUI_ROW_PACKING_H
 
@@ -14,7 +14,7 @@
 
 namespace equi {
 
-// The pieces of a feature, to be copied into kernels. Their memory is that of the execution space.
+// The pieces of a feature, which kernels copy. Their memory is that of the execution space.
 template <class T>
 struct PackedRows {
   FeaturePiece<T> piece[MAX_EXCHANGED_RUNS] = {};
@@ -28,12 +28,12 @@ struct PackedRows {
   }
 };
 
-// f(k, position in the buffer, piece, column) for k < n and all columns, side by side.
+// Calls f(k, position in the buffer, piece, column) for k < n and all columns, in parallel.
 template <class Exec, class T, class F>
 void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &rows, const F &f) {
   using Policy = Kokkos::TeamPolicy<Exec, CallAsArgument>;
   using Team = typename Policy::member_type;
-  // A team of one thread on the host, of four warps on a GPU: rows have hundreds of columns.
+  // A team has one thread on the host and four warps on a GPU, because rows have hundreds of columns.
   const int team_size = DeviceTraits<Exec>::ON_HOST ? 1 : 128;
   Kokkos::parallel_for(
       label, Policy(exec, n, team_size), KOKKOS_LAMBDA(const Team &team) {
@@ -48,7 +48,7 @@ void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &
       });
 }
 
-// atoms[n], here and below: those of a message, in the memory of the execution space.
+// atoms[n], here and below: the atoms of a message, in the memory of the execution space.
 template <class Exec, class T>
 void pack_forward_rows(const Exec &exec, int n, const int *atoms, const PackedRows<T> &rows, T *buffer) {
   for_atoms(
@@ -67,7 +67,7 @@ void unpack_forward_rows(const Exec &exec, int n, const int *atoms, const Packed
       });
 }
 
-// Leaves zeros.
+// Leaves zeros in the packed rows.
 template <class Exec, class T>
 void pack_reverse_rows(const Exec &exec, int n, const int *atoms, const PackedRows<T> &rows, T *buffer) {
   for_atoms(
