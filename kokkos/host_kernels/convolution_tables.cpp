@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the path groups, paths and couplings of a convolution as plain arrays for the host kernels.
 #include "kokkos/host_kernels/convolution_tables.h"
 
 #include "kokkos/host_kernels/kernel_library.h"
@@ -25,7 +26,7 @@ ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const Feat
     const PathGroupShape &shape = product_path_group.shape;
     const std::vector<int> &order = product_path_group.paths;
     schedules_.push_back(
-        make_path_group_schedule(shape, AVX512_TARGET));    // the target matters to generated kernels alone
+        make_path_group_schedule(shape, AVX512_TARGET));    // the target matters only to generated kernels
     const PathGroupSchedule &schedule = schedules_.back();
 
     const FeatureBlock &fin = in.block(product_path_group.block);
@@ -61,7 +62,7 @@ ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const Feat
     for (int k = 0; k < num_paths; k++) {
       const PathSchedule &p = schedule.paths[k];
       const TensorProductPath &path = product.paths[order[k]];
-      // Constants of the path, the largest coupling among them, go into the radial weights.
+      // Constants of the path, including its largest coupling, become factors of the radial weights.
       const int first = static_cast<int>(product.weight_offset(order[k]));    // of a valid product
       const auto column = [&](int64_t channel_block, int lane) {
         return WeightColumn{columns_ + channel_block * path_group.row, path_group.row, lane, path.scale * p.scale};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The generic kernel of symmetric contractions for one instruction set, included by host_kernels_impl.h: it walks the
-// tree (contraction_schedule.h), or the grid, for a few atoms at once, so that reading the tree does not cost more than
-// the products.
+// The generic kernel of symmetric contractions for one instruction set, included by host_kernels_impl.h. It walks
+// the tree (contraction_schedule.h), or the grid, for a few atoms at once, so reading the tree does not cost more
+// than the products.
 #ifndef EQUI_HOST_CONTRACTION_IMPL_H
 #define EQUI_HOST_CONTRACTION_IMPL_H
 
@@ -26,7 +26,7 @@ static std::size_t contraction_scratch_bytes(const ContractionView<T> &tables) {
                             (tables.grid ? GridWalk<T>::memory_size(*tables.grid) : 0));
 }
 
-// Components in scratch, as SphereGridWalk takes them.
+// Components in scratch, with the interface that SphereGridWalk expects.
 template <class V>
 struct ComponentsOfAtoms {
   V *v;
@@ -34,7 +34,8 @@ struct ComponentsOfAtoms {
   EQUI_INLINE void add(int component, int atom, V more) { v[CONTRACTION_ATOMS * component + atom] += more; }
 };
 
-// f(value, pointer to lane 0) for all components and a block of atoms; a block's missing atoms repeat its last one.
+// Calls f(value, pointer to lane 0) for all components and a block of atoms; the last atom fills the places of a
+// block's missing ones.
 template <class T, class F>
 EQUI_INLINE void for_components(const ContractionFeature<T> &feature, const int *dim, int num_blocks, const int *row,
                                 int count, int lane, const F &f) {
@@ -84,8 +85,8 @@ static void contraction_forward(const ContractionView<T> &tables, const Contract
     }
 }
 
-// With V_n = d(result)/d(product of node n): V_n is what its entries give, plus A_c V_c over its children c; the factor
-// of n gets the product of its parent times V_n.
+// With V_n = d(result)/d(product of node n): V_n is the contribution of its entries plus A_c V_c summed over its
+// children c. The factor of n gets the product of its parent times V_n.
 template <class T>
 static void contraction_backward(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch) {
   using V = Simd<T>;

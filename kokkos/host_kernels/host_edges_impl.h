@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The geometry of edges of one instruction set, included by host_kernels_impl.h.
+// The geometry of edges for one instruction set, included by host_kernels_impl.h.
 #ifndef EQUI_HOST_EDGES_IMPL_H
 #define EQUI_HOST_EDGES_IMPL_H
 
@@ -53,7 +53,7 @@ EQUI_INLINE Simd<double> gather_lanes(const double *a, const int64_t (&index)[ED
   return v;
 }
 
-// Of up to EDGE_LANES edges from number e on.
+// For up to EDGE_LANES edges, starting at number e.
 template <class R>
 EQUI_INLINE void find_bins_at(const BinCall<R> &p, int64_t e, int filled) {
   using V = Simd<double>;
@@ -90,7 +90,7 @@ EQUI_INLINE void find_bins_at(const BinCall<R> &p, int64_t e, int filled) {
       last_bin = is_beyond ? t.last_bin[k] - V{} : last_bin;
     }
   }
-  // As RadialTable::bin_of: what is not a number has a bin.
+  // Like RadialTable::bin_of: NaN has a bin, too.
   const V x = (r - begin) * bins_per_length, positive = x > 0.0 ? x : V{};
   const V bin = __builtin_convertvector(__builtin_convertvector(x >= last_bin ? last_bin : positive, Integers), V);
   const V fraction = x - bin - 0.5;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The gates of one instruction set, included by host_kernels_impl.h.
+// The gates for one instruction set, included by host_kernels_impl.h.
 //
-// Channels are taken in blocks that the compiler vectorizes. The exponential is glibc's vector version where it exists
-// (with errors up to 4 units in the last place). Its declaration here says so to g++, without the unsafe options that
-// the C library's header needs; to clang an option says so.
+// Channels are handled in blocks that the compiler vectorizes. The exponential is glibc's vector version where it
+// exists (with errors up to 4 units in the last place). The declaration here makes it known to g++, without the
+// unsafe options that the C library's header needs; clang has an option for it.
 #if defined(__GLIBC__) && defined(__x86_64__) && !defined(__clang__)
 extern "C" {
 __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;
@@ -30,8 +30,8 @@ inline double exponential(double x) {
   return exp(x);
 }
 
-// value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels. Values beyond `count` are 0 or left
-// as they are.
+// value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels. Values beyond `count` are 0 or
+// unchanged.
 template <class T>
 static void activate_block(Activation activation, Real<T> scale, Pointer<const T> z, int count, Pointer<T> value,
                            Pointer<T> derivative) {
@@ -47,7 +47,7 @@ static void activate_block(Activation activation, Real<T> scale, Pointer<const T
     R e[GATE_BLOCK];
     for (int k = 0; k < GATE_BLOCK; k++) e[k] = exponential(-std::fabs(x[k]));
     for (int k = 0; k < GATE_BLOCK; k++) {
-      // As sigmoid() of activation.h; the other is x s.
+      // Like sigmoid() of activation.h; the other one is x s.
       const R inverse = R(1) / (R(1) + e[k]), s = (x[k] < R(0) ? e[k] : R(1)) * inverse;
       const R slope = e[k] * inverse * inverse, curvature = slope * (R(1) - R(2) * s);
       const R y = is_silu ? x[k] * s : s, first = is_silu ? s + x[k] * slope : slope;
@@ -89,7 +89,7 @@ static void gate_forward(const GateCall<T> &g) {
           const Pointer<T> zm = z + m * g.z_stride, xm = x + m * g.x_stride;
           for (int k = 0; k < count; k++) put(xm, k, zm[k] * value[k]);
         }
-      // What reads x may multiply these channels with zero weights, which must not meet NaN.
+      // Readers of x may multiply these channels by zero weights, and NaN times zero is not zero.
       if (u + GATE_BLOCK >= g.mul)
         for (int m = 0; m < g.dim; m++)
           for (int k = count; k < count + g.padding; k++) put(x + m * g.x_stride, k, T(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The generic kernel of a path group of uvu paths for one instruction set, included by host_kernels_impl.h: it walks
+// The generic kernel of a path group of uvu paths for one instruction set, included by host_kernels_impl.h. It walks
 // the tables of the path group's schedule.
 #ifndef EQUI_HOST_GENERIC_PATH_GROUP_IMPL_H
 #define EQUI_HOST_GENERIC_PATH_GROUP_IMPL_H
@@ -42,12 +42,13 @@ struct GenericPathGroup {
     return f * w;
   }
 
-  // dot: the derivative by the path's weight times harmonic, if l2 = 0, else by the weight.
+  // dot: the derivative with respect to the path's weight times harmonic, if l2 = 0, else with respect to the
+  // weight.
   void set_weight_adj(const PathGroupCall<T> &u, int e, int c, int q, V dot) const {
     if (rows == 1) store_weight_adj<T>(u, e, q, c, paths[q].l2 > 0 ? dot : V(u.fraction[e] * dot));
   }
 
-  // sum over the edges of a block of w M x, for x at other + x_row * width; TRANSPOSED: w M^T g.
+  // Sum over the edges of a block of w M x, for x at other + x_row * width; if TRANSPOSED, of w M^T g.
   template <bool TRANSPOSED>
   void sweep(const PathGroupCall<T> &u, int q, int c, int begin, Pointer<const T> other, int64_t width,
              int other_stride, int num_other, V *sum) const {
@@ -94,7 +95,7 @@ struct GenericPathGroup {
         }
   }
 
-  // g M^T x for the edges of a block, x being the atom's own.
+  // g M^T x for the edges of a block; x is the atom's own.
   void gather_weights_adj(const PathGroupCall<T> &u, int q, int c, int begin) const {
     const ConvPath<T> &path = paths[q];
     const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
@@ -127,7 +128,7 @@ struct GenericPathGroup {
           const T *y = u.y + e * u.num_y + y0;
           V dw;
           const V w = weight(u, e, c, q, dw);
-          V y_adj[MAX_COMPONENTS + 1] = {};    // dE/df, then by the harmonics of l2
+          V y_adj[MAX_COMPONENTS + 1] = {};    // dE/df, then derivatives with respect to the harmonics of l2
           V x[MAX_COMPONENTS], s[MAX_COMPONENTS] = {};
           for (int k = 0; k < d1; k++) x[k] = load(u.x + u.x_row[e] * u.x_width + k * u.x_stride + c);
           for (int k = 0; k < path.num_d_entries; k++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Choice of the host kernels' instruction set.
+// Chooses the instruction set of the host kernels.
 #include "kokkos/host_kernels/host_kernels.h"
 
 #include "src/numbers/number_types.h"
@@ -8,7 +8,7 @@
 
 namespace equi {
 
-// Of each instruction set, perhaps not compiled.
+// The kernels of each instruction set, which may not be compiled.
 namespace isa_generic {
 extern const AllHostKernels ALL_KERNELS;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The convolution on a CPU: plain functions over plain data, which are compiled once per instruction set; one set is
-// chosen when a model is loaded.
+// The convolution on a CPU: plain functions on plain data, compiled once per instruction set. One set is chosen when
+// a model is loaded.
 //
 // A path group of a convolution (kernel_schedule.h) may have a generated kernel. Otherwise the generic kernel walks
-// its tables: it computes the same products, for any order, several times slower.
+// its tables. It computes the same products, for any order, several times slower.
 //
 // host_kernels_impl.h is compiled for each instruction set with its compiler flags
-// (host_kernels_{generic,neon,avx2,avx512}.cpp). To keep code of one instruction set from being linked into another's
-// callers, those files use only this header and those of the kernels, in a namespace of their own, and neither Kokkos
-// nor standard containers.
+// (host_kernels_{generic,neon,avx2,avx512}.cpp). Code of one instruction set must not be linked into another's
+// callers. Those files therefore include only this header and those of the kernels, in a namespace of their own, and
+// neither Kokkos nor standard containers.
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
@@ -51,7 +51,7 @@ struct ConvPath {
   const KernelEntry<Real<T>> *d_entries;    // D[m1,m2]
   int num_m, num_d_terms, num_d_entries;
   int num_d;
-  bool begins_output;    // uvw: no path before it writes to its output block
+  bool begins_output;    // uvw: no earlier path writes to its output block
   int column;            // uvu: its weights of edges begin there (ConvolutionView::weights_row)
 };
 
@@ -61,13 +61,13 @@ struct ConvPathGroup {
   int l1;
   int64_t in_group;
   int in_width, in_channels, in_channel;
-  int channels;    // padded
+  int channels;    // with padding
   int first_path, num_paths;
-  int outputs;             // of a uvw path: channels of its output, rounded up to the blocks of its table; else 0
-  int64_t first_column;    // weights of the path groups before: its channel blocks of the table begin at rows *
+  int outputs;             // uvw path: channels of its output, rounded up to the blocks of its table; else 0
+  int64_t first_column;    // weights of earlier path groups: its channel blocks of the table begin at rows *
                            // first_column
   int channel_blocks;      // of the table
-  int row;                 // numbers of a row in a channel block
+  int row;                 // numbers in a row of a channel block
   const KernelTerm<Real<T>> *coupled_terms;    // coupled[to] += factor * y[from]
   int num_coupled_terms, num_coupled;
   const PathGroupKernel<T> *kernel;    // null: the generic kernel
@@ -84,15 +84,15 @@ struct ConvolutionView {
   const ConvPath<T> *paths;
   int num_path_groups, num_paths;
   int num_y;                          // (lmax_edge + 1)^2
-  int64_t weights_row;                // numbers of an edge's row of weights
+  int64_t weights_row;                // numbers in an edge's row of weights
   int max_coupled, max_paths;         // over path groups
   int64_t max_d;                      // num_d * channels, over path groups
   int64_t max_weights;                // num_paths * channels, over path groups
   int max_uvw_coupled, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
 };
 
-// Edges of a run of atoms [0, num_atoms): edge_begin[a]..edge_begin[a+1] index the arrays. In a gather over receivers
-// the other atom is the sender, in a gather over senders it is the receiver.
+// Edges of a run of atoms [0, num_atoms): edge_begin[a]..edge_begin[a+1] index the arrays. In a gather over
+// receivers the other atom is the sender, in a gather over senders it is the receiver.
 template <class T>
 struct ConvEdges {
   int num_atoms;
@@ -103,26 +103,28 @@ struct ConvEdges {
   int64_t table_rows;                // rows of each channel block
   const int *table_row;              // [edge - edge_begin[0]] first row of the edge's bin
   const T *fraction;                 // [edge - edge_begin[0]] PathGroupCall
-  const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
-  int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4, 6, 8 (tables)
-  // Weights of edges instead of a table, for uvu paths: [table_row][ConvolutionView::weights_row]. PathGroupCall says
-  // what `fraction` then is, and where derivatives by the weights go.
+  const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction with respect to the
+                                     // distance
+  int rows_per_bin;                  // 1 (weights of edges), 2 or, for duals, 3 (exact), 4, 6, 8 (tables)
+  // Weights of edges instead of a table, for uvu paths: [table_row][ConvolutionView::weights_row]. PathGroupCall
+  // defines `fraction` for this case, and where derivatives with respect to the weights are stored.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
-  // Of duals, tangents are those of one direction, in plane 1 + direction of the features, unless there are several
-  // directions at a time, for which all path groups must have kernels (PathGroupKernel::moving_forward):
-  // moving_directions if not 0, for forward alone, which also writes values; or rigid_directions if no edge moves, and
-  // forward and backward write tangents alone.
+  // For duals, tangents are usually those of one direction, in plane 1 + direction of the features. Several
+  // directions at a time require kernels for all path groups (PathGroupKernel::moving_forward). moving_directions,
+  // if not 0, is only for forward, which also writes values. rigid_directions requires that no edge moves; forward
+  // and backward then write only tangents.
   int direction = 0;
   int moving_directions = 0, rigid_directions = 0;
-  int64_t y_distance = 0, fraction_distance = 0;    // of moving edges: numbers between those of two directions
-  const Real<T> *sender_factor = nullptr;           // of moving edges: see PathGroupCall
-  int64_t y_adj_distance = 0;                       // of rigid edges: as y_distance
-  const int64_t *edge_end = nullptr;    // [num_atoms] or null: atom a has the edges edge_begin[a]..edge_end[a] alone
+  int64_t y_distance = 0, fraction_distance = 0;    // moving edges: distances between the numbers of two directions
+  const Real<T> *sender_factor = nullptr;           // moving edges: defined at PathGroupCall
+  int64_t y_adj_distance = 0;                       // rigid edges: like y_distance
+  const int64_t *edge_end = nullptr;    // [num_atoms] or null: atom a has only the edges edge_begin[a]..edge_end[a]
   int64_t end(int a) const { return edge_end ? edge_end[a] : edge_begin[a + 1]; }
 };
 
-// A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.
+// A term of a gate: channels [0, mul) of one input block, which activated gates scale or which are activated
+// themselves.
 template <class T>
 struct GateCall {
   Activation activation;
@@ -136,8 +138,8 @@ struct GateCall {
   int padding;    // channels after mul that forward sets to 0
 };
 
-// What the generic kernel reads of a symmetric contraction: its tree or grid (contraction_schedule.h) and the features
-// that it reads and writes.
+// The numbers of a symmetric contraction that the generic kernel reads: its tree or grid (contraction_schedule.h),
+// and the features that it reads and writes.
 template <class T>
 struct ContractionView {
   const ContractionNode *nodes;
@@ -146,50 +148,49 @@ struct ContractionView {
   const int *in_dim, *out_dim;    // components of each block
   int num_in, num_out;            // blocks
   int num_inputs, num_outputs;    // components of all blocks
-  const SphereGridView *grid;     // null: the tree
+  const SphereGridView *grid;     // null: uses the tree
 };
 
 template <class T>
 struct HostKernels {
   const char *name;
 
-  // The bins of a convolution's edges.
+  // Finds the bins of a convolution's edges.
   void (*find_bins)(const BinCall<Real<T>> &call);
 
-  // Scratch that a call needs, 64-byte aligned.
+  // Size of the scratch that a call needs, aligned to 64 bytes.
   std::size_t (*scratch_bytes)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges);
 
-  // Features lie in memory as feature_layout.h says.
+  // The layout of features is that of feature_layout.h.
   //
   // Writes rows out_begin .. out_begin + num_atoms - 1 of the output feature, which has out_rows rows. x: the input
   // feature with x_rows rows.
   void (*forward)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                   Real<T> *out, int64_t out_rows, int64_t out_begin, void *scratch);
 
-  // The adjoint of forward with respect to the edges, and to x unless x_adj is null.
-  // out_adj as out of forward. y_adj (overwritten): [edge - edge_begin[0]][num_y], slot 0 the derivative by distance;
-  // of rigid edges direction by direction.
-  // x_adj (added to): a feature with x_adj_rows rows, row x_adj_row[edge] for each edge.
+  // The adjoint of forward with respect to the edges, and to x unless x_adj is null. out_adj: like out of forward.
+  // y_adj (overwritten): [edge - edge_begin[0]][num_y], slot 0 for the distance; for rigid edges direction by
+  // direction. x_adj (added to): a feature with x_adj_rows rows, row x_adj_row[edge] for each edge.
   void (*backward)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                    const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,
                    int64_t x_adj_rows, const int *x_adj_row, void *scratch);
 
-  // x_adj (added to) of the senders [0, num_atoms) by a gather over their transposed edges; other_row are receivers,
-  // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin. x: as x_adj,
-  // read for weights_adj alone.
+  // Computes x_adj (added to) of the senders [0, num_atoms) by a gather over their transposed edges. other_row are
+  // receivers; out_adj has out_rows rows. x_adj has x_adj_rows rows; the first of these atoms has row x_adj_begin.
+  // x: like x_adj, read only for weights_adj.
   void (*backward_gather)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                           int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj, int64_t x_adj_rows,
                           int64_t x_adj_begin, void *scratch);
 
   // Writes x.
   void (*gate_forward)(const GateCall<T> &call);
-  // x is the adjoint; z and gate are replaced by theirs.
+  // x is the adjoint of the output; replaces z and gate by their adjoints.
   void (*gate_backward)(const GateCall<T> &call);
 
   int product_panel;    // columns of a panel of packed matrices (product_kernels.h)
   void (*product)(const ProductCall<Real<T>> &call);
 
-  // Of SO(2) convolutions.
+  // The kernels of SO(2) convolutions.
   void (*so2_rotate)(const So2RotationCall<T> &call);
   void (*so2_rotate_back)(const So2RotationCall<T> &call);
   void (*so2_factors)(const So2FactorCall<T> &call);
@@ -202,27 +203,27 @@ struct HostKernels {
   void (*so2_points)(const So2PointsCall<T> &call);
   void (*so2_points_backward)(const So2PointsCall<T> &call);
 
-  // The generic kernel of symmetric contractions, as ContractionKernel; scratch of contraction_scratch_bytes, aligned
-  // to 64 bytes.
+  // The generic kernel of symmetric contractions, with the call of ContractionKernel. It needs scratch of
+  // contraction_scratch_bytes, aligned to 64 bytes.
   std::size_t (*contraction_scratch_bytes)(const ContractionView<T> &tables);
   void (*contraction_forward)(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch);
   void (*contraction_backward)(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch);
 };
 
-// Those of all types.
+// The kernels of all types.
 struct AllHostKernels : HostKernels<float>,
                         HostKernels<double>,
                         HostKernels<Dual<float>>,
                         HostKernels<Dual<double>>,
                         EdgeKernels {};
 
-// What any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64.
+// The set that any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64.
 enum class InstructionSet { generic, neon, avx2, avx512 };
-// All of them; of those that a CPU has, a later one is faster.
+// All sets. Of the sets that a CPU has, a later one is faster.
 constexpr InstructionSet INSTRUCTION_SETS[] = {InstructionSet::generic, InstructionSet::neon, InstructionSet::avx2,
                                                InstructionSet::avx512};
 
-// The best set that this CPU has, and that was compiled in unless all are asked for.
+// The best set that this CPU has; only compiled sets count if `compiled`.
 InstructionSet best_instruction_set(bool compiled = true);
 bool instruction_set_available(InstructionSet set);
 const char *instruction_set_name(InstructionSet set);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The host kernels of one instruction set. The including file defines EQUI_ISA (a namespace name), EQUI_ISA_NAME and
-// EQUI_SIMD_BYTES (the width of a register).
+// The host kernels for one instruction set. The including file defines EQUI_ISA (a namespace name), EQUI_ISA_NAME
+// and EQUI_SIMD_BYTES (the width of a register).
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/host_simd.h"
 
@@ -21,8 +21,8 @@ constexpr std::size_t align_up(std::size_t n) {
   return (n + 63) / 64 * 64;
 }
 
-// The generated kernel of a path group if there is one for this kind of table, else the generic one. of_directions:
-// null, or the generated kernel for several directions.
+// Calls the generated kernel of a path group if it exists for this kind of table, else the generic one.
+// of_directions: null, or the generated kernel for several directions.
 template <class T, class Generated, class Generic>
 static void call_path_group(Generated generated, void (*PathGroupKernel<T>::*of_directions)(const PathGroupCall<T> &),
                             Generic generic, const GenericPathGroup<T> &walker, const PathGroupCall<T> &u) {
@@ -109,7 +109,7 @@ static std::size_t scratch_bytes(const ConvolutionView<T> &tables, const ConvEdg
   return scratch_layout<T>(tables, edges, nullptr, nullptr);
 }
 
-// The same numbers with the tangents of direction k of several, whose planes are equally far from each other.
+// The same numbers with the tangents of direction k, of several directions whose planes have equal distances.
 template <class T>
 static T *along(T *p, int) {
   return p;
@@ -149,7 +149,7 @@ static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdge
       const T *from = y + e0 * num_y;
       if (n < EDGE_BLOCK)
         for (int k = 0; k < num_y * EDGE_BLOCK; k++) put(to, k, T(0));
-      int fours = 0;    // edges that went by fours
+      int fours = 0;    // edges that are done, four at a time
       if constexpr (!IS_DUAL<T>)
         for (; fours + 4 <= n; fours += 4)
           for (int k = 0; k + 4 <= num_y; k += 4)
@@ -166,7 +166,7 @@ static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdge
     transpose_harmonics(tables, edges, edges.y + k * edges.y_distance, along(to, k));
 }
 
-// A call for the path group with all that is the same for every atom.
+// A call for the path group with the values that are the same for every atom.
 template <class T>
 static PathGroupCall<T> path_group_call(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
                                         const ConvEdges<T> &edges, const Scratch<T> &s) {
@@ -200,7 +200,7 @@ static PathGroupCall<T> path_group_call(const ConvolutionView<T> &tables, const 
   return u;
 }
 
-// A path group's channels of a row of the input feature, with the tangents of the edges' direction.
+// A path group's channels in a row of the input feature, with the tangents of the edges' direction.
 template <class T>
 static Pointer<T> input_row(const ConvPathGroup<T> &path_group, const ConvEdges<T> &edges, Real<T> *feature,
                             int64_t rows, int64_t row = 0) {
@@ -208,7 +208,7 @@ static Pointer<T> input_row(const ConvPathGroup<T> &path_group, const ConvEdges<
                          (1 + edges.direction) * path_group.in_channels);
 }
 
-// Likewise a path's channels of a row of the output feature.
+// Likewise a path's channels in a row of the output feature.
 template <class T>
 static Pointer<T> output_row(const ConvPath<T> &path, const ConvEdges<T> &edges, Real<T> *feature, int64_t rows,
                              int64_t row) {
@@ -242,7 +242,7 @@ static void set_outputs(const ConvolutionView<T> &tables, const ConvPathGroup<T>
     s.out[q] = output_row(tables.paths[path_group.first_path + q], edges, out, rows, row);
 }
 
-// Coupled harmonics of the edges of one atom, of duals along one direction; returns where the next atom's harmonics
+// Coupled harmonics of the edges of one atom, for duals along one direction. Returns where the next atom's harmonics
 // begin.
 template <class T>
 static Pointer<const T> couple_harmonics(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
@@ -259,7 +259,8 @@ static Pointer<const T> couple_harmonics(const ConvolutionView<T> &tables, const
   return y;
 }
 
-// A uvw path takes all atoms in one call. x: the input feature of the other atoms if it is not a gather.
+// Calls the kernel of a uvw path once for all atoms. x: the input feature of the other atoms if this is not a
+// gather.
 template <class T>
 static UvwCall<T> uvw_call(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
                            const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out, int64_t out_rows,
@@ -275,7 +276,7 @@ static UvwCall<T> uvw_call(const ConvolutionView<T> &tables, const ConvPathGroup
   u.channel_block = edges.table_rows * path_group.row;
   u.table_row = edges.table_row;
   u.fraction = edges.fraction;
-  if (x) u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+  if (x) u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // this call only reads them
   u.x_width = path_group.in_width;
   u.x_stride = path_group.in_width / (2 * path_group.l1 + 1);
   u.x_row = edges.other_row + first;
@@ -313,7 +314,7 @@ static void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges,
   const auto kernel_of_directions = edges.moving_directions > 0  ? &PathGroupKernel<T>::moving_forward
                                     : edges.rigid_directions > 0 ? &PathGroupKernel<T>::rigid_forward
                                                                  : nullptr;
-  // Path group by path group, so that the channel blocks of one path group stay in the cache.
+  // One path group after another, so that its channel blocks stay in the cache.
   for (int k = 0; k < tables.num_path_groups; k++) {
     const ConvPathGroup<T> &path_group = tables.path_groups[k];
     if (path_group.is_uvw()) {
@@ -325,7 +326,7 @@ static void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges,
     }
     const GenericPathGroup<T> generic = generic_path_group(tables, path_group, edges);
     PathGroupCall<T> u = path_group_call(tables, path_group, edges, s);
-    u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // this call only reads them
     Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(tables, edges, a, u);
@@ -349,12 +350,12 @@ static void backward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges
   if (tables.max_uvw_l3 >= 0) transpose_harmonics(tables, edges, s.y);    // its z needs the coupled harmonics
   for (int d = 0; d < directions; d++)
     for (int64_t k = 0; k < count * tables.num_y; k++) y_adj[d * edges.y_adj_distance + k] = T(0);
-  // Path group by path group: its channels of all senders, their adjoints and its channel blocks of the table stay in
-  // the cache.
+  // One path group after another: its channels of all senders, their adjoints and its channel blocks of the table
+  // stay in the cache.
   for (int k = 0; k < tables.num_path_groups; k++) {
     const ConvPathGroup<T> &path_group = tables.path_groups[k];
     if (path_group.is_uvw()) {
-      // out_adj is only read.
+      // This call only reads out_adj.
       UvwCall<T> u =
           uvw_call(tables, path_group, edges, x, x_rows, const_cast<Real<T> *>(out_adj), out_rows, out_begin, s);
       u.y_adj = y_adj;
@@ -366,21 +367,21 @@ static void backward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges
     }
     const GenericPathGroup<T> generic = generic_path_group(tables, path_group, edges);
     PathGroupCall<T> u = path_group_call(tables, path_group, edges, s);
-    u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // this call only reads them
     if (x_adj) u.x_adj = input_row(path_group, edges, x_adj, x_adj_rows);
     for (int a = 0; a < edges.num_atoms; a++) {
       const int64_t begin = edges.edge_begin[a];
       set_atom(tables, edges, a, u);
       u.y_adj = y_adj + (begin - first) * tables.num_y;
       u.x_adj_row = x_adj_row + begin;
-      // Only read.
+      // This call only reads them.
       set_outputs(tables, path_group, edges, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
       call_path_group<T>(&PathGroupKernel<T>::backward,
                          edges.rigid_directions > 0 ? &PathGroupKernel<T>::rigid_backward : nullptr,
                          &GenericPathGroup<T>::backward, generic, u);
     }
   }
-  // By the distance, no longer by the fraction of the bin.
+  // Converts derivatives with respect to the fraction of the bin to derivatives with respect to the distance.
   for (int d = 0; d < directions; d++)
     for (int64_t e = 0; e < count; e++) y_adj[d * edges.y_adj_distance + e * tables.num_y] *= edges.bins_per_length[e];
 }
@@ -408,7 +409,8 @@ static void backward_gather(const ConvolutionView<T> &tables, const ConvEdges<T>
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(tables, edges, a, u);
       if (edges.weights_adj)
-        u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows, x_begin + a);    // only read
+        // this call only reads them
+        u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows, x_begin + a);
       u.x_adj = input_row(path_group, edges, x_adj, x_adj_rows, x_adj_begin + a);
       y = couple_harmonics(tables, path_group, y, u.count, s.coupled);
       call_path_group<T>(&PathGroupKernel<T>::gather, nullptr, &GenericPathGroup<T>::gather, generic, u);

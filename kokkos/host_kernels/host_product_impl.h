@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The dense product of one instruction set, included by host_kernels_impl.h. Its matrix lies in the order in which
-// registers take it (product_kernels.h), so that a product needs no copies.
+// The dense product for one instruction set, included by host_kernels_impl.h. Its matrix is stored in the order in
+// which registers read it (product_kernels.h), so a product needs no copies.
 #ifndef EQUI_HOST_PRODUCT_IMPL_H
 #define EQUI_HOST_PRODUCT_IMPL_H
 
@@ -10,12 +10,12 @@
 namespace equi {
 namespace EQUI_ISA {
 
-// A tile of the result is held in registers, of which there are 32 or 16.
+// Registers hold a tile of the result; there are 32 or 16 registers.
 constexpr int TILE_ROWS = EQUI_SIMD_BYTES == 64 ? 8 : 4;
 template <class R>
 constexpr int PANEL = PANEL_REGISTERS *LANES<R>;
 
-// Registers in memory of any alignment, as the rows of a result have that are not padded. In a template clang++ forgets
+// Registers in memory of any alignment, which rows of a result without padding need. In a template clang++ ignores
 // the alignment of such a vector, but not that of a packed class, with which g++ makes slower tiles.
 template <class R>
 struct UnalignedSimdOf {
@@ -40,15 +40,16 @@ EQUI_INLINE Simd<R> load_unaligned(const R *p) {
   return v;
 }
 
-// What a tile asks for while it is computed, some of it with each row of its panel: the next panel. A large matrix has
-// left the second-level cache when its next rows come, and waiting for each panel would take a fifth of the time.
+// Memory that a tile prefetches while it is computed, some of it with each row of its panel: the next panel. A large
+// matrix has left the second-level cache when its next rows are multiplied. Waiting for each panel would cost a
+// fifth of the time.
 struct Ahead {
   const char *next;
   int64_t step;
 };
 
-// c (+)= a b for a tile, whose panel b has `in` rows. Each number is summed in the order of these rows. The bias is
-// added last, if there is any.
+// c (+)= a b for a tile, whose panel b has `in` rows. Each number is summed in the order of these rows. The bias, if
+// any, is added last.
 template <int ROWS, int REGISTERS, class R>
 EQUI_INLINE void tile_product(int in, const R *a, int64_t a_stride, const R *b, R *c, int64_t c_stride, bool add,
                               Ahead ahead, const R *bias = nullptr) {
@@ -82,8 +83,8 @@ EQUI_INLINE void tile_product(int in, const R *a, int64_t a_stride, const R *b, 
   }
 }
 
-// Of the tile that begins with row `first` of `rows`, in the panel at `column` of matrix b: its share of the next
-// panel. Only the last panel is narrower; it has none behind it.
+// For the tile that begins with row `first` of `rows`, in the panel at `column` of matrix b: its share of the next
+// panel. Only the last panel is narrower, and no panel follows it.
 template <int REGISTERS, class R>
 EQUI_INLINE Ahead next_panel(const R *b, int in, int out, int64_t rows, int64_t first, int column) {
   const int next = column + PANEL<R>;
@@ -94,7 +95,7 @@ EQUI_INLINE Ahead next_panel(const R *b, int in, int out, int64_t rows, int64_t 
   return {panel + first / TILE_ROWS * step * in, step};
 }
 
-// The whole product, whose rows are cut into tiles.
+// The whole product; its rows are cut into tiles.
 template <class R>
 struct TiledProduct {
   const ProductCall<R> &p;
@@ -118,7 +119,7 @@ struct TiledProduct {
   }
 };
 
-// tiles.tile<rows, registers>(first row, first column) for all rows of the panel that begins with this column.
+// Calls tiles.tile<rows, registers>(first row, first column) for all rows of the panel that begins with this column.
 template <int REGISTERS, class Tiles>
 static void for_tiles(int64_t rows, int column, const Tiles &tiles) {
   int64_t i = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The kernels of SO(2) convolutions of one instruction set, included by host_kernels_impl.h: what is done edge by edge.
+// The kernels of SO(2) convolutions for one instruction set, included by host_kernels_impl.h: the work that is done
+// edge by edge.
 #ifndef EQUI_HOST_SO2_IMPL_H
 #define EQUI_HOST_SO2_IMPL_H
 
@@ -54,7 +55,7 @@ struct So2Order {
   }
 };
 
-// f(order) for the orders of edge e.
+// Calls f(order) for the orders of edge e.
 template <class T, int L = 0, class F>
 static EQUI_INLINE void for_so2_orders(const So2RotationCall<T> &c, int64_t e, const F &f) {
   if (L > c.shape.lmax) return;
@@ -73,7 +74,7 @@ static void so2_rotate_back(const So2RotationCall<T> &c) {
 }
 
 // ---- products with numbers of an edge
-// f(u, v, factors, how many, whether they are followed by as many of -m) for each |m| of all edges.
+// Calls f(u, v, factors, size, whether the same number of components of -m follow) for each |m| of all edges.
 template <class T, class F>
 static EQUI_INLINE void for_so2_factors(const So2FactorCall<T> &c, const F &f) {
   const So2Shape &s = c.shape;
@@ -162,14 +163,15 @@ static void so2_torque(const So2TorqueCall<T> &c) {
 }
 
 // ---- gates
-// f(m, channel) for the components of an order, for the channels of a block.
+// Calls f(m, channel) for the components of an order, for the channels of a block.
 template <class F>
 static EQUI_INLINE void for_so2_components(const So2Shape &shape, int l, int lanes, const F &f) {
   for (int m = -shape.largest_m(l); m <= shape.largest_m(l); m++)
     for (int j = 0; j < GATE_BLOCK; j += lanes) f(m, j);
 }
 
-// f(e, l, first channel, what gates the order, its activation and the derivative of this) for all blocks of channels.
+// Calls f(e, l, first channel, gate of the order, its activation, the derivative of the activation) for all blocks
+// of channels.
 template <class T, class F>
 static EQUI_INLINE void for_so2_gates(const So2GateCall<T> &c, const F &f) {
   const So2Shape &shape = c.z_shape;
@@ -259,7 +261,7 @@ static EQUI_INLINE void so2_from_points(const Real<T> *matrix, int components, i
   }
 }
 
-// f(e, first channel, how many) for all blocks of channels.
+// Calls f(e, first channel, number of channels) for all blocks of channels.
 template <class T, class F>
 static EQUI_INLINE void for_so2_blocks(const So2PointsCall<T> &c, const F &f) {
   for (int64_t e = 0; e < c.count; e++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The products of matrices in SO(2) convolutions of one instruction set, included by host_kernels_impl.h: for m > 0
+// The products of matrices in SO(2) convolutions for one instruction set, included by host_kernels_impl.h: for m > 0
 // three dense products and the sums of their results, tile by tile.
 #ifndef EQUI_HOST_SO2_PRODUCT_IMPL_H
 #define EQUI_HOST_SO2_PRODUCT_IMPL_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The generic kernel of a uvw path (kernel_schedule.h) for the instruction set of host_kernels_impl.h. It does what
-// UvwKernel does, by walking tables.
+// UvwKernel does, but walks tables.
 #ifndef EQUI_HOST_UVW_IMPL_H
 #define EQUI_HOST_UVW_IMPL_H
 
@@ -10,7 +10,7 @@
 namespace equi {
 namespace EQUI_ISA {
 
-constexpr int MAX_COMPONENTS = 25;    // of an irrep: orders to 12
+constexpr int MAX_COMPONENTS = 25;    // components of an irrep, for orders up to 12
 
 template <class T>
 EQUI_INLINE T sum_of_lanes(Simd<T> v) {
@@ -23,8 +23,8 @@ EQUI_INLINE T sum_of_lanes(Simd<T> v) {
   }
 }
 
-// The polynomial of a bin of `rows` rows at f, and its derivative by f. row: what is for channel c in the first of
-// them.
+// The polynomial of a bin with `rows` rows at f, and its derivative with respect to f. row: numbers for channel c in
+// the first row.
 template <class T>
 EQUI_INLINE Simd<T> polynomial(const Real<T> *row, int c, int rows, int stride, T f, Simd<T> &derivative) {
   Simd<T> w = Simd<T>{};
@@ -53,7 +53,7 @@ struct GenericUvw {
   int d3() const { return 2 * path.l3 + 1; }
   static int64_t num_edges(const UvwCall<T> &u) { return u.edge_begin[u.num_atoms] - u.edge_begin[0]; }
 
-  // f(atom, edge, its coupled harmonics) for all edges.
+  // Calls f(atom, edge, its coupled harmonics) for all edges.
   template <class F>
   void for_edges(const UvwCall<T> &u, const F &f) const {
     Pointer<const T> block = u.coupled;
@@ -65,7 +65,7 @@ struct GenericUvw {
       block += (count + EDGE_BLOCK - 1) / EDGE_BLOCK * EDGE_BLOCK * path_group.num_coupled;
     }
   }
-  // f(channel w, atom, edge, W[c .., w], its derivative), w by w and atom by atom.
+  // Calls f(channel w, atom, edge, W[c .., w], its derivative), channel by channel and atom by atom.
   template <class F>
   void for_weights(const UvwCall<T> &u, int c, const F &f) const {
     const int block = path_group.row / CHANNEL_PAD;
@@ -113,7 +113,7 @@ struct GenericUvw {
     }
   }
 
-  // h over r over z in the scratch.
+  // The scratch holds z, then h, then r.
   void backward(const UvwCall<T> &u) const {
     const int64_t edges = num_edges(u), size = edges * d3() * LANES<T>;
     const Pointer<T> r = u.scratch + 2 * size;
@@ -154,7 +154,7 @@ struct GenericUvw {
     }
   }
 
-  // h instead of z.
+  // Computes h instead of z.
   void gather(const UvwCall<T> &u) const {
     for (int c = 0; c < u.channels; c += LANES<T>) {
       for (int64_t k = 0; k < num_edges(u) * d3(); k++) store(u.scratch + k * LANES<T>, V{});

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Checks, opens and stores the libraries of kernels in the user's cache folder.
 #include "kokkos/host_kernels/kernel_cache.h"
 
 #include "src/base/fnv_hash.h"
@@ -22,9 +23,9 @@ namespace equi {
 
 namespace {
 
-// Keys of path groups with many paths are longer than the 255 bytes that a name may have.
+// Keys of path groups with many paths are longer than the 255 bytes that a file name may have.
 constexpr size_t LONGEST_KEY = 120, KEPT_OF_KEY = 60;
-// As the kernels of operating systems do it: more links than this are a circle.
+// The limit of kernels of operating systems: more links than this are a circle.
 constexpr int MOST_LINKS = 40;
 constexpr mode_t OTHERS_WRITE = S_IWGRP | S_IWOTH;
 
@@ -55,8 +56,9 @@ bool is_trusted(uid_t owner) {
   return owner == 0 || owner == geteuid();
 }
 
-// Why a folder or file with this state is not to be trusted; else empty. may_be_sticky: everybody may write to the
-// folder if no one may rename or remove the files of others; the owner of a file that is taken from there is checked.
+// Returns why a folder or file with this state is not trustworthy; else empty. may_be_sticky: everybody may write to
+// the folder if nobody may rename or remove the files of others. The owner of a file in such a folder is then
+// checked.
 std::string fault_of(const std::string &path, const struct stat &state, bool may_be_sticky) {
   if (!is_trusted(state.st_uid))
     return path + " belongs to user " + std::to_string(state.st_uid) + ", expected " + std::to_string(geteuid()) +
@@ -67,14 +69,15 @@ std::string fault_of(const std::string &path, const struct stat &state, bool may
 }
 
 struct Folder {
-  Descriptor descriptor;    // -1 if it is not there
+  Descriptor descriptor;    // -1 if it does not exist
   std::string fault;
 };
 
-// Opens a folder by its absolute path, step by step: each folder on the way is checked before it is used, and so is
-// each symbolic link, whose target is gone through in the same way. create: makes missing folders, for the user alone.
+// Opens a folder by its absolute path, step by step. Each folder on the way is checked before it is used. So is each
+// symbolic link, whose target is followed in the same way. create: makes missing folders, accessible only to the
+// user.
 Folder open_folder(const std::string &path, bool create) {
-  // What lies below the cache folder is ours alone and has no reason to be open to others.
+  // Folders below the cache folder belong only to us and need not be open to others.
   constexpr size_t OWN_FOLDERS = 2;
   std::deque<std::string> left;
   const auto add_in_front = [&left](const std::string &names) {
@@ -103,7 +106,7 @@ Folder open_folder(const std::string &path, bool create) {
     if (fstatat(folder.get(), name.c_str(), &state, AT_SYMLINK_NOFOLLOW) != 0) {
       if (errno != ENOENT) return failed(next + ": " + reason_of(errno));
       if (!create) return {};
-      // Another process may have made it in between.
+      // Another process may have made it meanwhile.
       if (mkdirat(folder.get(), name.c_str(), S_IRWXU) != 0 && errno != EEXIST)
         return failed("cannot make the folder " + next + ": " + reason_of(errno));
     } else if (S_ISLNK(state.st_mode)) {
@@ -140,7 +143,7 @@ std::string seal_of(const std::string &name, const std::string &content) {
   return "\nequi kernels " + name + " " + hash.hex() + "\n";
 }
 
-// Whether the content ends with its seal, else what is wrong.
+// Returns what is wrong with the content, or empty if it ends with its seal.
 std::string fault_of_content(const std::string &name, const std::string &content) {
   const size_t length = seal_of(name, "").size();
   const std::string head = "\nequi kernels " + name + " ";
@@ -175,7 +178,7 @@ bool write_all(int descriptor, const std::string &content) {
 
 KernelCache kernel_cache() {
   KernelCache cache;
-  // A relative path would be searched from wherever a run happens to start, perhaps in a folder of somebody else.
+  // A relative path would refer to the folder in which a run happens to start, perhaps somebody else's.
   const auto folder_of = [&cache](const char *variable) -> std::string {
     const char *value = std::getenv(variable);
     if (!value || !*value) return "";
@@ -244,7 +247,7 @@ void store_kernel_library(const std::string &source, const std::string &file) {
   const Folder folder = open_folder(folder_name, true);
   if (!folder.fault.empty()) throw std::runtime_error("cannot put kernels into " + folder_name + ": " + folder.fault);
   const int place = folder.descriptor.get();
-  // Other machines with the same file system may have a process of this number.
+  // A process with this number may run on another machine with the same file system.
   Descriptor part;
   std::string part_name;
   for (int attempt = 0; part.get() < 0; ++attempt) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Compares all functions of a library's kernels with the generic kernels, on random numbers.
 #include "kokkos/host_kernels/kernel_check.h"
 
 #include "kokkos/host_kernels/random_bins.h"
@@ -16,11 +17,11 @@ namespace equi {
 
 namespace {
 
-// The two kernels add the same products in another order: of thousands of terms of either sign the rounding is some
-// units of the last place of the largest sum. A wrong coupling, sign or component changes a result by far more.
+// The two kernels add the same products in different orders. For thousands of terms of either sign, the rounding is
+// some units of the last place of the largest sum. A wrong coupling, sign or component changes a result by far more.
 constexpr double ROUNDING = 200.0;    // in units of epsilon
 
-// No edge, one, and more than a block of 16; more senders than one, and more than a channel block.
+// No edge, one, and more than a block of 16; several senders, and more than one channel block.
 constexpr int EDGES_OF_ATOM[] = {17, 0, 1};
 constexpr int NUM_ATOMS = 3, NUM_EDGES = 18, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
 constexpr int DIRECTIONS = 2;
@@ -54,7 +55,7 @@ bool agree(const Numbers<R> &found, const Numbers<R> &expected) {
   return true;
 }
 
-// What forward, backward and gather of one kernel give.
+// Results of forward, backward and gather of one kernel.
 template <class R>
 struct Answers {
   Numbers<R> out, x_adj, y_adj, weights_adj, gathered;
@@ -95,7 +96,7 @@ class PathGroupCase {
 
   const PathGroupShape &shape() const { return tables_.schedules()[0].shape; }
 
-  // By a kernel, or by the generic one. With duals the tangents of one direction.
+  // Results of a kernel, or of the generic one. With duals the tangents are those of one direction.
   template <class Kernel>
   Answers<R> answers(Kernel ConvPathGroup<T>::*place, Kernel kernel, int rows_per_bin) const {
     ConvPathGroup<T> path_group = tables_.path_groups()[0];
@@ -113,19 +114,19 @@ class PathGroupCase {
     return a;
   }
 
-  // What forward gives in all directions: by the kernel's function for moving edges at once, or by the generic one,
-  // direction by direction, with a row for what each edge sees of its sender.
+  // Results of forward in all directions. With a kernel, its function for moving edges computes all at once. With
+  // the generic one, directions are computed one by one, with a row of its own for each edge's sender.
   Answers<R> moving_answers(const PathGroupKernel<T> *kernel) const {
     ConvPathGroup<T> path_group = tables_.path_groups()[0];
     path_group.kernel = kernel;
     const ConvolutionView<T> tables = tables_with(path_group);
-    // The tangents of each direction are other multiples of the same numbers.
+    // The tangents of each direction are different multiples of the same numbers.
     AlignedVector<T> y, fraction;
     for (int d = 0; d < DIRECTIONS; ++d) {
       append_with_tangents(R(1 + d), y_, y);
       append_with_tangents(R(1 + d), fraction_, fraction);
     }
-    // An edge that sees its sender's tangents as they are, and others that add those in direction 0.
+    // One edge reads its sender's tangents unchanged, and others add those in direction 0.
     Numbers<R> factor(DIRECTIONS * NUM_EDGES, R(0));
     for (int e = 0; e < NUM_EDGES; ++e) factor[(DIRECTIONS - 1) * NUM_EDGES + e] = R(0.1) * R(e - 5);
     ConvEdges<T> e = edges(FINE_ROWS<T>);
@@ -147,8 +148,8 @@ class PathGroupCase {
     return a;
   }
 
-  // The tangents of edges that do not move, of all directions: by the kernel's rigid functions at once, or by the
-  // generic one, direction by direction.
+  // The tangents of edges that do not move, in all directions. With a kernel, its rigid functions compute all at
+  // once; with the generic one, directions are computed one by one.
   Answers<R> rigid_answers(const PathGroupKernel<T> *kernel) const {
     ConvPathGroup<T> path_group = tables_.path_groups()[0];
     path_group.kernel = kernel;
@@ -185,7 +186,7 @@ class PathGroupCase {
     tables.path_groups = &path_group;
     return tables;
   }
-  // The numbers with multiples of their tangents.
+  // Appends the numbers with multiples of their tangents.
   static void append_with_tangents(R factor, const AlignedVector<T> &numbers, AlignedVector<T> &to) {
     for (const T v : numbers) to.push_back(make_number<T>(value_of(v), factor * tangent_of(v)));
   }
@@ -194,7 +195,7 @@ class PathGroupCase {
     TensorProduct product;
     product.irreps_in = Irreps(std::vector<IrrepBlock>{{CHANNELS, {shape.l1, 1}}});
     std::vector<IrrepBlock> out;
-    // A uvw path has as many outputs as fill one block of its table and begin another.
+    // A uvw path has enough outputs to fill one block of its table and begin another.
     const int outputs = shape.is_uvw() ? UVW_BLOCK + 1 : CHANNELS;
     for (const PathGroupShape::Path &path : shape.paths) {
       product.lmax_edge = std::max(product.lmax_edge, path.l2);
@@ -214,12 +215,12 @@ class PathGroupCase {
     a.x_adj.assign(x_.size(), R(0));
     a.y_adj.assign(PLANES<T> * num_directions * y_.size(), R(0));
     a.weights_adj.assign(weights_.size(), R(0));
-    // Of senders that are as many as the receivers.
+    // The number of senders equals that of receivers.
     a.gathered.assign(static_cast<size_t>(NUM_ATOMS) * in_.row_size(), R(0));
     return a;
   }
 
-  // For each edge the sender's row with tangents as PathGroupCall::sender_factor says.
+  // For each edge the sender's row, with tangents as PathGroupCall::sender_factor defines them.
   Numbers<R> tangent_rows(const Numbers<R> &factor) const {
     const FeatureGroup &group = in_.group(0);
     Numbers<R> rows;
@@ -246,7 +247,7 @@ class PathGroupCase {
     e.rows_per_bin = rows_per_bin;
     if (rows_per_bin == 1) {
       e.table_row = number_.data();
-      e.weights = make_pointer<T>(const_cast<R *>(weights_.data()), weights_size());    // only read
+      e.weights = make_pointer<T>(const_cast<R *>(weights_.data()), weights_size());    // this call only reads them
     } else {
       e.table_row = bin_.data();
       e.table = table_.data();
@@ -261,7 +262,7 @@ class PathGroupCase {
   void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &e, Answers<R> &a) const {
     kernels_.forward(tables, e, x_.data(), NUM_SENDERS, a.out.data(), NUM_ATOMS, 0, scratch(tables, e).data());
   }
-  // first: number of y_adj from which it is written.
+  // first: number of y_adj with which the results begin.
   void backward(const ConvolutionView<T> &tables, const ConvEdges<T> &e, Answers<R> &a, int64_t first = 0) const {
     kernels_.backward(tables, e, x_.data(), NUM_SENDERS, g_.data(), NUM_ATOMS, 0,
                       reinterpret_cast<T *>(a.y_adj.data() + first), a.x_adj.data(), NUM_SENDERS, sender_.data(),
@@ -295,7 +296,7 @@ std::string name_of(const std::string &function) {
          (IS_DUAL<T> ? " with derivatives" : "");
 }
 
-// What is wrong with the answers, the first of them by name.
+// Describes the first wrong array of the answers, by its name; else empty.
 template <class T>
 std::string fault_of_answers(const Answers<Real<T>> &found, const Answers<Real<T>> &expected, const std::string &kind) {
   const auto differs = [&](const std::string &function) {
@@ -369,7 +370,7 @@ std::string fault_of_uvw(const KernelList<UvwKernel<T>> &list, const PathGroupSh
   return "";
 }
 
-// One channel block of some atoms, which are not in the order of their rows.
+// One channel block of some atoms, whose order differs from that of their rows.
 template <class T>
 std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, const ContractionSchedule &schedule,
                                  InstructionSet set) {

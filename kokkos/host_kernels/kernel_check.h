@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks that the kernels of a library compute what the generic ones do: a compiler may have an error, and a library
-// may have been made from another text than its name says.
+// may have been made from a different source than its name says.
 #ifndef EQUI_KERNEL_CHECK_H
 #define EQUI_KERNEL_CHECK_H
 
@@ -12,9 +12,10 @@
 
 namespace equi {
 
-// Calls every function of the library, which must hold the kernels of this path group (contraction) and no others, on
-// random numbers. Empty if all give the results of the generic kernels of the instruction set, which the CPU must have;
-// else a description of the error. Takes about a millisecond for path groups of common models.
+// Calls every function of the library on random numbers. The library must hold the kernels of this path group
+// (contraction) and no others. Returns empty if all results are those of the generic kernels of the instruction set,
+// which the CPU must have; else a description of the error. This needs about a millisecond for path groups of common
+// models.
 std::string fault_of_kernels(const KernelLibrary &library, const PathGroupShape &shape, InstructionSet set);
 std::string fault_of_kernels(const KernelLibrary &library, const ContractionSchedule &schedule, InstructionSet set);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Loads libraries of kernels, and finds the kernel of a path group or contraction in the build or in them.
 #include "kokkos/host_kernels/kernel_library.h"
 
 #include "kokkos/host_kernels/kernel_cache.h"
@@ -48,7 +49,7 @@ const KernelLibrary *library_of_build(InstructionSet set) {
   return nullptr;
 }
 
-// Whether `library` is ours and as large as it should be: of another version it may be shorter.
+// Whether `library` is ours and has the expected size: a library of another version may be shorter.
 bool is_our_library(const KernelLibrary *library, InstructionSet set) {
 #ifdef RTLD_DL_SYMENT
   Dl_info place;
@@ -60,9 +61,9 @@ bool is_our_library(const KernelLibrary *library, InstructionSet set) {
   return library->abi == PATH_GROUP_KERNEL_ABI && std::strcmp(library->isa, instruction_set_name(set)) == 0;
 }
 
-// Loads what open_kernel_library() has opened and looks through its kernels, which must be those of `what`. It stays
-// loaded: its kernels are used until the process ends. So does its descriptor stay open: by its number dlopen() knows
-// what it has loaded, and would give the first of two libraries for the second of the same number.
+// Loads the library that open_kernel_library() has opened and checks its kernels, which must be those of `what`. The
+// library stays loaded, because its kernels are used until the process ends. Its descriptor stays open, too:
+// dlopen() identifies loaded files by its number, and would return the first of two libraries with the same number.
 template <class What>
 KernelLibraryFound load(int descriptor, const What &what, InstructionSet set) {
   void *handle = dlopen(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -73,7 +74,7 @@ KernelLibraryFound load(int descriptor, const What &what, InstructionSet set) {
   return {fault.empty() ? library : nullptr, fault};
 }
 
-// What find_* have found by now, by instruction set and key.
+// Results of the find_* functions so far, by instruction set and key.
 std::mutex found_mutex;
 std::map<std::pair<InstructionSet, std::string>, KernelLibraryFound> &all_found() {
   static std::map<std::pair<InstructionSet, std::string>, KernelLibraryFound> found;
@@ -90,7 +91,7 @@ const KernelLibrary *library_of_user(InstructionSet set, const What &what) {
   return it->second.library;
 }
 
-// The kernels of kind K, null if a library has none.
+// The kernels of kind K; null if a library has none.
 template <class K>
 const KernelList<K> *list_of(const KernelLibrary &library) {
   if constexpr (std::is_same_v<K, PathGroupKernel<float>>)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The kernels of a model against tensor products that are evaluated component by component from Clebsch-Gordan
-// coefficients (tensor_product.h), which share neither schedules nor text with any kernel.
+// Compares the kernels of a model with tensor products that are evaluated component by component from Clebsch-Gordan
+// coefficients (tensor_product.h). These share neither schedules nor code with any kernel.
 #include "kokkos/host_kernels/kernel_check.h"
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/host_kernels/random_bins.h"
@@ -23,7 +23,7 @@ namespace {
 constexpr double ROUNDING = 200.0;
 constexpr int NUM_EDGES = 17, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
 
-// The largest difference relative to the largest expected number; not a number if one is not.
+// The largest difference relative to the largest expected number; NaN if any number is NaN.
 class Largest {
  public:
   void add(double found, double expected) {
@@ -56,7 +56,7 @@ class GroupReference {
     fill(y_, static_cast<size_t>(NUM_EDGES) * num_y_);
     fill(fraction_, NUM_EDGES);
     for (int e = 0; e < NUM_EDGES; ++e) {
-      y_[e * num_y_] = T(1);    // tables leave the harmonic of order 0 out
+      y_[e * num_y_] = T(1);    // tables do not include the harmonic of order 0
       fraction_[e] *= T(0.5);
       sender_.push_back(e % NUM_SENDERS);
       bin_.push_back(e % RANDOM_BINS * ROWS_OF_RANDOM_BIN);
@@ -81,7 +81,7 @@ class GroupReference {
       std::vector<double> found_y(num_y_, 0.0), w_adj(w.size(), 0.0);
       product_.backward(x.data(), y.data(), w.data(), g.data(), &expected_x[sender_[e] * num_in], found_y.data(),
                         w_adj.data());
-      found_y[0] = 0.0;    // its place holds the derivative by the fraction
+      found_y[0] = 0.0;    // its place holds the derivative with respect to the fraction
       for (size_t k = 0; k < w.size(); ++k) found_y[0] += w_adj[k] * dw[k];
       for (int k = 0; k < num_y_; ++k) of_y.add(y_adj[e * num_y_ + k], found_y[k]);
     }
@@ -92,7 +92,7 @@ class GroupReference {
     }
     double most = 0.0;
     const auto note = [&](const std::string &name, double value) {
-      if (value <= most) return;    // not so with NaN
+      if (value <= most) return;    // false for NaN
       most = value;
       what = name;
     };
@@ -130,7 +130,7 @@ class GroupReference {
     for (T &v : numbers) v = static_cast<T>(uniform(engine_));
   }
 
-  // The weights of the product at edge e and their derivatives by the fraction.
+  // Computes the weights of the product at edge e and their derivatives with respect to the fraction.
   void read_weights(int e, int rows_per_bin, std::vector<double> &w, std::vector<double> &dw) const {
     const double f = fraction_[e];
     for (size_t k = 0; k < w.size(); ++k) {
@@ -167,7 +167,7 @@ class GroupReference {
                       sender_.data(), scratch.data());
   }
 
-  // Row r of a feature of `rows` rows in the order of irreps.h.
+  // Row r of a feature with `rows` rows, in the order of irreps.h.
   static std::vector<double> unpacked(const Irreps &irreps, const FeatureLayout &layout, const AlignedVector<T> &packed,
                                       int64_t rows, int64_t r) {
     std::vector<double> row(irreps.dim());
@@ -214,8 +214,8 @@ KernelList<K> list_with(const K *const &kernel) {
   return {kernel ? 1 : 0, &kernel};
 }
 
-// What the kernels that an evaluation takes give, against the generic ones: all their functions, also those with
-// derivatives. Empty where all are the generic ones.
+// Compares the kernels that an evaluation uses with the generic ones: all their functions, including those with
+// derivatives. Empty if all kernels are generic.
 std::string fault_of_found(const PathGroupShape &shape, InstructionSet set) {
   if (shape.key().empty()) return "";
   KernelLibrary library{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A constant matrix as the host's dense products take it.
+// A constant matrix in the layout that the host's dense products read.
 #ifndef EQUI_PACKED_MATRIX_H
 #define EQUI_PACKED_MATRIX_H
 
@@ -12,7 +12,7 @@
 
 namespace equi {
 
-// Columns with the zeros.
+// Number of columns with the zeros.
 inline int packed_columns(int out, int panel) {
   const int lanes = panel / PANEL_REGISTERS;
   return (out + lanes - 1) / lanes * lanes;
@@ -27,7 +27,7 @@ void pack_matrix(int in, int out, int panel, const F &entry, R *to) {
       for (int j = first; j < first + panel && j < columns; j++) *to++ = j < out ? static_cast<R>(entry(i, j)) : R(0);
 }
 
-// The same of a matrix.
+// The same for a matrix.
 template <class R>
 AlignedVector<R> packed(const Matrix &m, int panel) {
   AlignedVector<R> numbers(static_cast<std::size_t>(m.rows) * packed_columns(m.cols, panel));
@@ -43,8 +43,8 @@ class PackedMatrix {
   PackedMatrix(const Matrix &m, InstructionSet set)
       : kernels_(&host_kernels<R>(set)), in_(m.rows), out_(m.cols), numbers_(packed<R>(m, kernels_->product_panel)) {}
 
-  // c = a m, or c += a m where `add`, for `rows` rows of a [in] and c [out], so far apart (0: contiguous). Any thread
-  // may call it. With add = false the content of c is not read.
+  // c = a m, or c += a m if `add`, for `rows` rows of a [in] and c [out]; the strides are their distances (0:
+  // contiguous). Any thread may call it. With add = false the content of c is not read.
   void multiply(int64_t rows, const R *a, R *c, bool add = false, int64_t a_stride = 0, int64_t c_stride = 0) const {
     kernels_->product(
         {rows, in_, out_, numbers_.data(), a, c, a_stride > 0 ? a_stride : in_, c_stride > 0 ? c_stride : out_, add});
@@ -53,7 +53,7 @@ class PackedMatrix {
   int in() const { return in_; }
   int out() const { return out_; }
   std::size_t bytes() const { return numbers_.size() * sizeof(R); }
-  // [in][out], as devices take it.
+  // [in][out], the layout for devices.
   std::vector<R> row_by_row() const {
     std::vector<R> rows(static_cast<std::size_t>(in_) * out_);
     const int panel = kernels_->product_panel, columns = packed_columns(out_, panel);

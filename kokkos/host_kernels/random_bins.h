@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Radial tables of random numbers, for what compares kernels with one another.
+// Radial tables of random numbers, for code that compares kernels with one another.
 #ifndef EQUI_RANDOM_BINS_H
 #define EQUI_RANDOM_BINS_H
 
@@ -11,12 +11,12 @@
 
 namespace equi {
 
-// So many bins of as many rows as any kernel reads: bin b begins at row b * ROWS_OF_RANDOM_BIN.
+// Number of bins, and rows per bin, as many as any kernel reads: bin b begins at row b * ROWS_OF_RANDOM_BIN.
 constexpr int RANDOM_BINS = 4, ROWS_OF_RANDOM_BIN = std::max(QUINTIC_ROWS, SPLIT_ROWS),
               RANDOM_ROWS = RANDOM_BINS * ROWS_OF_RANDOM_BIN;
 
-// Coefficients from -1 to 1. The upper ones of split bins are so small that it does not show how kernels round them in
-// float32, though they themselves do.
+// Coefficients from -1 to 1. The upper ones of split bins are small enough to hide how kernels round them in
+// float32, but large enough to have a visible effect.
 template <class R, class T>
 void fill_random_bins(const ConvolutionTables<T> &tables, std::mt19937 &random, R *table) {
   constexpr double SMALL = 0x1p-24;

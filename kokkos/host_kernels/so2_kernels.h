@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The calls of the kernels of SO(2) convolutions: what they do with the components of edges, one edge after another,
-// and the products between. Plain data, for all instruction sets of hosts (host_kernels.h) and for devices. T: float,
-// double or a Dual of them. Of duals, the tangents of `count` edges follow their values, as if there were twice as many
-// edges; what an edge has but once is an array of T.
+// and the products between. Plain data, for all instruction sets of hosts (host_kernels.h) and for devices. T:
+// float, double or a Dual of them. For duals, the tangents of `count` edges follow their values, as if there were
+// twice as many edges. Numbers that an edge has only once are in arrays of T.
 #ifndef EQUI_SO2_KERNELS_H
 #define EQUI_SO2_KERNELS_H
 
@@ -16,14 +16,14 @@ namespace equi {
 
 constexpr int SO2_LMAX = 8;
 
-// How the components of `count` edges in their frames lie in memory: for each m = 0 .. mmax an array [count][+m,
-// -m][l = m .. lmax][channels], one array after another. Those of m = 0 have no -m, and begin with `gates` further
-// orders. Channels are padded. Of duals, count is that of values and tangents.
+// The memory layout of the components of `count` edges in their frames. For each m = 0 .. mmax it has an array
+// [count][+m, -m][l = m .. lmax][channels], one array after another. Those of m = 0 have no -m, and begin with
+// `gates` additional orders. Channels are padded. For duals, count includes values and tangents.
 struct So2Shape {
   int lmax, mmax, channels, gates;
 
   EQUI_FUNCTION int orders(int m) const { return lmax + 1 - m; }
-  // Numbers of an edge: of |m|, and before it.
+  // Numbers of an edge: for this |m|, and before it.
   EQUI_FUNCTION int64_t width(int m) const { return int64_t(m == 0 ? gates + orders(0) : 2 * orders(m)) * channels; }
   EQUI_FUNCTION int64_t before(int m) const {
     return m == 0 ? 0 : int64_t(gates + lmax + 1 + (m - 1) * (2 * (lmax + 1) - m)) * channels;
@@ -54,7 +54,8 @@ EQUI_FUNCTION Pointer<const T> so2_component(const So2Shape &shape, int64_t coun
 
 constexpr int SO2_COMPONENTS = (SO2_LMAX + 1) * (SO2_LMAX + 1);
 
-// f(number, l, m) for the components of a shape, l by l and for each from -m to m: the columns of So2PointsCall.
+// Calls f(number, l, m) for the components of a shape, l by l and for each from -m to m: the columns of
+// So2PointsCall.
 template <class F>
 EQUI_FUNCTION void for_so2_columns(const So2Shape &shape, const F &f) {
   int c = 0;
@@ -62,28 +63,28 @@ EQUI_FUNCTION void for_so2_columns(const So2Shape &shape, const F &f) {
     for (int m = -shape.largest_m(l); m <= shape.largest_m(l); m++) f(c++, l, m);
 }
 
-// Numbers of the rotations of all orders up to l.
+// Numbers in the rotations of all orders up to l.
 EQUI_FUNCTION int rotations_size(int l) {
   return (l + 1) * (2 * l + 1) * (2 * l + 3) / 3;
 }
 
-// Components of atoms and those of their edges: u = D x, or by the adjoint x += factor D^T u. Of D the rows up to mmax
-// are taken.
+// Components of atoms and those of their edges: u = D x or, for the adjoint, x += factor D^T u. Only the rows of D
+// up to mmax are used.
 template <class T>
 struct So2RotationCall {
   So2Shape shape;        // of u
   int64_t count;         // edges
   const T *rotations;    // [count][rotations_size(lmax)], each D_l row by row
   Real<T> *u;
-  int first, channels;    // of u, that are channels 0 .. channels - 1 of x
-  // Of order l: [row[e]][l + m][planes][channels].
+  int first, channels;    // of u; they are channels 0 .. channels - 1 of x
+  // Order l: [row[e]][l + m][planes][channels].
   Real<T> *x[SO2_LMAX + 1];
   const int *row;     // [count]
-  const T *factor;    // [count] of the adjoint; or null: 1
+  const T *factor;    // [count], for the adjoint; null means 1
 };
 
-// v = factors u, with one factor [count][|m|][l][channels] for +m and -m. Backward: v, the adjoint, is replaced by that
-// of u, and factors by theirs.
+// v = factors u, with one factor [count][|m|][l][channels] for +m and -m. Backward: replaces the adjoint v by that
+// of u, and factors by their adjoints.
 template <class T>
 struct So2FactorCall {
   So2Shape shape;
@@ -92,17 +93,17 @@ struct So2FactorCall {
   Real<T> *v, *factors;
 };
 
-// The part of one |m| of a linear: v = u W for m = 0, else v_m = u_m W - u_-m W' and v_-m = u_m W' + u_-m W by three
-// products, of which the third is that of u_m + u_-m with W + W'. R: float or double.
+// The part of a linear for one |m|: v = u W for m = 0, else v_m = u_m W - u_-m W' and v_-m = u_m W' + u_-m W. These
+// need three products; the third is that of u_m + u_-m with W + W'. R: float or double.
 template <class R>
 struct So2ProductCall {
   int64_t rows;
-  int in, out;    // numbers of a row of u and v, of one sign
+  int in, out;    // numbers in a row of u and v, for one sign
   bool has_minus;
   const R *weights[3];    // matrices W, W', W + W', packed (product_kernels.h); their columns fill all registers
   const R *u;
   R *v;
-  R *sums;          // scratch [rows][in] where has_minus
+  R *sums;          // scratch [rows][in] if has_minus
   const R *bias;    // null, or [out] for m = 0: added to v
 };
 
@@ -113,21 +114,21 @@ struct So2Generator {
   R value;
 };
 
-// torque [count][3] += factor (sum of a J_k b) for rotations about x, y and z; the components of b have |m| up to that
-// of a and one more, where there are any.
+// torque [count][3] += factor (sum of a J_k b) for rotations about x, y and z. The components of b have |m| up to
+// that of a plus one, if these exist.
 template <class T>
 struct So2TorqueCall {
-  So2Shape a_shape, b_shape;    // which differ by mmax alone
+  So2Shape a_shape, b_shape;    // they differ only in mmax
   int64_t count;
   const Real<T> *a, *b;
-  const T *factor;    // [count], or null: 1
+  const T *factor;    // [count]; null means 1
   T *torque;
   const So2Generator<Real<T>> *generators;
   int num_generators;
 };
 
-// The product of messages with the cutoff function backward: the adjoint of the cutoff function and that of the
-// messages.
+// The backward pass of the product of messages with the cutoff function: computes the adjoint of the cutoff function
+// and that of the messages.
 template <class T>
 struct So2CutoffCall {
   So2Shape shape;    // `of_sum` may have more m
@@ -138,23 +139,23 @@ struct So2CutoffCall {
   Real<T> *messages_adj;
 };
 
-// h from z, whose shape has gates. Backward: h, the adjoint, is read, and z is replaced by its own.
+// Computes h from z, whose shape has gates. Backward: reads the adjoint h, and replaces z by its adjoint.
 template <class T>
 struct So2GateCall {
   So2Shape z_shape, h_shape;
-  int mul;    // channels without padding, in which h is 0
+  int mul;    // channels without padding; h is 0 in the padding
   int64_t count;
   Activation scalars, gates;
   Real<T> *z, *h;
 };
 
-// h from z by an activation at points (So2PointActivation): components of z and h, l by l and for each from -m to m,
-// are the columns of both matrices. z's shape has gates, of which the first are the scalars. Backward: h, the adjoint,
-// and z are read, and the adjoint of z is added to z_adj.
+// Computes h from z by an activation at points (So2PointActivation). Components of z and h, l by l and for each from
+// -m to m, are the columns of both matrices. z's shape has gates, of which the first are the scalars. Backward:
+// reads the adjoint h and z, and adds the adjoint of z to z_adj.
 template <class T>
 struct So2PointsCall {
   So2Shape z_shape, h_shape;
-  int mul;    // channels without padding, in which h is 0
+  int mul;    // channels without padding; h is 0 in the padding
   int64_t count;
   int points, components;
   Activation at_points, scalars;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Aligned memory, and the buffers of an evaluation. Buffers grow and never shrink, so that a warm step allocates
+// Aligned memory, and the buffers of an evaluation. Buffers grow and never shrink, so a warm evaluation allocates
 // nothing.
 #ifndef EQUI_BUFFER_H
 #define EQUI_BUFFER_H
@@ -13,7 +13,8 @@
 
 namespace equi {
 
-constexpr std::size_t ALIGNMENT = 64;    // of a cache line: registers that straddle two of them load at half the speed
+constexpr std::size_t ALIGNMENT = 64;    // size of a cache line: registers that straddle two lines load at half the
+                                         // speed
 
 template <class T>
 struct AlignedAllocator {
@@ -36,15 +37,15 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-// Numbers in host memory, aligned. Not a Kokkos View: threads grow their own buffers within parallel regions, where a
-// View's allocation would wait for a fence.
+// Numbers in host memory, aligned. It is not a Kokkos View: threads grow their own buffers within parallel regions,
+// where a View's allocation would wait for a fence.
 template <class T>
 class Buffer {
  public:
-  // Memory for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it.
+  // Returns memory for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it.
   T *reserve(std::size_t n) {
     if (n > size_) {
-      data_.reset();    // give the old memory back first
+      data_.reset();    // frees the old memory first
       size_ = 0;        // the size if the allocation fails
       data_.reset(static_cast<T *>(::operator new(capacity(n) * sizeof(T), std::align_val_t(ALIGNMENT))));
       size_ = capacity(n);
@@ -58,8 +59,8 @@ class Buffer {
   std::size_t additional_bytes(std::size_t n) const { return n > size_ ? (capacity(n) - size_) * sizeof(T) : 0; }
 
  private:
-  // Some to spare, so that fluctuating counts do not reallocate at every maximum: an eighth, but of what is large,
-  // where fluctuations are smaller, a sixty-fourth.
+  // Capacity with a reserve, so that fluctuating counts do not reallocate at every maximum. The reserve is an
+  // eighth; for large sizes, which fluctuate less, it is a sixty-fourth.
   static std::size_t capacity(std::size_t n) {
     constexpr std::size_t LARGE = std::size_t(1) << 20;
     return n + (n < LARGE ? n / 8 : LARGE / 8 + (n - LARGE) / 64) + 16;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Errors of calls of CUDA that tell of themselves; those of launches: device_launches.h.
+// Errors of CUDA calls that return them. device_launches.h handles errors of launches.
 #ifndef EQUI_CUDA_CALLS_H
 #define EQUI_CUDA_CALLS_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The execution space of devices, the properties of it that kernels need, and memory on it.
+// The execution space of devices, its properties that kernels need, and memory on it.
 //
-// The kernels are written for *lanes*, threads that run in step and pass numbers to each other, with one channel per
-// lane. A GPU has 32 of them (on AMD's waves of 64, two halves); a host thread is a single lane.
+// The kernels are written for *lanes*, threads that run in step and exchange numbers, with one channel per lane. A
+// GPU has 32 of them (on AMD's waves of 64, two halves); a host thread is a single lane.
 #ifndef EQUI_DEVICE_EXEC_H
 #define EQUI_DEVICE_EXEC_H
 
@@ -23,7 +23,7 @@
 #include "kokkos/runtime/device_lanes_hip.h"
 #endif
 
-// Before loops over arrays that are to stay in registers.
+// Before loops over arrays that must stay in registers.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 #define EQUI_UNROLL _Pragma("unroll")
 #elif defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
@@ -44,14 +44,14 @@ struct DeviceTraits {
   static constexpr int TEAM = LANES * GROUPS;
 };
 
-// While one is there, this thread's launches are recorded (device_recorder.h).
+// While an object exists, this thread's launches are recorded (device_recorder.h).
 class RecordingLaunches {
  public:
   RecordingLaunches() { is_active_ = true; }
   ~RecordingLaunches() { is_active_ = false; }
   RecordingLaunches(const RecordingLaunches &) = delete;
   RecordingLaunches &operator=(const RecordingLaunches &) = delete;
-  // For what a recording does not hold.
+  // For operations that a recording cannot hold.
   static void refuse(const char *what) {
     if (is_active_) throw std::logic_error(std::string(what) + " while launches are recorded");
   }
@@ -61,16 +61,16 @@ class RecordingLaunches {
   inline static thread_local bool is_active_ = false;
 };
 
-// Numbers in device memory that grow and never shrink, so that a warm step allocates nothing.
+// Numbers in device memory. The buffer grows and never shrinks, so a warm evaluation allocates nothing.
 template <class T, class Exec = DeviceExec>
 class DeviceBuffer {
  public:
-  // Memory for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, except while
-  // launches are recorded, because a replay would not.
+  // Returns memory for n numbers. Whether it grows or not, the content is lost. Debug builds overwrite it, except
+  // while launches are recorded, because a replay would not.
   T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
       RecordingLaunches::refuse("memory grows");
-      view_ = {};    // give the old memory back first
+      view_ = {};    // frees the old memory first
       view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), capacity(n));
     }
     mark_unwritten(n);
@@ -85,9 +85,9 @@ class DeviceBuffer {
   }
 
  private:
-  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum; of large counts, which fluctuate
-  // less, a few million. EQUI_EXACT_BUFFERS is for memory that is guarded at its end: a read behind what was asked for
-  // is then one behind the memory.
+  // The reserve is an eighth, so that fluctuating counts do not reallocate at every maximum; for large counts, which
+  // fluctuate less, it is a few million. EQUI_EXACT_BUFFERS is for memory that is guarded at its end: a read behind
+  // the requested size is then one behind the memory.
 #ifdef EQUI_EXACT_BUFFERS
   static constexpr int64_t MOST_SPARE = 0;
 #else
@@ -112,7 +112,7 @@ class DeviceBuffer {
   View view_;
 };
 
-// Copies between host and device memory that are complete on return; all work queued on exec comes before.
+// Copies between host and device memory that are complete on return. All work queued on exec comes before.
 template <class Exec, class T>
 void copy_to_device(const Exec &exec, T *device, const T *host, int64_t n) {
   if (n == 0) return;
@@ -139,9 +139,9 @@ void assign(const Exec &exec, DeviceBuffer<typename V::value_type, Exec> &buffer
                  static_cast<int64_t>(values.size()));
 }
 
-// Policies of kernels. Kokkos for CUDA hands their calls over as arguments, of up to 4 kB. Without the hint it sends
-// those of more than 512 bytes through a buffer that the host waits for at each launch, which cannot be recorded
-// either.
+// Policies of kernels. Kokkos for CUDA passes their calls as arguments, of up to 4 kB. Without the hint it copies
+// calls of more than 512 bytes through a buffer for which the host waits at each launch. Such a copy cannot be
+// recorded, either.
 using CallAsArgument = Kokkos::Experimental::WorkItemProperty::HintLightWeight_t;
 template <class Exec>
 using RangeOn = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>, CallAsArgument>;
@@ -176,7 +176,7 @@ KOKKOS_FORCEINLINE_FUNCTION Dual<T> from_lane_xor(Dual<T> number, int mask) {
   return {from_lane_xor(number.value, mask), from_lane_xor(number.tangent, mask)};
 }
 
-// The sum of a number over the lanes, which each of them gets.
+// The sum of a number over the lanes, in each lane.
 template <int LANES>
 struct SumOfLanes {
   template <class D>
@@ -193,8 +193,8 @@ struct SumOfLanes<1> {
   }
 };
 
-// Each exchange halves the numbers that a lane carries: for 8 numbers 9 exchanges instead of 40. A template per step
-// and no loop: arrays with an index that the compiler does not know would not be in registers.
+// Each exchange halves the number of sums in a lane: 8 sums need 9 exchanges instead of 40. This is a template per
+// step and not a loop, because arrays with an index that the compiler does not know would not be in registers.
 template <int HALF, int OFFSET, int P, class T>
 KOKKOS_FORCEINLINE_FUNCTION void exchange_halves(T (&s)[P], int lane) {
   if constexpr (HALF > 0) {
@@ -210,7 +210,7 @@ KOKKOS_FORCEINLINE_FUNCTION void exchange_halves(T (&s)[P], int lane) {
   }
 }
 
-// The exchanges for `num` sums over 32 lanes by halves of `carried` numbers, a power of two that is not less.
+// The exchanges for `num` sums over 32 lanes by halves of `carried` numbers, a power of two that is at least `num`.
 KOKKOS_INLINE_FUNCTION constexpr int power_of_two(int num) {
   return num <= 1 ? 1 : 2 * power_of_two((num + 1) / 2);
 }
@@ -219,16 +219,16 @@ KOKKOS_INLINE_FUNCTION constexpr int num_exchanges(int carried) {
   for (int lanes = 32 / carried; lanes > 1; lanes /= 2) exchanges++;
   return exchanges;
 }
-// How many of `num` sums to take at first: all, or half of the power of two, where the rest takes few exchanges: 9 sums
-// are 8 and 1 with 14 exchanges, together they take 16; 17 are 16 and 1, with 21 instead of 31.
+// How many of `num` sums to add first: all, or half of the power of two if the rest needs few exchanges. As 8 and 1,
+// 9 sums need 14 exchanges, and together 16. As 16 and 1, 17 sums need 21, and together 31.
 KOKKOS_INLINE_FUNCTION constexpr int num_sums_at_first(int num) {
   const int all = power_of_two(num), half = all / 2;
   if (half == 0 || num_exchanges(half) + num_exchanges(power_of_two(num - half)) >= num_exchanges(all)) return num;
   return half;
 }
 
-// to[k] (+)= sum of v[FIRST + k] over the lanes, FIRST + k < N, each sum in the same order at every run. All lanes call
-// it together. P: a pointer to T, or Pointer<T>.
+// to[k] (+)= sum of v[FIRST + k] over the lanes, FIRST + k < N; each sum has the same order in every run. All lanes
+// call it together. P: a pointer to T, or Pointer<T>.
 template <int LANES, int FIRST = 0, int N, class T, class P>
 KOKKOS_FORCEINLINE_FUNCTION void store_lane_sums(const T (&v)[N], int lane, P to, bool add) {
   if constexpr (LANES == 1) {
@@ -239,7 +239,7 @@ KOKKOS_FORCEINLINE_FUNCTION void store_lane_sums(const T (&v)[N], int lane, P to
     T s[M];
     EQUI_UNROLL for (int k = 0; k < M; k++) s[k] = k < NUM ? v[k < NUM ? FIRST + k : 0] : T(0);
     exchange_halves<M / 2, LANES / 2>(s, lane);
-    // The bits of the lane above those of the last exchanges are the index.
+    // The index is the bits of the lane above those of the last exchanges.
     constexpr int REST = LANES / M;
     const int k = lane / REST;
     if (lane % REST == 0 && k < NUM) put(to, k, add ? to[k] + s[0] : s[0]);

@@ -27,10 +27,10 @@ class DeviceGraph<Kokkos::Cuda> {
   DeviceGraph &operator=(const DeviceGraph &) = delete;
   ~DeviceGraph() { clear(); }
 
-  // Where the driver does not take some call of the work into a graph, the work is launched, now and at every replay.
+  // If the driver refuses to record some call of the work in a graph, the work is launched, now and at every replay.
   template <class Work>
   void record(const Kokkos::Cuda &exec, const Work &work) {
-    check_launches();    // the errors of a capture are forgotten
+    check_launches();    // ignores the errors of a capture
     if (can_record_) try {
         capture(exec, work);
       } catch (const std::exception &e) {
@@ -48,11 +48,11 @@ class DeviceGraph<Kokkos::Cuda> {
     else
       work();
   }
-  // What the driver has taken of the device's memory for the recording.
+  // Device memory that the driver has allocated for the recording.
   std::size_t bytes() const { return graph_ ? bytes_ : 0; }
 
  private:
-  // The work that the stream recorded between begin and end instead of doing it.
+  // Work that the stream recorded between begin and end instead of running it.
   class Capture {
    public:
     explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -83,7 +83,7 @@ class DeviceGraph<Kokkos::Cuda> {
       work();
     }
     const cudaGraph_t recorded = capture.end();
-    // A graph of the same calls takes their new arguments, which costs less than making one.
+    // A graph with the same calls accepts their new arguments, which costs less than making a new one.
     cudaGraphExecUpdateResultInfo info;
     if (graph_ && cudaGraphExecUpdate(graph_, recorded, &info) != cudaSuccess) {
       clear();
@@ -106,7 +106,7 @@ class DeviceGraph<Kokkos::Cuda> {
     if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
   }
 
-  // Beyond that, others have taken memory at the same time.
+  // More than this means that others have allocated memory at the same time.
   static constexpr std::size_t MOST_BYTES_OF_A_NODE = 1 << 16;
   cudaGraphExec_t graph_ = nullptr;
   std::size_t bytes_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The lanes of a warp exchange numbers by these functions.
+// Functions with which the lanes of a warp exchange numbers.
 #ifndef EQUI_DEVICE_LANES_CUDA_H
 #define EQUI_DEVICE_LANES_CUDA_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// 32 lanes of a wave exchange numbers by these functions.
+// Functions with which 32 lanes of a wave exchange numbers.
 #ifndef EQUI_DEVICE_LANES_HIP_H
 #define EQUI_DEVICE_LANES_HIP_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether the kernels that were launched have started.
+// Checks whether the launched kernels have started.
 #ifndef EQUI_DEVICE_LAUNCHES_H
 #define EQUI_DEVICE_LAUNCHES_H
 
@@ -10,14 +10,14 @@
 
 namespace equi {
 
-// Throws where a GPU has refused a launch of this thread, or any other call, since this function was last called. What
-// the kernel was to write keeps its old numbers, and nobody else tells: Kokkos does not ask, and neither a fence nor a
-// later call fails. So this is called where the host reads what kernels have written, and before calls whose own errors
-// are to be forgotten.
+// Throws if a GPU has refused a launch of this thread, or any other call, since the last call of this function. The
+// memory that the kernel would have written keeps its old numbers. Nothing else reports this: Kokkos does not ask,
+// and neither a fence nor a later call fails. So this is called where the host reads results of kernels, and before
+// calls whose own errors are ignored.
 inline void check_launches() {
 #if defined(KOKKOS_ENABLE_CUDA)
   const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess && error != cudaErrorNotReady)    // that one answers a question whether work has ended
+  if (error != cudaSuccess && error != cudaErrorNotReady)    // the latter only answers whether work has ended
     throw std::runtime_error(std::string("the GPU has refused a kernel or a call: ") + cudaGetErrorString(error));
 #elif defined(KOKKOS_ENABLE_HIP)
   const hipError_t error = hipGetLastError();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Instances of an execution space beside its default one, and the question whether the work queued on one is done.
+// Instances of an execution space besides its default one, and a test whether the work queued on one has ended.
 #ifndef EQUI_DEVICE_QUEUE_H
 #define EQUI_DEVICE_QUEUE_H
 
@@ -7,8 +7,8 @@
 
 namespace equi {
 
-// An instance whose work runs beside that of the default one. On a host both are the same, because its threads exist
-// only once.
+// An instance whose work runs at the same time as that of the default one. On a host both are the same, because its
+// threads exist only once.
 inline DeviceExec make_own_instance() {
   if constexpr (DeviceTraits<>::ON_HOST)
     return DeviceExec();
@@ -16,12 +16,12 @@ inline DeviceExec make_own_instance() {
     return Kokkos::Experimental::partition_space(DeviceExec(), 1)[0];
 }
 
-// Says without waiting whether queued work is still to be done. Launches on a host end before they return: there the
-// answer is that of a device that is slower than the host.
+// Reports without waiting whether queued work has yet to end. Launches on a host end before they return, so the
+// answer there is that of a device that is slower than the host.
 template <bool ON_HOST = DeviceTraits<>::ON_HOST>
 class QueuedWork {
  public:
-  // All work before has ended.
+  // All earlier work has ended.
   void begin() { is_queued_ = false; }
   // Work was queued.
   void end(const DeviceExec &) { is_queued_ = true; }
@@ -45,7 +45,7 @@ class QueuedWork<false> {
   bool is_busy() const { return *static_cast<volatile const int *>(is_done_.data()) == 0; }
 
  private:
-  Kokkos::View<int, Kokkos::SharedHostPinnedSpace> is_done_;    // a device writes it, the host reads
+  Kokkos::View<int, Kokkos::SharedHostPinnedSpace> is_done_;    // the device writes it, the host reads it
 };
 #endif
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The work of a step on a device is recorded once and replayed. Small systems would otherwise wait for the host, which
-// needs some microseconds for each launch. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and
-// hosts, do the work again under the same rules.
+// Records the work of an evaluation on a device once and replays it. Small systems would otherwise wait for the
+// host, which needs some microseconds for each launch. On CUDA recordings are graphs (device_graph_cuda.h); other
+// devices, and hosts, do the work again under the same rules.
 //
-// Work can be recorded if its launches are the same at every step, that is, if they depend on nothing that the host
-// learns during a step. While it is recorded, memory neither grows nor is copied between host and device
+// Work can be recorded if its launches are the same at every step, that is, if they do not depend on anything that
+// the host reads during a step. While it is recorded, memory neither grows nor is copied between host and device
 // (device_exec.h).
 #ifndef EQUI_DEVICE_RECORDER_H
 #define EQUI_DEVICE_RECORDER_H
@@ -44,7 +44,7 @@ class DeviceGraph {
 
 namespace equi {
 
-// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step();
+// Recordings of several kinds of steps. A step is a sequence of calls of run() between begin_step() and end_step();
 // the sequence is the same for all steps of a kind.
 template <class Exec = DeviceExec>
 class DeviceRecorder {
@@ -52,10 +52,10 @@ class DeviceRecorder {
   using Arguments = std::array<const void *, 2>;
   using Extents = std::array<int64_t, 4>;
 
-  // A step that is recorded or replayed. arguments: memory that its work uses, except where forget() announces a
-  // change; extents: the numbers that the sizes of all memory grow with. Work that is not recorded must have met them
-  // once. So the first step of a kind, and any that is larger, is not recorded, and no recording holds memory that it
-  // moves.
+  // Begins a step that is recorded or replayed. arguments: memory that its work uses, unless forget() announces a
+  // change; extents: the numbers that determine the sizes of all memory. Work that is not recorded must have seen
+  // these extents first. So the first step of a kind, and any larger one, is not recorded, and no recording refers
+  // to memory that its work moves.
   void begin_step(int kind, const Arguments &arguments, const Extents &extents) {
     begin_plain_step();
     step_ = &kinds_[kind];
@@ -75,20 +75,20 @@ class DeviceRecorder {
                      [](int64_t a, int64_t b) { return std::max(a, b); });
     }
   }
-  // A step whose work is neither recorded nor replayed.
+  // Begins a step whose work is neither recorded nor replayed.
   void begin_plain_step() {
-    if (is_growing_) kinds_.clear();    // an error has ended the last step where memory was to grow
+    if (is_growing_) kinds_.clear();    // an error has ended the last step while memory could grow
     is_growing_ = true;
     action_ = Action::run;
   }
-  // Not called after an error: a recording is only of use if it holds the whole step.
+  // Not called after an error: a recording is useful only if it holds the whole step.
   void end_step() {
     if (action_ == Action::record) step_->is_recorded = true;
     action_ = Action::run;
     is_growing_ = false;
   }
 
-  // A call within another run() makes its work a part of that one.
+  // A call within another run() makes its work a part of the outer one.
   template <class Work>
   void run(const Exec &exec, const Work &work) {
     if (action_ == Action::run) return work();
@@ -103,12 +103,12 @@ class DeviceRecorder {
     action_ = action;
   }
 
-  // Announces that the work has changed: all recordings are dropped.
+  // Announces that the work has changed, and drops all recordings.
   void forget() {
     for (auto &kind : kinds_) kind.second.is_recorded = false;
   }
 
-  // Of the device's memory, for the recordings.
+  // Device memory of the recordings.
   std::size_t bytes() const {
     std::size_t sum = 0;
     for (const auto &kind : kinds_)

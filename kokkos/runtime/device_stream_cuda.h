@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The instance of Kokkos for a stream that others own.
+// The instance of Kokkos for a stream that other code owns.
 #ifndef EQUI_DEVICE_STREAM_CUDA_H
 #define EQUI_DEVICE_STREAM_CUDA_H
 
@@ -10,8 +10,8 @@
 
 namespace equi {
 
-// Instances are costly to make and are kept. Those of the streams of a pool, like Torch's, never end; neither do these,
-// since at the end of a process Kokkos may be gone first.
+// Instances are costly to make and are kept. The streams of a pool, like Torch's, never end. These instances do not
+// end either, because at the end of a process Kokkos may have ended first.
 inline Kokkos::Cuda instance_on(void *stream) {
   static std::mutex mutex;
   static auto &instances = *new std::map<void *, Kokkos::Cuda>;

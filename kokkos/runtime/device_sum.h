@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums over many rows, in an order that is the same on every device and with any number of threads.
+// Sums over many rows, in an order that is the same on every device and for any number of threads.
 #ifndef EQUI_DEVICE_SUM_H
 #define EQUI_DEVICE_SUM_H
 
@@ -22,13 +22,13 @@ class DeviceSum {
   };
   static constexpr std::size_t MAX_TERMS = 4;
 
-  // The totals of all terms, which share launches.
+  // Computes the totals of all terms, which share launches.
   void add_up(const DeviceExec &exec, const std::vector<Term> &terms) {
     if (terms.size() > MAX_TERMS) throw std::logic_error("too many terms for a launch");
     Kernel kernel{};
     for (std::size_t k = 0; k < terms.size(); k++) kernel.sums[k].term = terms[k];
-    // Each sum takes a few rows, round by round, until each term has one row. Those that have it before are carried
-    // along.
+    // Each sum adds a few rows, round by round, until each term has one row. Terms that have one row earlier are
+    // copied along.
     int64_t most = 1;
     for (const Term &t : terms) most = std::max(most, t.n);
     for (int level = 0;; level = 1 - level) {
@@ -53,14 +53,14 @@ class DeviceSum {
     return sum;
   }
 
-  // One round; nvcc wants kernels public. Row k of the sums is that of rows k, k + fewer, ...: neighboring threads read
-  // neighboring numbers.
+  // One round; public because nvcc requires it of kernels. Row k of the sums adds rows k, k + fewer, ..., so
+  // neighboring threads read neighboring numbers.
   struct Sums {
     Term term;
     int64_t num;    // numbers of all rows of sums
   };
   struct Kernel {
-    static constexpr int AT_ONCE = 8;    // loads on their way
+    static constexpr int AT_ONCE = 8;    // loads in flight
     Sums sums[MAX_TERMS];
     KOKKOS_FUNCTION void operator()(int64_t k) const {
       int n = 0;
@@ -81,11 +81,11 @@ class DeviceSum {
   };
 
  private:
-  // Of a sum in one round: fewer take more rounds, more take longer.
+  // Rows of a sum in one round: fewer need more rounds, more need longer ones.
   static constexpr int64_t MOST_ROWS = 32;
   static int64_t num_rows_of_sums(int64_t n) { return std::max<int64_t>(1, (n + MOST_ROWS - 1) / MOST_ROWS); }
 
-  // One for each term, so that it grows with the rows of that one alone (device_recorder.h).
+  // One for each term, so that it grows only with the rows of that term (device_recorder.h).
   DeviceBuffer<double> level_[2][MAX_TERMS];
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The execution space of the host's kernels. Labels of kernels that run every step have at most 15 characters: Kokkos
-// makes strings of them, and longer ones would cost an allocation each.
+// The execution space of the host's kernels. Labels of kernels that run in every evaluation have at most 15
+// characters: Kokkos makes strings of them, and a longer one would cost an allocation.
 #ifndef EQUI_HOST_EXEC_H
 #define EQUI_HOST_EXEC_H
 
@@ -15,10 +15,10 @@ namespace equi {
 
 using HostExec = Kokkos::DefaultHostExecutionSpace;
 
-// Carries an exception out of a parallel region, which no exception may leave by itself.
+// Carries an exception out of a parallel region, which an exception cannot leave by itself.
 class ParallelFault {
  public:
-  // f(), number k of the region's pieces of work.
+  // Calls f() as piece k of the region's work.
   template <class F>
   void guard(int64_t k, const F &f) noexcept {
     try {
@@ -30,7 +30,7 @@ class ParallelFault {
       fault_ = std::current_exception();
     }
   }
-  // After the region: throws what the piece of the lowest number has thrown, if any has.
+  // After the region: throws the exception of the piece with the lowest number, if any has thrown.
   void rethrow() const {
     if (fault_) std::rethrow_exception(fault_);
   }
@@ -41,7 +41,7 @@ class ParallelFault {
   std::exception_ptr fault_;
 };
 
-// f(k) for each k of a policy of the host, where f may throw.
+// Calls f(k) for each k of a host policy; f may throw.
 template <class Policy, class F>
 void parallel_with_faults(const char *label, const Policy &policy, const F &f) {
   ParallelFault fault;

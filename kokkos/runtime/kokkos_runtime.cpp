@@ -17,7 +17,7 @@ namespace equi {
 int num_devices() {
 #if defined(KOKKOS_ENABLE_CUDA)
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {    // Kokkos would end the process
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {    // otherwise Kokkos would end the process
     cudaGetLastError();
     return 0;
   }
@@ -41,7 +41,7 @@ DeviceIdentity device_identity() {
 
 #if defined(KOKKOS_ENABLE_CUDA)
 namespace {
-// Of CUDA's numbers: 1000 * major + 10 * minor.
+// CUDA's numbers are 1000 * major + 10 * minor.
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -87,16 +87,16 @@ void check_devices(int /*number*/) {}
 namespace {
 
 #if defined(KOKKOS_ENABLE_OPENMP)
-// Kokkos's OpenMP keeps what it needs of its threads in an array of this length and does not look whether it suffices.
+// Kokkos's OpenMP keeps data of its threads in an array of this length and does not check whether it suffices.
 constexpr int MAX_THREADS = 512;
 #if KOKKOS_VERSION < 50000
 static_assert(MAX_THREADS == Kokkos::Impl::OpenMPTraits::MAX_THREAD_COUNT);
 #endif
 
-// The number of threads of parallel regions that ask for this number. Kokkos divides its work by the number that it
-// asked for: the share of a thread that OpenMP does not give would never be done.
+// The number of threads that parallel regions get if they request this number. Kokkos divides its work by the number
+// that it requested. If OpenMP starts fewer threads, the share of the missing ones would never be done.
 int threads_of_regions(int num_threads) {
-  omp_set_dynamic(0);    // else OpenMP gives fewer to a busy machine
+  omp_set_dynamic(0);    // otherwise OpenMP starts fewer on a busy machine
   if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);
   if (num_threads <= 0) num_threads = omp_get_max_threads();
   num_threads = std::clamp(num_threads, 1, std::min(MAX_THREADS, omp_get_thread_limit()));
@@ -111,8 +111,8 @@ int threads_of_regions(int num_threads) {
   return given;
 }
 
-// Kokkos enlarges the scratch of its threads by giving back all of it first, and what follows a failure is undefined:
-// so all that the kernels need is taken now. Readouts are what needs most, three numbers of eight bytes per neuron,
+// Kokkos enlarges the scratch of its threads by freeing all of it first, and the state after a failure is undefined.
+// So all scratch that the kernels need is reserved now. Readouts need most: three numbers of eight bytes per neuron,
 // twice as many with duals.
 void reserve_team_scratch() {
   constexpr int BYTES = 1 << 16;
@@ -128,7 +128,7 @@ int start_kokkos(int num_threads, int number) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return 0;
   check_devices(number);
   Kokkos::InitializationSettings settings;
-  settings.set_disable_warnings(true);    // about thread binding, which is the user's or the MPI launcher's choice
+  settings.set_disable_warnings(true);    // about thread binding, which the user or the MPI launcher chooses
 #if defined(KOKKOS_ENABLE_OPENMP)
   num_threads = threads_of_regions(num_threads);
 #endif
@@ -147,8 +147,8 @@ int start_kokkos(int num_threads, int number) {
 
 namespace {
 
-// Of a GPU's free memory. What is left to others: to neighbor lists and atoms of LAMMPS, messages, cuBLAS, which
-// allocate later, and to what an estimate does not know.
+// Share of a GPU's free memory. The rest is for neighbor lists and atoms of LAMMPS, messages and cuBLAS, which
+// allocate later, and for memory that an estimate does not include.
 [[maybe_unused]] double share_of_unused(double unused, int sharing) {
   constexpr double LEFT = 0.05, LEAST_LEFT = 1e9;
   return std::max(1.0, (unused - std::max(LEFT * unused, LEAST_LEFT)) / sharing);

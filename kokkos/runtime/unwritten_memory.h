@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Debug builds mark memory that is handed out and holds nothing yet, so that reads before a write, which releases
-// hide, are found.
+// Debug builds mark reserved memory that holds no numbers yet. This reveals reads before a write, which releases
+// hide.
 #ifndef EQUI_UNWRITTEN_MEMORY_H
 #define EQUI_UNWRITTEN_MEMORY_H
 
@@ -13,11 +13,11 @@
 
 namespace equi {
 
-constexpr int UNWRITTEN = 0xff;    // of bytes: NaN as floating point, -1 as integers
+constexpr int UNWRITTEN = 0xff;    // byte value: NaN as floating point, -1 as integers
 
-// `used` of the `bytes` at `data` are handed out. Debug builds (EQUI_DEBUG) fill them, and what buffers have to spare:
-// a read before a write gives NaN. With sanitizers (EQUI_SANITIZE) the spare bytes are not to be touched. keep: what
-// was written stays.
+// The first `used` of the `bytes` at `data` are in use. Debug builds (EQUI_DEBUG) fill these and the rest of the
+// buffer, so a read before a write returns NaN. With sanitizers (EQUI_SANITIZE) the rest must not be accessed. keep:
+// content that was written stays.
 inline void mark_unwritten([[maybe_unused]] void *data, [[maybe_unused]] std::size_t used,
                            [[maybe_unused]] std::size_t bytes, [[maybe_unused]] bool keep = false) {
 #ifdef EQUI_SANITIZE

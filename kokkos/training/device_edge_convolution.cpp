@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The convolution with weights of edges on a device: ordered edges, packed features and the passes over path groups.
 #include "kokkos/training/device_edge_convolution.h"
 
 #include "kokkos/layers/convolution/device_path_groups_impl.h"
@@ -44,7 +45,7 @@ OrderedEdges order_edges(const DeviceExec &exec, const DeviceWork &work, int64_t
       });
   Kokkos::parallel_for(
       "equi:first_edges", DeviceRange(exec, 0, num_nodes + 1), KOKKOS_LAMBDA(int64_t i) {
-        int64_t low = 0, high = count;    // the first edge of node i or a later one lies in between
+        int64_t low = 0, high = count;    // the first edge of node i, or of a later node, is between them
         while (low < high) {
           const int64_t middle = (low + high) / 2;
           if (node[order[middle]] < i)
@@ -57,7 +58,7 @@ OrderedEdges order_edges(const DeviceExec &exec, const DeviceWork &work, int64_t
   return {static_cast<int>(num_nodes), count, begin, edge, other_row};
 }
 
-// Throws for the first edge that names a row that is not there.
+// Throws for the first edge that names a row that does not exist.
 void check_on_device(const DeviceExec &exec, const DeviceWork &work, const EdgeList &edges) {
   check_sizes(edges);
   if (edges.count == 0) return;
@@ -78,13 +79,13 @@ void check_on_device(const DeviceExec &exec, const DeviceWork &work, const EdgeL
   check_edge(edges, e, sender, receiver);
 }
 
-// Where number k of a packed row lies, r rows given: rows * group + r * width + place; and its column in the order of
-// irreps.h, -1 if it is padding.
+// Position of number k of a packed row, with r rows: rows * group + r * width + place. Also its column in the order
+// of irreps.h, -1 for padding.
 struct PackedNumber {
   int group, width, place, column;
 };
 
-// Features between the order of irreps.h and the kernels' memory.
+// Converts features between the order of irreps.h and the kernels' memory layout.
 class Packing {
  public:
   Packing(const DeviceExec &exec, const Irreps &irreps, const FeatureLayout &layout)
@@ -139,7 +140,7 @@ class Packing {
   DeviceBuffer<PackedNumber> numbers_;
 };
 
-// The harmonics of ordered edges, as the kernels read them.
+// The harmonics of ordered edges, in the layout that kernels read.
 template <class T>
 struct OrderedHarmonics {
   const T *y, *coupled;
@@ -148,7 +149,7 @@ struct OrderedHarmonics {
 
 }    // namespace
 
-// The product's path groups, and the passes that a DeviceEdgeConvolution is made of.
+// The product's path groups, and the passes of a DeviceEdgeConvolution.
 template <class T>
 struct DeviceEdgePathGroups {
   using PathGroups = DevicePathGroups<T, DeviceEdgeKernel<T>>;
@@ -160,10 +161,10 @@ struct DeviceEdgePathGroups {
   ConvolutionTables<T> tables;
   PathGroups path_groups;
   Packing pack_in, pack_out;
-  DeviceBuffer<int> harmonic_column;    // [num_y] of the user's row, -1: none
-  DeviceBuffer<int> harmonic_of;        // [columns of the user's row] its number
+  DeviceBuffer<int> harmonic_column;    // [num_y] columns of the user's row, -1: none
+  DeviceBuffer<int> harmonic_of;        // [columns of the user's row] number of the harmonic
   struct Weights {
-    int column;    // of the user's row
+    int column;    // in the user's row
     T scale;
   };
   std::vector<Weights> weights;    // per path of the tables
@@ -216,7 +217,7 @@ struct DeviceEdgePathGroups {
     return {ordered, coupled, records};
   }
 
-  // The kernels of all path groups, after prepare(call, numbers before the input block).
+  // Runs the kernels of all path groups, after prepare(call, numbers before the input block).
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const Edges &edges, const Harmonics &harmonics, const T *w, T *parts,
               int64_t x_rows, int64_t out_rows, const F &prepare) const {
@@ -243,7 +244,7 @@ struct DeviceEdgePathGroups {
                                       });
   }
 
-  // out (+)= forward(x, y, w), x packed
+  // out (+)= forward(x, y, w); x is packed.
   void forward(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list, const Edges &edges, const T *x,
                const Harmonics &harmonics, const T *w, T *result, bool add) const {
     T *packed = take<T>(work, list.num_receivers * out.row_size());
@@ -255,7 +256,7 @@ struct DeviceEdgePathGroups {
     pack_out.unpack(exec, list.num_receivers, packed, result, add);
   }
 
-  // y_adj, w_adj (+)= derivatives of L(g, x, y, w), x and g packed; either may be null.
+  // y_adj, w_adj (+)= derivatives of L(g, x, y, w); x and g are packed; either result may be null.
   void backward(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list, const Edges &edges, const T *x,
                 const Harmonics &harmonics, const T *w, const T *g, T *y_adj, T *w_adj, bool add) const {
     if (edges.count == 0) return;
@@ -281,7 +282,7 @@ struct DeviceEdgePathGroups {
         });
   }
 
-  // x_adj, packed, += the derivative of L(g, x, y, w), g packed; edges in the order of senders.
+  // x_adj, packed, += the derivative of L(g, x, y, w); g is packed; edges are in the order of senders.
   void gather(const DeviceExec &exec, const EdgeList &list, const Edges &edges, const Harmonics &harmonics, const T *w,
               const T *g, T *x_adj) const {
     launch<PATH_GROUP_GATHER>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
@@ -362,7 +363,7 @@ void DeviceEdgeConvolution<T>::double_backward(const DeviceWork &work, const Dev
   const auto value = path_groups.order_harmonics(exec, work, receivers, y.value, true);
   const auto tangent = y.tangent ? path_groups.order_harmonics(exec, work, receivers, y.tangent, true) : value;
 
-  // The derivative by g is the tangent of forward(x, y, w).
+  // The derivative with respect to g is the tangent of forward(x, y, w).
   bool add = false;
   const auto add_forward = [&](bool wanted, const T *of_x, const auto &of_y, const T *of_w) {
     if (!wanted) return;
@@ -374,8 +375,9 @@ void DeviceEdgeConvolution<T>::double_backward(const DeviceWork &work, const Dev
   add_forward(w.tangent != nullptr, packed_x, value, w.tangent);
   if (!add) device_zero(exec, g_adj, edges.num_receivers * path_groups.pack_out.columns());
 
-  // By y: of L(g, x', y, w) and L(g, x, y, w'); by w: of L(g, x', y, w) and L(g, x, y', w). The second terms come from
-  // one pass over x, y' and w', since neither derivative depends on its own argument.
+  // With respect to y: derivatives of L(g, x', y, w) and L(g, x, y, w'); with respect to w: of L(g, x', y, w) and
+  // L(g, x, y', w). The second terms come from one pass over x, y' and w', because neither derivative depends on its
+  // own argument.
   if (x.tangent)
     path_groups.backward(exec, work, edges, receivers, packed_tangent, value, w.value, packed_g, y_adj, w_adj, false);
   else {
@@ -386,7 +388,7 @@ void DeviceEdgeConvolution<T>::double_backward(const DeviceWork &work, const Dev
     path_groups.backward(exec, work, edges, receivers, packed_x, tangent, w.tangent ? w.tangent : w.value, packed_g,
                          w.tangent ? y_adj : nullptr, y.tangent ? w_adj : nullptr, x.tangent != nullptr);
 
-  // By x: of L(g, x, y', w) and L(g, x, y, w').
+  // With respect to x: derivatives of L(g, x, y', w) and L(g, x, y, w').
   T *packed_adj = path_groups.zero_x_adj(exec, work, edges);
   if (y.tangent)
     path_groups.gather(exec, edges, senders, path_groups.order_harmonics(exec, work, senders, y.tangent, true), w.value,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The convolution of edge_convolution.h on a device, by the kernels of DevicePathGroups. This header needs neither
-// Kokkos nor CUDA, so that the side of Torch can include it.
+// The convolution of edge_convolution.h on a device, with the kernels of DevicePathGroups. This header needs neither
+// Kokkos nor CUDA, so the files that use Torch can include it.
 //
-// The convolution is linear in x, in y and in w. Its double backward is therefore made of forward and backward passes
-// with one argument replaced by its tangent: with H = <x', dL/dx> + <y', dL/dy> + <w', dL/dw> = L(g, x', y, w) +
-// L(g, x, y', w) + L(g, x, y, w'), each derivative of H is the sum of the same derivative of these three.
+// The convolution is linear in x, in y and in w. Its double backward therefore consists of forward and backward
+// passes with one argument replaced by its tangent. With H = <x', dL/dx> + <y', dL/dy> + <w', dL/dw> = L(g, x', y,
+// w) + L(g, x, y', w) + L(g, x, y, w'), each derivative of H is the sum of the same derivative of these three.
 #ifndef EQUI_DEVICE_EDGE_CONVOLUTION_H
 #define EQUI_DEVICE_EDGE_CONVOLUTION_H
 
@@ -19,12 +19,13 @@ namespace equi {
 // The stream and the memory of a call.
 struct DeviceWork {
   void *stream;    // a cudaStream_t; a host needs none
-  // Device memory, aligned for any number, that no one else writes until the work queued on the stream is done.
+  // Returns device memory, aligned for any number, that nobody else writes until the work queued on the stream has
+  // ended.
   std::function<void *(std::size_t bytes)> allocate;
 };
 
-// An EdgeList in device memory, and the numbers of its edges in the order of receivers and of senders, those of one
-// node ascending. by_sender is needed for derivatives.
+// An EdgeList in device memory, and the numbers of its edges in the order of receivers and of senders, ascending for
+// each node. by_sender is needed only for derivatives.
 struct DeviceEdgeList {
   EdgeList edges;
   const int64_t *by_receiver, *by_sender;
@@ -33,13 +34,14 @@ struct DeviceEdgeList {
 template <class T>
 struct DeviceEdgePathGroups;
 
-// T: float or double. The functions are those of EdgeConvolution; all arrays are in device memory. They queue work on
-// the stream and wait once, to check that all edges name existing rows. Results repeat to the last bit. Threads
-// may call them side by side.
+// T: float or double. The functions are those of EdgeConvolution; all arrays are in device memory. They queue work
+// on the stream and wait once, to check that all edges name existing rows. Results are reproducible to the last bit.
+// Threads may call the functions at the same time.
 template <class T>
 class DeviceEdgeConvolution {
  public:
-  // Kokkos must have been started, and must end later. is_generated: else all path groups take the generic kernel.
+  // Kokkos must start before and end after this object. is_generated: if false, all path groups use the generic
+  // kernel.
   explicit DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated = true);
   ~DeviceEdgeConvolution();
 

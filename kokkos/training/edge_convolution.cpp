@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// The convolution with weights of edges on CPUs: features in kernel order, parts of receivers and the passes over
+// them.
 #include "kokkos/training/edge_convolution.h"
 
 #include "kokkos/runtime/buffer.h"
@@ -11,7 +13,8 @@ namespace equi {
 
 namespace {
 
-// A thread takes receivers with about this number of edges at a time: their weights, with tangents, stay in its cache.
+// A thread handles receivers with about this number of edges at a time: their weights, with tangents, stay in its
+// cache.
 constexpr int64_t CHUNK_EDGES = 64;
 
 std::vector<std::string> split(const std::string &text, char separator) {
@@ -43,7 +46,8 @@ struct SortedEdges {
   }
 };
 
-// Row r of a feature, from the order of irreps.h to that of kernels with `rows` rows. tangent: null, or of duals.
+// Converts row r of a feature from the order of irreps.h to that of kernels with `rows` rows. tangent: null, or for
+// duals.
 template <class N>
 void pack_row(const Irreps &irreps, const FeatureLayout &layout, const Real<N> *value, const Real<N> *tangent,
               Real<N> *to, int64_t rows, int64_t r) {
@@ -64,7 +68,7 @@ void pack_row(const Irreps &irreps, const FeatureLayout &layout, const Real<N> *
   }
 }
 
-// And back, added to what is there: the values, or of duals the tangents.
+// Converts back, and adds to the result: the values or, for duals, the tangents.
 template <class N>
 void add_unpacked_row(const Irreps &irreps, const FeatureLayout &layout, const Real<N> *from, int64_t rows, int64_t r,
                       Real<N> *to) {
@@ -79,7 +83,7 @@ void add_unpacked_row(const Irreps &irreps, const FeatureLayout &layout, const R
   }
 }
 
-// A run of weights that lies side by side in the rows of the user and of the kernels.
+// Consecutive weights that are adjacent both in the rows of the user and in those of the kernels.
 template <class T>
 struct WeightRun {
   int user, kernel, size;
@@ -99,7 +103,7 @@ std::vector<WeightRun<T>> weight_runs(const std::vector<EdgeColumn> &columns) {
   return runs;
 }
 
-// x_adj of the senders first .. first + rows - 1 by the receivers of one part.
+// x_adj of the senders first .. first + rows - 1 from the receivers of one part.
 template <class R>
 struct SenderAdjoint {
   int64_t first = 0, rows = 0;
@@ -208,7 +212,7 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
                   edges.num_senders, j);
   });
 
-  // Receivers by part, with about as many edges each.
+  // Receivers by part, with about the same number of edges each.
   std::vector<int64_t> first_receiver(parts + 1, 0);
   for (int part = 1; part < parts; part++)
     first_receiver[part] =

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The convolution whose weights are given for each edge, as training needs it: e3nn's uvu tensor product of the
-// senders' features with the harmonics of the edges, summed over the edges of each receiver; its backward and double
-// backward.
+// The convolution whose weights are inputs for each edge, as training needs it. It is e3nn's uvu tensor product of
+// the senders' features with the harmonics of the edges, summed over the edges of each receiver. It has a backward
+// and a double backward.
 //
-// All features are in the order of irreps.h, row by row. With the trilinear form L(g, x, y, w) = <g, forward(x, y, w)>,
-// backward gives its derivatives by x, y and w. Along tangents x', y', w' these change by the tangents of a backward
-// pass over duals, and the derivative by g by that of a forward pass: the two give the double backward.
+// All features are in the order of irreps.h, row by row. With the trilinear form L(g, x, y, w) = <g, forward(x, y,
+// w)>, backward computes its derivatives with respect to x, y and w. Along tangents x', y', w' these change by the
+// tangents of a backward pass over duals. The derivative with respect to g changes by the tangent of a forward pass.
+// The two give the double backward.
 #ifndef EQUI_EDGE_CONVOLUTION_H
 #define EQUI_EDGE_CONVOLUTION_H
 
@@ -17,14 +18,15 @@
 
 namespace equi {
 
-// The product and how its harmonics lie in a row of an edge.
+// The product, and the order of its harmonics in a row of an edge.
 struct EdgeProduct {
   TensorProduct product;
-  Irreps irreps_edge;                  // one channel each, no order twice
+  Irreps irreps_edge;                  // one channel each, each order at most once
   std::vector<int> harmonic_column;    // [l^2 + m] column of irreps_edge, -1 if it has none
 
-  // "IRREPS_IN;IRREPS_EDGE;IRREPS_OUT;INSTRUCTIONS", instructions like "0 1 2 1.5,...": block of the input, of the edge
-  // and of the output, and the factor. Throws std::invalid_argument that names what is wrong.
+  // Parses "IRREPS_IN;IRREPS_EDGE;IRREPS_OUT;INSTRUCTIONS", with instructions like "0 1 2 1.5,...": block of the
+  // input, of the edge and of the output, and the factor. Throws std::invalid_argument with a description of the
+  // fault.
   static EdgeProduct parse(const std::string &text);
 };
 
@@ -35,15 +37,15 @@ struct EdgeList {
   int64_t num_senders, num_receivers;
 };
 
-// Throw std::out_of_range: if there are too many edges or nodes for the kernels; if edge e, whose rows are given, names
-// one that is not there.
+// These throw std::out_of_range. The first does so if the kernels cannot handle that many edges or nodes, the second
+// if edge e, whose rows are arguments, names one that does not exist.
 void check_sizes(const EdgeList &edges);
 void check_edge(const EdgeList &edges, int64_t e, int64_t sender, int64_t receiver);
 
-// f(part) for all parts 0 .. count - 1, perhaps side by side.
+// Calls f(part) for all parts 0 .. count - 1, perhaps at the same time.
 using ParallelFor = std::function<void(int count, const std::function<void(int)> &f)>;
 
-// T: float or double. Results depend on the number of parts by rounding alone, and not on threads.
+// T: float or double. Results depend on the number of parts only by rounding, and not on threads.
 template <class T>
 class EdgeConvolution {
  public:
@@ -51,18 +53,19 @@ class EdgeConvolution {
 
   const EdgeProduct &product() const { return product_; }
 
-  // x [senders, irreps_in], y [E, irreps_edge], w [E, weights in the order of instructions]. A tangent may be null, and
-  // is zero then.
+  // x [senders, irreps_in], y [E, irreps_edge], w [E, weights in the order of instructions]. A tangent may be null,
+  // which means zero.
   struct Operand {
     const T *value, *tangent = nullptr;
   };
-  // Writes out [receivers, irreps_out]. Throws std::out_of_range if an edge names a row that is not there.
+  // Writes out [receivers, irreps_out]. Throws std::out_of_range if an edge names a row that does not exist.
   void forward(const ParallelFor &parallel, int parts, const EdgeList &edges, const T *x, const T *y, const T *w,
                T *out) const;
   // g [receivers, irreps_out]; writes the derivatives of L.
   void backward(const ParallelFor &parallel, int parts, const EdgeList &edges, const T *x, const T *y, const T *w,
                 const T *g, T *x_adj, T *y_adj, T *w_adj) const;
-  // Writes the derivatives by g, x, y and w of <x', dL/dx> + <y', dL/dy> + <w', dL/dw> for the tangents x', y', w'.
+  // Writes the derivatives with respect to g, x, y and w of <x', dL/dx> + <y', dL/dy> + <w', dL/dw> for the tangents
+  // x', y', w'.
   void double_backward(const ParallelFor &parallel, int parts, const EdgeList &edges, Operand x, Operand y, Operand w,
                        const T *g, T *g_adj, T *x_adj, T *y_adj, T *w_adj) const;
 
@@ -74,7 +77,7 @@ class EdgeConvolution {
     ConvolutionTables<N> tables;
     const HostKernels<N> &functions;
   };
-  // What is written: by forward `out`, by backward the rest; of duals the tangents.
+  // The results: forward writes `out`, backward the rest; for duals, the tangents.
   struct Results {
     T *out = nullptr, *x_adj = nullptr, *y_adj = nullptr, *w_adj = nullptr;
   };

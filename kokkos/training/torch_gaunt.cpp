@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // torch.ops.equi.gaunt_product: the Gaunt product (gaunt_product.h) of rows of coefficients as an operator of Torch.
 //
-// The mean of Y_a Y_b Y_c over the sphere does not change with the order of the three, so the derivative of
-// <g, gaunt_product(x1, x2)> by x1 is gaunt_product(x2, g), and that by x2 is gaunt_product(x1, g): the operator is its
-// own gradient, to any order of derivatives.
+// The mean of Y_a Y_b Y_c over the sphere does not depend on the order of the three. So the derivative of <g,
+// gaunt_product(x1, x2)> with respect to x1 is gaunt_product(x2, g), and that with respect to x2 is
+// gaunt_product(x1, g). The operator is its own gradient, to any order of derivatives.
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/contraction/host_contraction.h"
 #include "kokkos/training/torch_ops.h"
@@ -24,8 +24,8 @@ using at::Tensor;
 
 namespace {
 
-// Rows of coefficients are the channels of the kernels: a tile has CHANNEL_PAD rows, and a thread takes some tiles at a
-// time, so that they stay in its first-level cache or, for large orders, in the second one.
+// Rows of coefficients are the channels of the kernels: a tile has CHANNEL_PAD rows. A thread handles some tiles at
+// a time, so that they stay in its first-level cache or, for large orders, in the second-level one.
 constexpr int TILES = 8;
 
 int size_of(int64_t lmax) {
@@ -69,12 +69,12 @@ class GauntRows {
  private:
   // Rows in the layout of the kernels.
   struct Tiles {
-    int size;    // coefficients of a row
+    int size;    // coefficients in a row
     AlignedVector<T> data;
 
     explicit Tiles(const Irreps &irreps) : size(irreps.dim() / CHANNEL_PAD), data(TILES * irreps.dim(), T(0)) {}
     FeatureRows<T> rows() { return {data.data(), TILES, 0}; }
-    // f(coefficient, place of the first row's, rows) for the tile.
+    // Calls f(coefficient, place of the first row's, rows) for the tile.
     template <class F>
     void for_coefficients(int tile, const F &f) {
       for (int l = 0; size_of(l) <= size; l++)
@@ -166,7 +166,7 @@ Tensor gaunt_cpu(const Tensor &x1, const Tensor &x2, int64_t lmax_out) {
   return out;
 }
 
-// Through the dispatcher, so that it is differentiated again.
+// Calls the dispatcher, so that the result is differentiable again.
 Tensor gaunt_product(const Tensor &x1, const Tensor &x2, int64_t lmax_out) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("equi::gaunt_product", "").typed<decltype(gaunt_meta)>();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // torch.ops.equi: the convolution with weights of edges (edge_convolution.h) as operators of Torch, for training.
 //
-// convolution, its backward and its double backward are registered with the dispatcher: for the CPU, for shapes alone
-// (Meta: torch.compile and torch.export), and for autograd; in a build for CUDA also for that (torch_ops_cuda.cpp).
-// Each is the gradient of the one before; the double backward has none.
+// convolution, its backward and its double backward are registered with the dispatcher for the CPU, for shapes only
+// (Meta: torch.compile and torch.export), and for autograd. In a build for CUDA they are also registered for CUDA
+// (torch_ops_cuda.cpp). Each is the gradient of the one before; the double backward has none.
 #include "kokkos/training/torch_ops.h"
 
 #include <ATen/Parallel.h>
@@ -20,7 +20,7 @@ using at::Tensor;
 
 namespace {
 
-// Of sizes that are traced it becomes a condition of the traced program.
+// For traced sizes this becomes a condition of the traced program.
 bool holds(const c10::SymBool &condition) {
   return condition.expect_true(__FILE__, __LINE__);
 }
@@ -156,7 +156,7 @@ auto call(const char *name, [[maybe_unused]] Signature *like, Arguments &&...arg
       std::forward<Arguments>(arguments)...);
 }
 
-// What the inputs of an operator are, in its context.
+// Stores the inputs of an operator in its context.
 void save(AutogradContext *context, Tensors tensors, std::string_view product) {
   context->set_materialize_grads(false);
   context->save_for_backward(std::move(tensors));
@@ -216,7 +216,7 @@ struct Forward : torch::autograd::Function<Forward> {
   }
 };
 
-// The kernel of an operator with the signature of `like` that Function differentiates.
+// The kernel of an operator with the signature of `like`, which Function differentiates.
 template <class Function, class Result, class... Arguments>
 auto differentiated([[maybe_unused]] Result (*like)(Arguments...)) {
   return +[](Arguments... arguments) -> Result {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The code that the operators of torch.ops.equi share on all devices: checks of their inputs, and the operators
+// Code that the operators of torch.ops.equi share on all devices: checks of their inputs, and the operators
 // themselves over the convolution of a device.
 #ifndef EQUI_TORCH_OPS_H
 #define EQUI_TORCH_OPS_H
@@ -22,8 +22,8 @@ namespace equi {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// What belongs to a text, made at its first use and kept; never destroyed, since at the end of a process the device may
-// be gone first.
+// The object that belongs to a text, made at its first use and kept. It is never destroyed, because at the end of a
+// process the device may have ended first.
 template <class V, class Make>
 const V &cached(std::string_view text, const Make &make) {
   static std::mutex mutex;
@@ -34,7 +34,7 @@ const V &cached(std::string_view text, const Make &make) {
   return *found->second;
 }
 
-// Throws ValueError for a text that states no product.
+// Throws ValueError if the text is not a product.
 const EdgeProduct &product_of(std::string_view text);
 
 // The inputs that all operators have.
@@ -43,15 +43,15 @@ struct Inputs {
   std::string_view product;
 };
 
-// These throw Python's ValueError or TypeError and name what is wrong.
+// These throw Python's ValueError or TypeError and name the fault.
 void check_matrix(const char *name, const at::Tensor &t, const c10::SymInt &rows, int64_t columns, const at::Tensor &x);
 const EdgeProduct &check(const Inputs &inputs);
 void check_cotangent(const Inputs &inputs, const EdgeProduct &p, const at::Tensor &g);
 
 at::Tensor empty_as(const at::Tensor &t);
 
-// The operators on a device. On<T>(product, edges): the convolution of EdgeConvolution<T> there, for one call; its
-// functions take the arguments after the edges.
+// The operators on a device. On<T>(product, edges): the convolution of EdgeConvolution<T> on it, for one call. Its
+// functions have the arguments after the edges.
 template <template <class> class On>
 struct OperatorsOn {
   static at::Tensor convolution(const at::Tensor &x, const at::Tensor &y, const at::Tensor &w,
@@ -113,7 +113,7 @@ struct OperatorsOn {
   }
 
  private:
-  // Calls f(On, x, y, w, T()) for the type of x; all of it is contiguous.
+  // Calls f(On, x, y, w, T()) for the type of x; all of them are contiguous.
   template <class F>
   static void dispatch(const Inputs &inputs, int64_t num_nodes, const F &f) {
     const at::Tensor x = inputs.x.contiguous(), y = inputs.y.contiguous(), w = inputs.w.contiguous();

@@ -17,7 +17,7 @@ namespace {
 
 using at::Tensor;
 
-// Kokkos serves one GPU of a process: that of the first call.
+// Kokkos uses one GPU of a process: that of the first call.
 void start_on(const at::Device &device) {
   static const int served = [&] {
     start_kokkos(0, device.index());
@@ -35,7 +35,7 @@ class OnCuda {
     start_on(x.device());
     convolution_ = &cached<DeviceEdgeConvolution<T>>(
         product, [&] { return std::make_unique<DeviceEdgeConvolution<T>>(product_of(product)); });
-    // Memory is given back at the end of the call, and no one gets it before the stream has reached this point.
+    // Memory is freed at the end of the call, and nobody reuses it before the stream has reached this point.
     work_ = {c10::cuda::getCurrentCUDAStream().stream(), [this](std::size_t bytes) {
                return memory_.emplace_back(at::empty({static_cast<int64_t>(bytes)}, x_.options().dtype(at::kByte)))
                    .data_ptr();
