@@ -164,7 +164,7 @@ struct Entry {
   std::shared_ptr<Library> library;
   int num_users = 0;
 };
-std::mutex MUTEX;    // of the map
+std::mutex MUTEX;    // protects the map
 std::map<cudaStream_t, Entry> LIBRARIES;
 
 std::shared_ptr<Library> library_of(const Kokkos::Cuda &exec) {

@@ -141,7 +141,7 @@ bool fits_tensor_cores(const TensorProduct32 &p) {
 
 TensorCores::TensorCores(cudaStream_t stream, int num_multiprocessors) : num_multiprocessors_(num_multiprocessors) {
   static std::mutex mutex;
-  static std::map<int, float> losses;    // by GPU
+  static std::map<int, float> losses;    // by number of the GPU
   int gpu;
   check_call(cudaGetDevice(&gpu), "cudaGetDevice");
   const std::lock_guard<std::mutex> lock(mutex);

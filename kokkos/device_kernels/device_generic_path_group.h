@@ -148,7 +148,7 @@ struct GenericUvwBody {
   static constexpr int LANE_CHANNELS = 1;
   static constexpr int NUMBERS[][4] = {{-1, -1, -1, -1}};
   static constexpr int OUTPUTS = UVW_BLOCK, MAX_COMPONENTS = 2 * LMAX_ANY + 1;
-  GenericBody<T> path_group;    // of one path
+  GenericBody<T> path_group;    // body for a single path
 
   int num_backward_runs() const { return 1; }
   KOKKOS_FUNCTION int num_sums(int) const { return path_group.num_sums(0); }

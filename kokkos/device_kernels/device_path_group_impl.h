@@ -373,7 +373,7 @@ KOKKOS_FORCEINLINE_FUNCTION int last_to_first(const TeamMember &team) {
 template <PathGroupPass PASS, class T, int ROWS, class Body, class... Others>
 struct PathGroupsWork {
   PathGroupWork<PASS, Body, T, ROWS> first;
-  int64_t num_teams;    // of the first
+  int64_t num_teams;    // teams of the first path group
   PathGroupsWork<PASS, T, ROWS, Others...> others;
   PathGroupsWork(int atoms_per_team, const DevicePathGroupCall<T> *calls, const Body &body, const Others &...bodies)
       : first(body, *calls, atoms_per_team),

@@ -101,7 +101,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
   DeviceExec own_exec_;
-  DeviceDense dense_, own_dense_;    // of the default instance and of this object's own one
+  DeviceDense dense_, own_dense_;    // for the default instance and for this object's own one
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
@@ -122,8 +122,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   DeviceBuffer<int> species_order_;
 
   DeviceEvaluationState<T, G> state_;
-  DeviceExec &exec_;    // of this evaluation: the default instance or, with other ranks or recorded launches, the
-                        // own one
+  DeviceExec &exec_;    // instance of this evaluation: the default one or, with other ranks or recorded launches,
+                        // the own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;
   int64_t kept_per_edge_ = 0;    // numbers per edge in them, for this neighborhood

@@ -171,15 +171,15 @@ class DeviceEdges {
   DeviceBuffer<int64_t> cut_row_;
   DeviceBuffer<int64_t> cut_edge_;
   std::vector<int64_t> host_cuts_;
-  // Of an evaluation. Edges are in the order of receivers, [E], and also in the order of slices and senders:
+  // Data of an evaluation. Edges are in the order of receivers, [E], and also in the order of slices and senders:
   // sender_begin [slices*A+1], by slice and row; sender_edge [E], the edge; sender_receiver [E], its receiver,
   // counted within its slice.
   DeviceBuffer<double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
   // edge_before: for candidates in the order of receivers, then in the other order.
   DeviceBuffer<int64_t> edge_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;
-  DeviceBuffer<G> distance_, unit_vector_, adjoint_;    // by direction
-  DeviceBuffer<T> harmonics_;                           // by direction
+  DeviceBuffer<G> distance_, unit_vector_, adjoint_;    // direction by direction
+  DeviceBuffer<T> harmonics_;                           // direction by direction
   // For each part, as for all edges.
   struct List {
     DeviceBuffer<int64_t> begin, edge, sender_begin, sender_edge;

@@ -65,7 +65,7 @@ template <class T, class G>
 struct FindBins {
   static constexpr int AT_ONCE = 8;
   DeviceBatchEdges edges;    // all
-  const int *species;        // of senders
+  const int *species;        // species of senders
   const G *distance;
   const int *pair;
   DeviceStepSearch<T> searches[AT_ONCE];

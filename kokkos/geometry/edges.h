@@ -91,8 +91,8 @@ class Edges {
     Collision collision;
     Buffer<int64_t> begin, candidate_edge, num_rigid;
     Buffer<int> sender_row, sender_species;
-    Buffer<G> distance, unit_vector, adjoint;    // by direction
-    Buffer<T> harmonics;                         // by direction
+    Buffer<G> distance, unit_vector, adjoint;    // direction by direction
+    Buffer<T> harmonics;                         // direction by direction
     Buffer<G> force;
     Buffer<DoubleOf<G>> receiver_virial;
     std::vector<int64_t> transposed_begin, transposed;

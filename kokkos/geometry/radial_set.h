@@ -26,7 +26,7 @@ class RadialSet {
   int num_functions() const { return static_cast<int>(functions_.size()); }
   const RadialFunction &function(int k) const { return functions_[k]; }
   const RadialTable &table(int k) const { return tables_[k]; }
-  int num_coefficients() const { return tables_.front().degree + 1; }    // of a bin's polynomial
+  int num_coefficients() const { return tables_.front().degree + 1; }    // coefficients of a bin's polynomial
 
   // Number of the function of a pair.
   int table_index(int receiver, int sender) const {

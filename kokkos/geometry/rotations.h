@@ -21,7 +21,7 @@ constexpr double SAME_PART = 1e-3;
 template <class D>
 EQUI_FUNCTION void edge_frame(const D n[3], D r[9]) {
   using std::sqrt;
-  // The axis along which n has the smallest component, so that its part perpendicular to n is far from 0. Of axes
+  // The axis along which n has the smallest component, so that its part perpendicular to n is far from 0. Among axes
   // with almost equal components it is the first one: in crystals they are equal except for rounding.
   const auto part = [&](int k) { return std::fabs(value_of(n[k])); };
   double least = part(0);

@@ -63,7 +63,7 @@ ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const Feat
       const PathSchedule &p = schedule.paths[k];
       const TensorProductPath &path = product.paths[order[k]];
       // Constants of the path, including its largest coupling, become factors of the radial weights.
-      const int first = static_cast<int>(product.weight_offset(order[k]));    // of a valid product
+      const int first = static_cast<int>(product.weight_offset(order[k]));    // fits an int in a valid product
       const auto column = [&](int64_t channel_block, int lane) {
         return WeightColumn{columns_ + channel_block * path_group.row, path_group.row, lane, path.scale * p.scale};
       };

@@ -18,7 +18,7 @@ namespace equi {
 // The layout of a bin's polynomial coefficients in a row of a channel block. They are stored in pieces of at most
 // `piece` rows, in a piece weight by weight, with the coefficients of a weight adjacent.
 struct TableLayout {
-  int channels;    // of a block
+  int channels;    // channels in a block
   int piece;
   bool may_split;    // whether float64 bins of degree 7 may be split (SPLIT_ROWS)
 };
@@ -65,7 +65,7 @@ void set_coefficient(R *bin, const WeightColumn &column, int n, int rows, const 
 }
 // The position of the same weight among weights of edges.
 struct EdgeColumn {
-  int column;    // of ConvolutionView::weights_row
+  int column;    // column in ConvolutionView::weights_row
   double scale;
 };
 

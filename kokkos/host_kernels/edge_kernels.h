@@ -32,7 +32,7 @@ struct EdgeKernels {
 struct TablePieces {
   int num_pieces, rows_per_bin;
   const double *begin, *bins_per_length;
-  const double *first_row;    // of the first bin
+  const double *first_row;    // row of the first bin
   const double *last_bin;     // its number in the piece
 };
 

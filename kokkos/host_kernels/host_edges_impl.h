@@ -69,7 +69,7 @@ EQUI_INLINE void find_bins_at(const BinCall<R> &p, int64_t e, int filled) {
   if (p.table) {
     int64_t index[EDGE_LANES] = {};
     for (int lane = 0; lane < filled; lane++) index[lane] = int64_t(t.num_pieces) * p.table[e + lane];
-    auto number = r < r;    // of the piece, negative
+    auto number = r < r;    // number of the piece, negative
     for (int k = 1; k < t.num_pieces; k++) number += r >= gather_lanes(t.begin, index, k);
     EQUI_UNROLL_SIMD
     for (int lane = 0; lane < EDGE_LANES; lane++) index[lane] -= number[lane];

@@ -44,7 +44,7 @@ struct ConvPath {
   int l2, l3;
   int64_t out_group;                        // numbers per row before the output group
   int out_width;                            // numbers per row of the output group
-  int out_channels;                         // of the output group
+  int out_channels;                         // channels of the output group
   int out_channel;                          // first channel in the output group
   const KernelEntry<Real<T>> *m;            // M[m1,m3], coupled harmonics of the path group; index -1: the entry is 1
   const KernelTerm<Real<T>> *d_terms;       // d (number in the path) += factor * g[m3]
@@ -66,7 +66,7 @@ struct ConvPathGroup {
   int outputs;             // uvw path: channels of its output, rounded up to the blocks of its table; else 0
   int64_t first_column;    // weights of earlier path groups: its channel blocks of the table begin at rows *
                            // first_column
-  int channel_blocks;      // of the table
+  int channel_blocks;      // number of channel blocks of the table
   int row;                 // numbers in a row of a channel block
   const KernelTerm<Real<T>> *coupled_terms;    // coupled[to] += factor * y[from]
   int num_coupled_terms, num_coupled;
@@ -219,7 +219,7 @@ struct AllHostKernels : HostKernels<float>,
 
 // The set that any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64.
 enum class InstructionSet { generic, neon, avx2, avx512 };
-// All sets. Of the sets that a CPU has, a later one is faster.
+// All sets. A later one is faster on a CPU that has several.
 constexpr InstructionSet INSTRUCTION_SETS[] = {InstructionSet::generic, InstructionSet::neon, InstructionSet::avx2,
                                                InstructionSet::avx512};
 

@@ -72,11 +72,11 @@ EQUI_FUNCTION int rotations_size(int l) {
 // up to mmax are used.
 template <class T>
 struct So2RotationCall {
-  So2Shape shape;        // of u
+  So2Shape shape;        // shape of u
   int64_t count;         // edges
   const T *rotations;    // [count][rotations_size(lmax)], each D_l row by row
   Real<T> *u;
-  int first, channels;    // of u; they are channels 0 .. channels - 1 of x
+  int first, channels;    // channels of u, which are channels 0 .. channels - 1 of x
   // Order l: [row[e]][l + m][planes][channels].
   Real<T> *x[SO2_LMAX + 1];
   const int *row;     // [count]

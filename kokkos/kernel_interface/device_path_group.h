@@ -128,7 +128,7 @@ struct DevicePathGroupRuns {
   const char *key;    // PathGroupShape::key
   int num_runs;
   const int *num_sums, *sums;
-  int lane_channels;    // that a lane handles, if the path group has that many
+  int lane_channels;    // channels per lane, if the path group has that many
 };
 
 // For a path group with this many channels, if a lane handles up to `lane_channels`: the number that it handles, and

@@ -123,7 +123,7 @@ template <class T>
 struct UvwCall {
   int num_atoms;
   const int64_t *edge_begin;    // [num_atoms + 1]
-  int channels;                 // of the sender, with padding
+  int channels;                 // channels of the sender, with padding
   int outputs;                  // channels of the output, rounded up to blocks of 4
   const Real<T> *table;
   int64_t channel_block;

@@ -84,7 +84,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   EquiKokkos::PerAtom::Energy k_eatom;
   EquiKokkos::PerAtom::Virial k_vatom;
   EquiKokkos::PerAtom::CentroidVirial k_cvatom;
-  std::vector<const int *> firstneigh;             // by atom
+  std::vector<const int *> firstneigh;             // indexed by atom
   std::vector<std::array<double, 3> > position;    // if the view's numbers are not in the order of the evaluation
 };
 

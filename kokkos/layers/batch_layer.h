@@ -45,7 +45,7 @@ using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
 // Which kernels of a layer are not generated ones, for the log.
 struct KernelReport {
   int generic_path_groups = 0, generic_contractions = 0;
-  std::vector<std::string> keys;    // of all kernels that a build or a library may have
+  std::vector<std::string> keys;    // keys of all kernels that a build or a library may have
 };
 
 // Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their

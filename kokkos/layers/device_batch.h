@@ -86,7 +86,7 @@ struct DeviceEvaluationState {
   int num_reversible = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [directions][receivers] device memory, added to
-  Planes planes = VALUES;              // that are computed
+  Planes planes = VALUES;              // planes that are computed
   // Adjoints of a stage's senders by edge (DeviceSenderLayer::kept_per_edge); null: not kept.
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
@@ -109,12 +109,12 @@ class DeviceBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = DeviceExec;    // what layers run on
+  using Work = DeviceExec;    // the type that layers run on
 
   DeviceEvaluationState<T, G> &evaluation;
   int first, count;
   const int *species;          // [count] device memory
-  SpeciesOrder order;          // of the rows
+  SpeciesOrder order;          // order of the batch's rows
   R *features = nullptr;       // features with storage batch
   int cut = 0;                 // cut of DeviceEdges at which the batch begins; it ends at the next one
   int64_t stage_first = 0;     // first row in the slice

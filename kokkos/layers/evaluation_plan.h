@@ -104,7 +104,7 @@ struct EvaluationPlan {
   // Whether the values and adjoints that nonlinear layers read outlive an evaluation. Another evaluation at the same
   // positions then computes only tangents.
   bool keeps_values = false;
-  int planes = 1;    // of the features (feature_layout.h)
+  int planes = 1;    // planes of the features (feature_layout.h)
   // Largest number of directions that one evaluation accepts, with kept values or with energy moments.
   int max_directions() const { return Planes{0, planes}.num_directions(); }
 

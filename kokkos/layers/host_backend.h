@@ -27,7 +27,7 @@ struct HostBackend {
   using Batch = HostBatch<T, G>;
   using Context = HostContext;
   using Work = HostKernels<T>;
-  using Target = InstructionSet;    // what constants are prepared for
+  using Target = InstructionSet;    // the type that constants are prepared for
   using SenderLayer = HostSenderLayer<T, G>;
   template <class N>
   using Array = Buffer<N>;

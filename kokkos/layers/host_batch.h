@@ -62,7 +62,7 @@ struct HostEvaluationState {
       nullptr;                      // [edges] row of the sender in the partial adjoints of the receiver's thread
   DoubleOf<T> *energy = nullptr;    // [num_directions][num_receivers], added to
   bool energy_moments = false;      // EvaluatorOptions: each edge reads its own tangents of the sender (edge_rows.h)
-  Planes planes = VALUES;           // that are computed
+  Planes planes = VALUES;           // planes that are computed
   // HostContext::kept_per_edge numbers for each of the first num_kept edges, layer by layer. The memory may not
   // suffice for all edges.
   R *kept = nullptr;
@@ -87,7 +87,7 @@ class HostBatch {
  public:
   using Number = T;
   using R = Real<T>;
-  using Work = HostKernels<T>;    // what layers run on
+  using Work = HostKernels<T>;    // the type that layers run on
 
   HostEvaluationState<T, G> &evaluation;
   HostScratch<T, G> &scratch;

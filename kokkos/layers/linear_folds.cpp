@@ -246,7 +246,7 @@ double operations_of(const Model &model, const EvaluationPlan &plan) {
 
 Model fold_linears(const Model &model) {
   Model best = model;
-  double operations = 0.0, unfolded = 0.0;    // of the best model and of the original one
+  double operations = 0.0, unfolded = 0.0;    // counts of the best model and of the original one
   for (size_t f = 0; f < model.features.size(); ++f) {
     if (!may_fold(best, static_cast<int>(f))) continue;
     const EvaluationPlan plan = make_evaluation_plan(best, false);

@@ -12,7 +12,7 @@
 namespace equi {
 
 struct OperationCount {
-  std::vector<LayerOperations> layers;    // by the number of the layer in the model
+  std::vector<LayerOperations> layers;    // indexed by the number of the layer in the model
   LayerOperations total() const;
 };
 

@@ -33,7 +33,7 @@ class DeviceGraph {
   void replay(const Exec &, const Work &work) {
     work();
   }
-  std::size_t bytes() const { return 0; }    // of the device's memory
+  std::size_t bytes() const { return 0; }    // bytes of the device's memory
 };
 
 }    // namespace equi
@@ -122,7 +122,7 @@ class DeviceRecorder {
     bool is_recorded = false;
     Arguments arguments{};
     Extents met{{-1, -1, -1, -1}};
-    std::vector<DeviceGraph<Exec>> graphs;    // of the calls of run()
+    std::vector<DeviceGraph<Exec>> graphs;    // graphs of the calls of run()
   };
   std::map<int, Kind> kinds_;
   Kind *step_ = nullptr;

@@ -55,7 +55,7 @@ class DeviceContraction {
   // For the generic kernel.
   DeviceBuffer<ContractionNode> nodes_;
   DeviceBuffer<int> outputs_;
-  DeviceBuffer<Component> place_;    // of the input's components, then of the output's
+  DeviceBuffer<Component> place_;    // places of the input's components, then of the output's
   struct DeviceFunction {
     DeviceBuffer<RingValue> values;
     DeviceBuffer<RingPart> parts;

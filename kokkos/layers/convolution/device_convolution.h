@@ -35,7 +35,7 @@ class DeviceConvolution {
 
   const ConvolutionConstants<T> &host() const { return constants_; }
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
-  int num_launches() const { return path_groups_.num_launches(); }    // of a pass
+  int num_launches() const { return path_groups_.num_launches(); }    // launches of a pass
 
   // direction: for duals, whose tangents are in plane 1 + direction. Each of the following three needs a prepared
   // batch: bins of the radial table, or the weights that a network computes from `input`; harmonics; and, unless for

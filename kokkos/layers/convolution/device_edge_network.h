@@ -29,7 +29,7 @@ struct DeviceNetworkInput {
 template <class T, class G>
 struct DeviceNetworkEdges {
   DeviceBatchEdges batch;
-  const G *distance;    // by edge, like the pair
+  const G *distance;    // indexed by edge, like the pair
   const int *pair;
   const int *own_row, *other_row;    // [count] rows of x: the batch's atom of each edge, and the atom at its other
                                      // end
@@ -113,7 +113,7 @@ class DeviceEdgeNetwork {
   const Host &host_;
   DeviceBuffer<double> basis_numbers_;
   DeviceBuffer<BasisFunctions> bases_;
-  std::optional<DeviceRadialSet> radial_set_;    // of tables that replace bases
+  std::optional<DeviceRadialSet> radial_set_;    // tables that replace the bases
   DeviceBuffer<R> powers_;
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;

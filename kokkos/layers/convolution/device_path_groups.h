@@ -36,7 +36,7 @@ class DevicePathGroups {
   DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product, int rows_per_bin,
                    const Kernels &kernels);
   int num_generic() const;
-  int num_launches() const { return static_cast<int>(launches_.size()); }    // of a pass
+  int num_launches() const { return static_cast<int>(launches_.size()); }    // launches of a pass
   bool has_fused() const;                                                    // whether kernels for that pass exist
 
   // Numbers per edge of coupled harmonics, and of the parts of its derivatives that a backward pass leaves

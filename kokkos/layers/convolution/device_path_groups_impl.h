@@ -126,7 +126,7 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   for (const Kernel *kernel : kernels)
     if (kernel->launcher(PATH_GROUP_FORWARD, rows_per_bin)) usable.push_back(kernel);
   launches_ = choose_launches(keys, usable);
-  std::vector<const DevicePathGroupRuns *> runs(keys.size());    // of path groups with a generated kernel
+  std::vector<const DevicePathGroupRuns *> runs(keys.size());    // runs of path groups with a generated kernel
   for (const Launch &launch : launches_)
     for (int k = 0; k < MAX_LAUNCH_PATH_GROUPS; k++)
       if (launch.parts[k] >= 0) runs[launch.parts[k]] = &launch.kernel->path_groups[k];
@@ -206,8 +206,8 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   assign(exec, sum_parts_, sum_parts);
 }
 
-// Minimizes the number of launches: repeatedly chooses the kernel that does most of the remaining path groups. Of
-// several such kernels it chooses the one with the fewest path groups. The parts are numbers of path groups.
+// Minimizes the number of launches: repeatedly chooses the kernel that does most of the remaining path groups. If
+// several do equally many, it chooses the one with the fewest path groups. The parts are numbers of path groups.
 template <class T, class Kernel>
 std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Kernel>::choose_launches(
     std::vector<std::string> keys, const Kernels &kernels) {

@@ -150,7 +150,7 @@ class EdgeNetwork {
   FeatureLayout in_;
   int num_species_;
   std::vector<RadialBasis> bases_;         // one, or one per [receiver species, sender species]
-  std::optional<EdgeTables<R>> tables_;    // of the functions of the distance; replaces the basis
+  std::optional<EdgeTables<R>> tables_;    // tables of the functions of the distance; replaces the basis
   int num_basis_, num_inputs_;
   AtomInputs receiver_, sender_;
   std::vector<Hidden> hidden_;
@@ -161,7 +161,7 @@ class EdgeNetwork {
   // The last product, for each window. If its outputs are activated, it is the product of the last hidden layer, and
   // its columns are those of the weights.
   std::vector<Product> weights_;
-  std::vector<R> column_scale_;    // of activated outputs
+  std::vector<R> column_scale_;    // scale of activated outputs
   int last_width_ = 0;             // number of inputs of the last product; a bias is one of them, with the value 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
   // function and its derivative, inputs of the last product, and two for adjoints.

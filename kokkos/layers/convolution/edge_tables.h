@@ -24,7 +24,7 @@ struct EdgeTables {
   RadialWindows windows;    // or none: then the functions of each bin are those of the set
   int num_functions;
   std::vector<R> powers;         // [bin][coefficient][function of the bin's window]
-  std::vector<int> first_bin;    // of each table
+  std::vector<int> first_bin;    // first bin of each table
 
   // windows: empty or of this set.
   EdgeTables(RadialSet tables, RadialWindows of_tables)
@@ -69,8 +69,8 @@ struct EdgeTables {
 template <class T>
 struct EdgeTableRow {
   using R = Real<T>;
-  const R *powers;     // of the bin
-  int coefficients;    // of a polynomial
+  const R *powers;     // polynomials of the bin
+  int coefficients;    // coefficients of a polynomial
   int64_t functions;
   R fraction, per_length;    // position in the bin, and its derivative with respect to the distance
   R tangent;                 // for duals: tangent of the distance

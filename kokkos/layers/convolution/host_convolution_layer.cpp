@@ -368,7 +368,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
   const FeatureRows<R> x = batch.rows(input_), out_adj = batch.rows(output_, true);
   const bool scatter = !batch.step->fixed_input && !evaluation.is_gathering;
   const FeatureRows<R> partial = scatter ? batch.partial : FeatureRows<R>{nullptr, 0, 0};
-  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may also read
+  FeatureRows<R> own_adj{nullptr, 0, 0};    // adjoints of the receivers, whose features a network may also read
   if (writes_receivers(batch)) {
     own_adj = batch.rows(input_, true);
     if (!batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, evaluation.planes);

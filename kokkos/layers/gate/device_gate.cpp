@@ -117,7 +117,7 @@ template <class Term>
 struct GateKernel {
   static constexpr int MAX_TERMS = 4;
   Term term[MAX_TERMS];
-  int channels;    // of all terms
+  int channels;    // channels of all terms
   int64_t count;
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     const PlaceInRows place = place_in_rows(k, channels);

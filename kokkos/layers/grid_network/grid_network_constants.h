@@ -39,9 +39,9 @@ struct GridNetworkConstants {
   FeatureComponents in, out;
   int num_points;
   Matrix to, from;                          // [points][components]
-  Matrix first, last;                       // to the first hidden layer, and from the last one
+  Matrix first, last;                       // first: to the first hidden layer; last: from the last hidden layer
   std::vector<Matrix> between;              // from a hidden layer to the next
-  std::vector<std::vector<double>> bias;    // of each hidden layer, [width] or empty
+  std::vector<std::vector<double>> bias;    // bias of each hidden layer, [width] or empty
   std::vector<double> last_bias;            // [components of the output][width], or empty
   Activation activation;
   double scale;
@@ -77,7 +77,7 @@ struct GridNetworkConstants {
   }
 
   int num_hidden() const { return static_cast<int>(bias.size()); }
-  int width(int k) const { return k == 0 ? first.cols : between[k - 1].cols; }    // of hidden layer k
+  int width(int k) const { return k == 0 ? first.cols : between[k - 1].cols; }    // width of hidden layer k
   int widest() const {
     int most = 0;
     for (int k = 0; k < num_hidden(); k++) most = std::max(most, width(k));
@@ -100,8 +100,8 @@ struct GridNetworkWork {
   int n;
   R *features;            // on devices
   R *components;          // between the matrices
-  R *hidden;              // of all hidden layers, before their activations
-  R *values, *adjoint;    // of a hidden layer
+  R *hidden;              // numbers of all hidden layers, before their activations
+  R *values, *adjoint;    // those of one hidden layer
   R *rest;                // the arrays that follow
 };
 

@@ -60,8 +60,8 @@ class HostGridNetwork {
   AlignedVector<R> to_, from_, to_transposed_, from_transposed_;
   PackedMatrix<R> first_, first_transposed_, last_, last_transposed_;
   std::vector<PackedMatrix<R>> between_, between_transposed_;
-  std::vector<int> width_;                // of hidden layers
-  std::vector<AlignedVector<R>> bias_;    // also of hidden layers
+  std::vector<int> width_;                // widths of hidden layers
+  std::vector<AlignedVector<R>> bias_;    // biases of hidden layers
   AlignedVector<R> last_bias_;
 };
 

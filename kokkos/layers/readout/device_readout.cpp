@@ -25,7 +25,7 @@ struct ReadoutKernel {
   int num_matrices;
   int width[MAX_READOUT_MATRICES + 1];
   int64_t weight[MAX_READOUT_MATRICES], bias[MAX_READOUT_MATRICES];
-  int total_width;    // of all layers
+  int total_width;    // sum over all layers
   Activation activation;
   double activation_scale;
   const double *data;

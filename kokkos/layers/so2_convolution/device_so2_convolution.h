@@ -27,7 +27,7 @@ struct DeviceSo2Geometry {
 // What a backward pass computes. Null: not requested.
 template <class R, class G>
 struct DeviceSo2Adjoints {
-  FeatureRows<R> own;    // of the batch's atoms, with which it begins; results are added
+  FeatureRows<R> own;    // adjoints of the batch's atoms, with which it begins; results are added
   // For receivers, by edge: the adjoints of the senders' features, and the derivatives [E][num_y], slot 0 with
   // respect to the distance. The derivatives are added.
   FeatureRows<R> senders;
@@ -48,7 +48,7 @@ class DeviceSo2Convolution {
       delete;    // the network on the device refers to that of the host
   DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
 
-  int heads() const { return heads_; }    // of attention; 0: no attention
+  int heads() const { return heads_; }    // heads of attention; 0: no attention
 
   // Adds the messages to the outputs of the batch's atoms, which are receivers; with attention these must be 0
   // before. input: where their features are. softmax: of the same atoms; not read without attention.
@@ -84,7 +84,7 @@ class DeviceSo2Convolution {
     So2PaddedLinear layout;           // its matrices are on the device
     std::vector<int64_t> weights;     // offsets in data_ of the matrices of each |m|
     int64_t bias;                     // offset of the bias in data_, -1: none
-    int64_t first_term, num_terms;    // of its product, in terms_
+    int64_t first_term, num_terms;    // terms of its product, in terms_
     int64_t points;                   // offset in data_ of the matrices of an activation at points
     int num_points;                   // 0: none
     bool has_product() const { return num_terms > 0; }
@@ -94,10 +94,10 @@ class DeviceSo2Convolution {
   // Arrays in the scratch.
   struct Work {
     R *rotated;                  // features of sender and receiver
-    std::vector<R *> in, out;    // of each linear; without a step between two linears, the output is the next one's
-                                 // input
-    R *messages;                 // where the linear after the last would have its input
-    R *scores;                   // of attention
+    std::vector<R *> in, out;    // arrays of each linear; without a step between two linears, the output is the next
+                                 // one's input
+    R *messages;                 // input of a linear after the last, if one existed
+    R *scores;                   // scores of attention
     R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
     std::vector<R *> of_made;    // backward: for linears with a product or at points, the adjoint of their output
   };
@@ -109,7 +109,7 @@ class DeviceSo2Convolution {
     T *rotations;                          // [count][rotations_size(lmax)]
     T *cutoff, *cutoff_slope;              // [count]
     T *cutoff_adj, *torque;                // [count], [count][3]
-    R *factors;                            // of plane 0
+    R *factors;                            // radial factors of plane 0
     int64_t factors_plane;
     bool of_senders;
     const int *sender_row() const { return of_senders ? own_row : other_row; }

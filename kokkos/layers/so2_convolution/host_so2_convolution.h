@@ -58,7 +58,7 @@ class HostSo2Convolution {
   // Size of the values that backward needs from forward.
   int64_t values_size(int64_t count) const { return PLANES<T> * count * values_size_; }
 
-  int heads() const { return heads_; }    // of attention; 0: no attention
+  int heads() const { return heads_; }    // heads of attention; 0: no attention
 
   // Adds the messages to rows out_row[e] of y, and writes `values`. With attention, call it between begin() and
   // finish() for these rows. softmax: of the same rows; not read without attention.
@@ -137,10 +137,10 @@ class HostSo2Convolution {
 
   const HostKernels<T> &kernels_;
   FeatureLayout in_, out_;
-  int channels_in_;    // of one atom, padded
+  int channels_in_;    // channels of one atom, padded
   int factors_row_;
   std::vector<int> columns_;
-  So2Shape first_;    // of the first linear's input
+  So2Shape first_;    // shape of the first linear's input
   size_t radial_linear_;
   std::vector<Linear> linears_;
   // For attention, if the convolution has any.

@@ -54,7 +54,7 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
   // Other numbers that the convolution needs of these edges, also in the thread's scratch.
   struct Inputs {
     So2Edges<T> edges;
-    R *factors;                               // those of the edges
+    R *factors;                               // the factors of the edges
     T *cutoff_slope;                          // derivative of the cutoff function
     T *torque, *cutoff_adj, *distance_adj;    // for a backward pass
     R *work;                                  // scratch of the convolution

@@ -32,8 +32,8 @@ struct So2Linears {
   // in: layout of the convolution's input.
   So2Linears(const So2Convolution &layer, const FeatureLayout &in);
 
-  int channels_in;    // of one atom, padded
-  So2Shape first;     // of the first linear's input, which has the channels of two atoms
+  int channels_in;    // channels of one atom, padded
+  So2Shape first;     // shape of the first linear's input, which has the channels of two atoms
   // Radial factors of an edge are sorted in a row by |m|, then l, then the channels that the linear reads. They
   // multiply the inputs of this linear. columns[k]: the place of factor k of the layer.
   int factors_row = 0;
