@@ -280,6 +280,7 @@ TEST(DeviceModelRun, slices_do_not_show) {
     expect_same(evaluate_whole(*limited, images), expected, SUM_ORDER, name);
     EXPECT_GT(limited->num_slices(), 1) << name;
 
+    if (!found->options.message_reader.empty()) continue;    // the fewer receivers of a rank are one slice
     std::vector<int> rank(structure.size());
     for (int i = 0; i < structure.size(); i++) rank[i] = i % 7 == 0;
     const std::vector<RankPart> parts = split_structure(images, rank, 2);

@@ -28,7 +28,7 @@ int main(int, char **arguments) {
 
   equi::EvaluatorOptions options;
   options.precision = equi::Precision::double_;
-  const std::unique_ptr<equi::Evaluator> evaluator = equi::make_kokkos_evaluator(model, options);
+  const std::unique_ptr<equi::Evaluator> evaluator = equi::make_host_evaluator(model, options);
   evaluator->set_neighborhood(structure.neighborhood);
   equi::EvaluationRequest request;
   request.positions = reinterpret_cast<const double(*)[3]>(structure.positions.data());

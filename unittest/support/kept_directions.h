@@ -41,7 +41,8 @@ inline bool can_keep(const TinyCase &tiny, const Model &model) {
     return std::holds_alternative<So2Convolution>(layer) || (c && c->radial.reads_features()) ||
            ports(layer).second_input >= 0;
   });
-  return !has_other_inputs && !sums_over_atoms(model.layers) && !tiny.reads_twice;
+  return !has_other_inputs && !sums_over_atoms(model.layers) && !tiny.reads_twice &&
+         tiny.options.message_reader != "norm_scale";
 }
 
 // Directions of single atoms, of all, and none, after another one; one at a time and as many as go together; on one

@@ -463,8 +463,9 @@ inline std::vector<TinyCase> family_cases() {
     of_messages.name = std::string("messages_read_by_") + reader;
     of_messages.options.hidden = {"5x0e+5x1e", "3x0e+2x1e", "5x0e"};
     of_messages.options.message_reader = reader;
+    of_messages.options.denominator = 1.0;
     of_messages.options.xplor = false;
-    of_messages.options.seed = 37;
+    of_messages.options.seed = 48;
     cases.push_back(of_messages);
   }
   return cases;
