@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Prefetches data of a warp's next edges while it works on one. A warp handles its edges one after another. Without
 // this it would wait at each edge for data outside the first-level cache: rows of the atom at the other end, and
-// arrays by edge. So the lanes fetch these lines into the cache one edge ahead, a line per lane, and read two edges
-// ahead which atom is at the other end. Lines that many warps read are not fetched, because a line that is fetched
-// again makes all of them wait. These are rows of species, and rows of the table, most of which are in the cache.
-// Measured in doc/gpu_roofline.rst.
+// arrays by edge. So the lanes fetch these lines into the cache one edge ahead, a line per lane. Two edges ahead
+// they read which atom is at the other end. Lines that many warps read are not fetched, because a line that is
+// fetched again makes all of them wait. These are rows of species, and rows of the table, most of which are in the
+// cache. Measured in doc/gpu_roofline.rst.
 #ifndef EQUI_EDGES_AHEAD_H
 #define EQUI_EDGES_AHEAD_H
 

@@ -74,7 +74,8 @@ static void so2_rotate_back(const So2RotationCall<T> &c) {
 }
 
 // ---- products with numbers of an edge
-// Calls f(u, v, factors, size, whether the same number of components of -m follow) for each |m| of all edges.
+// Calls f(u, v, factors, size, has_minus) for each |m| of all edges; has_minus: whether components of -m follow,
+// which have the same size.
 template <class T, class F>
 static EQUI_INLINE void for_so2_factors(const So2FactorCall<T> &c, const F &f) {
   const So2Shape &s = c.shape;

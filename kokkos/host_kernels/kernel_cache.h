@@ -3,10 +3,10 @@
 // they are complete.
 //
 // A library is code that runs with the user's rights. Therefore it is loaded only from folders and files that only
-// the user and root can write, and the checked file is the one that is loaded (it stays open meanwhile). Its name
-// holds a hash of all that its source and its calls depend on (cmake/EquiGenerate.cmake), so libraries of other
-// versions are ignored. Its last line, the seal, holds that name and a hash of the bytes before it, because loading
-// a damaged library may end the process.
+// the user and root can write. The checked file is the one that is loaded (it stays open meanwhile). Its name holds
+// a hash of all that its source and its calls depend on (cmake/EquiGenerate.cmake), so libraries of other versions
+// are ignored. Its last line, the seal, holds that name and a hash of the bytes before it, because loading a damaged
+// library may end the process.
 #ifndef EQUI_KERNEL_CACHE_H
 #define EQUI_KERNEL_CACHE_H
 

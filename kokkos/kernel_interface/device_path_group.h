@@ -56,8 +56,8 @@ struct DevicePathGroupCall {
   int64_t first, num_edges;
   const DeviceEdgeRecord<T> *edges;    // [p]
 
-  // Radial weights, with the layout of PathGroupCall or UvwCall, except that they are in blocks of ITEM_CHANNELS
-  // channels, and the coefficients of a weight are adjacent in pieces (DeviceTable).
+  // Radial weights. Their layout is that of PathGroupCall or UvwCall with two differences. They are in blocks of
+  // ITEM_CHANNELS channels, and the coefficients of a weight are adjacent in pieces (DeviceTable).
   const Real<T> *table;
   int64_t channel_block;
 

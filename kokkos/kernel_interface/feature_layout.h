@@ -29,8 +29,8 @@ inline int padded(int channels) {
 struct Planes {
   int begin, end;
   int count() const { return end - begin; }
-  // In a whole evaluation these are the values, for duals with the tangents along one direction (energy moments have
-  // four directions), or only the tangents along some directions.
+  // In a whole evaluation these are the values or only the tangents along some directions. For duals, the values
+  // come with the tangents along one direction (energy moments have four directions).
   bool tangents_alone() const { return begin > 0; }
   int num_directions() const { return std::max(1, end - 1); }
 };

@@ -401,7 +401,7 @@ class PlanMaker {
         });
       }
       stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
-      // The sums of senders are there when layers of earlier stages that read the feature add to them.
+      // The sums of senders exist before layers of earlier stages that read the feature add to them.
       if (stage->exchanged_input >= 0 && has_adjoint[stage->exchanged_input]) written[stage->exchanged_input] = true;
       for (BalanceStep &balance : stage->balances)
         balance.has_adjoint = has_adjoint[memory_ports(model_.layers[balance.layer]).output];

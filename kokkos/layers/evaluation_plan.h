@@ -39,10 +39,10 @@ struct FeaturePlan {
   Storage storage = Storage::batch;
   int64_t offset = 0;    // storage batch or stage: numbers per row before this feature in the scratch
   int consumer = -1;     // storage rows: the stage that begins with the exchange of this feature
-  // Whether the adjoint has memory of its own, with storage rows, owned or batch. This is so in three cases: with
-  // kept values, if a nonlinear layer and another layer read the feature; if the layer that writes the feature needs
-  // its values; and if a balance reads its shares of the feature. Otherwise the adjoint replaces the value or, with
-  // storage rows, uses memory that stages share.
+  // Whether the adjoint has memory of its own, with storage rows, owned or batch. This is so if values are kept, or
+  // if a nonlinear layer and another layer read the feature. It is also so if the layer that writes the feature
+  // needs its values, or if a balance reads its shares of the feature. Otherwise the adjoint replaces the value or,
+  // with storage rows, uses memory that stages share.
   bool has_own_adjoint = false;
   // Storage owned, for a feature that later stages read: the backward pass recomputes the value. It stores the value
   // in the scratch of the batch, after recomputed_offset numbers per row; the adjoint uses the memory of the value.

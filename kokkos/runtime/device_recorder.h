@@ -3,8 +3,8 @@
 // host, which needs some microseconds for each launch. On CUDA recordings are graphs (device_graph_cuda.h); other
 // devices, and hosts, do the work again under the same rules.
 //
-// Work can be recorded if its launches are the same at every step, that is, if they do not depend on anything that
-// the host reads during a step. While it is recorded, memory neither grows nor is copied between host and device
+// Work can be recorded if its launches are the same at every step. They must not depend on anything that the host
+// reads during a step. While work is recorded, memory neither grows nor is copied between host and device
 // (device_exec.h).
 #ifndef EQUI_DEVICE_RECORDER_H
 #define EQUI_DEVICE_RECORDER_H

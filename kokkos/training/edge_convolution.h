@@ -37,8 +37,8 @@ struct EdgeList {
   int64_t num_senders, num_receivers;
 };
 
-// These throw std::out_of_range. The first does so if the kernels cannot handle that many edges or nodes, the second
-// if edge e, whose rows are arguments, names one that does not exist.
+// These throw std::out_of_range. The first does so if the edges or nodes are too many for the kernels. The second
+// does so if edge e, whose rows are arguments, names a row that does not exist.
 void check_sizes(const EdgeList &edges);
 void check_edge(const EdgeList &edges, int64_t e, int64_t sender, int64_t receiver);
 

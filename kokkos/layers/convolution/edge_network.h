@@ -121,8 +121,8 @@ class EdgeNetwork {
 
   // Size of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
   int64_t basis_size() const { return static_cast<int64_t>(sizeof(double) / sizeof(R)) * num_basis_ * (PLANES<T> + 1); }
-  // The begin of the array of the scratch that has this many numbers per edge before it, and the size of an array
-  // with rows of `width`.
+  // The begin of the array that has this many numbers per edge before it in the scratch. The second function: the
+  // size of an array with rows of `width`.
   static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
   static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
   // The functions of the distance among the inputs, and their derivatives with respect to it, from the basis or from
@@ -163,8 +163,8 @@ class EdgeNetwork {
   std::vector<Product> weights_;
   std::vector<R> column_scale_;    // scale of activated outputs
   int last_width_ = 0;             // number of inputs of the last product; a bias is one of them, with the value 1
-  // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
-  // function and its derivative, inputs of the last product, and two for adjoints.
+  // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis with respect to the
+  // distance, the cutoff function and its derivative, inputs of the last product, and two for adjoints.
   int64_t inputs_, slopes_, cutoff_, last_ = 0, adjoint_[2], scratch_row_ = 0;
 };
 
