@@ -93,8 +93,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   exec_ = DeviceExec();
   neighborhood_ = &n;
   values_are_kept_ = false;
-  is_exchanging_ = n.num_rows > n.num_receivers;    // a rank without remote rows need not know whether others
-                                                    // exchange
+  // A rank without remote rows need not know whether others exchange.
+  is_exchanging_ = n.num_rows > n.num_receivers;
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
   if (any_layer(model_.layers, &LayerTraits::has_edge_networks)) batch_size_ = std::min(batch_size_, NETWORK_BATCH);

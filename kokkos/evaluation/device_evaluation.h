@@ -108,8 +108,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   bool divides_edges_ = false;       // whether any layer does
   bool with_atom_virial_ = false;    // whether any evaluation has requested it
   int batch_size_ = 0;               // receivers, or senders, in a launch
-  bool keeps_bins_ = false;          // whether an evaluation of a small system finds the bins of all convolutions at
-                                     // once
+  bool keeps_bins_ = false;          // whether a small system's evaluation finds all bins at once
   // Number of receivers whose adjoints of convolutions' outputs are kept at a time: all, if the memory limit allows.
   int slice_size_ = 0;
 
@@ -122,15 +121,13 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   DeviceBuffer<int> species_order_;
 
   DeviceEvaluationState<T, G> state_;
-  DeviceExec &exec_;    // instance of this evaluation: the default one or, with other ranks or recorded launches,
-                        // the own one
+  DeviceExec &exec_;    // of this evaluation: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;
-  int64_t kept_per_edge_ = 0;    // numbers per edge in them, for this neighborhood
-  DeviceBuffer<R> returned_;     // adjoints of remote rows in transit, and adjoints that other ranks return to owned
-                                 // rows
-  DeviceBuffer<R> aside_;        // values of an adjoint, set aside while tangents are gathered
-  DeviceBuffer<D> energy_;       // [directions][receivers]
+  int64_t kept_per_edge_ = 0;            // numbers per edge in them, for this neighborhood
+  DeviceBuffer<R> returned_;             // adjoints of remote rows in transit, and those that return to owned rows
+  DeviceBuffer<R> aside_;                // values of an adjoint, set aside while tangents are gathered
+  DeviceBuffer<D> energy_;               // [directions][receivers]
   DeviceBuffer<double> device_shift_;    // shift of the energy, by species
   DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;

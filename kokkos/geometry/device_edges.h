@@ -91,12 +91,9 @@ class DeviceEdges {
   void add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial);
   // After finish(), in device memory: forces and virials of rows, summed over their images, with the signs of
   // EvaluationRequest.
-  double *row_forces() const { return row_forces_.data(); }    // [A][3]
-  double *row_tangents() const {
-    return row_tangents_.data();
-  }                                                            // [directions][A][3] tangents of the forces; with
-                                                               // duals
-  double *row_virial() const { return row_virial_.data(); }    // [A][9]
+  double *row_forces() const { return row_forces_.data(); }        // [A][3]
+  double *row_tangents() const { return row_tangents_.data(); }    // [directions][A][3] of the forces; with duals
+  double *row_virial() const { return row_virial_.data(); }        // [A][9]
   // Also after finish(): terms that sum to the virial of this rank with all nine components, and to the sum of the
   // forces over all rows. With duals there is also the sum of their tangents along all directions. A sum is not
   // finite if any of its numbers is not.

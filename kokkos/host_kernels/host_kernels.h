@@ -64,8 +64,7 @@ struct ConvPathGroup {
   int channels;    // with padding
   int first_path, num_paths;
   int outputs;             // uvw path: channels of its output, rounded up to the blocks of its table; else 0
-  int64_t first_column;    // weights of earlier path groups: its channel blocks of the table begin at rows *
-                           // first_column
+  int64_t first_column;    // weights before: its channel blocks of the table begin at rows * first_column
   int channel_blocks;      // number of channel blocks of the table
   int row;                 // numbers in a row of a channel block
   const KernelTerm<Real<T>> *coupled_terms;    // coupled[to] += factor * y[from]
@@ -103,8 +102,7 @@ struct ConvEdges {
   int64_t table_rows;                // rows of each channel block
   const int *table_row;              // [edge - edge_begin[0]] first row of the edge's bin
   const T *fraction;                 // [edge - edge_begin[0]] PathGroupCall
-  const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction with respect to the
-                                     // distance
+  const Real<T> *bins_per_length;    // [edge - edge_begin[0]] d fraction / d distance
   int rows_per_bin;                  // 1 (weights of edges), 2 or, for duals, 3 (exact), 4, 6, 8 (tables)
   // Weights of edges instead of a table, for uvu paths: [table_row][ConvolutionView::weights_row]. PathGroupCall
   // defines `fraction` for this case, and where derivatives with respect to the weights are stored.

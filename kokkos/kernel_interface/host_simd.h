@@ -19,8 +19,7 @@ namespace EQUI_ISA {
 
 template <class T>
 struct SimdOf {
-  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // g++ and clang++ allow vectors to alias their
-                                                                   // elements
+  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // for g++ and clang++, may alias its elements
 };
 template <class T>
 using Simd = typename SimdOf<T>::type;

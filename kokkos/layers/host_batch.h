@@ -53,8 +53,7 @@ struct HostEvaluationState {
   FeatureMemory<R, Buffer<R>> &features;
   Edges<T, G> &edges;
   int num_species;
-  bool is_gathering = false;    // whether adjoints of senders are gathered later, not scattered into the partial
-                                // adjoints of a thread
+  bool is_gathering = false;    // whether adjoints of senders are gathered later, not scattered into partial ones
 
   int num_receivers = 0, num_rows = 0;
   const int *row_species = nullptr;    // [num_rows]

@@ -13,8 +13,7 @@
 
 namespace equi {
 
-constexpr std::size_t ALIGNMENT = 64;    // size of a cache line: registers that straddle two lines load at half the
-                                         // speed
+constexpr std::size_t ALIGNMENT = 64;    // a cache line: registers that straddle two load at half the speed
 
 template <class T>
 struct AlignedAllocator {

@@ -21,8 +21,7 @@ struct BalancedRows {
   int channels, num_terms;    // channels of the balance; number of sums of a row, forward or backward
   bool is_adjoint;
   int64_t width, share_width;                     // numbers of a row
-  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null if all weights are 1. Adjoints are used only
-                                                  // backward
+  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null if all weights are 1. Adjoints: backward only
 
   EQUI_FUNCTION D weight(int64_t row, int k) const {
     const D f = share ? static_cast<D>(share[row * share_width + k]) : D(1);

@@ -37,10 +37,10 @@ class DeviceConvolution {
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
   int num_launches() const { return path_groups_.num_launches(); }    // launches of a pass
 
-  // direction: for duals, whose tangents are in plane 1 + direction. Each of the following three needs a prepared
-  // batch: bins of the radial table, or the weights that a network computes from `input`; harmonics; and, unless for
-  // backward, coupled harmonics. distance, pair and y (rows of harmonics) are indexed by edge, as in DeviceEdges.
-  // found: the bins of all edges in the order of receivers, if known; else null.
+  // Prepares a batch for the next three functions: bins of the radial table, or the weights that a network computes
+  // from `input`; harmonics; and, unless for backward, coupled harmonics. distance, pair and y (rows of harmonics)
+  // are indexed by edge, as in DeviceEdges. found: the bins of all edges in the order of receivers, if known; else
+  // null. direction, below: for duals, whose tangents are in plane 1 + direction.
   template <class G>
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
                bool with_coupled, const DeviceNetworkInput<R> &input, const DeviceRadialBins<T> *found,
@@ -52,8 +52,8 @@ class DeviceConvolution {
     return {*radial_set_, rows_per_bin(), num_edges, to};
   }
 
-  // Public because nvcc requires it of functions with kernels: collects the batch's harmonics in adjacent memory;
-  // prepares the part that a network needs.
+  // Public because nvcc requires it of functions with kernels. The first returns the batch's harmonics in adjacent
+  // memory; the second is the part of prepare() for a network.
   const T *harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                               Scratch &scratch) const;
   template <class G>

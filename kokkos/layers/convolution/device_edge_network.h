@@ -31,8 +31,7 @@ struct DeviceNetworkEdges {
   DeviceBatchEdges batch;
   const G *distance;    // indexed by edge, like the pair
   const int *pair;
-  const int *own_row, *other_row;    // [count] rows of x: the batch's atom of each edge, and the atom at its other
-                                     // end
+  const int *own_row, *other_row;    // [count] rows of x: the batch's atom of each edge, and its other atom
   FeatureRows<const Real<T>> x;
   bool of_senders;
 

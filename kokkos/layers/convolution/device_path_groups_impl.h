@@ -53,8 +53,7 @@ struct AddPartsKernel {
   DeviceBatchEdges batch;
   int num_y;
   Sums sums;
-  const Real<T> *bins_per_length;    // null: the part that computes the weights has their derivatives with respect
-                                     // to the distance
+  const Real<T> *bins_per_length;    // null: the part that computes the weights has the derivatives
   G *y_adj;
   KOKKOS_FUNCTION int64_t distance() const { return (batch.count + EDGES - 1) / EDGES; }
   KOKKOS_FUNCTION void operator()(int64_t n) const {

@@ -44,8 +44,8 @@ class DeviceSo2Convolution {
   using Scratch = DeviceConvScratch<T>;
   DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, const FeatureLayout &in,
                        const FeatureLayout &out, int num_species, const EvaluatorOptions &options);
-  DeviceSo2Convolution(const DeviceSo2Convolution &) =
-      delete;    // the network on the device refers to that of the host
+  // Without copies, because the network on the device refers to that of the host.
+  DeviceSo2Convolution(const DeviceSo2Convolution &) = delete;
   DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
 
   int heads() const { return heads_; }    // heads of attention; 0: no attention
@@ -94,8 +94,7 @@ class DeviceSo2Convolution {
   // Arrays in the scratch.
   struct Work {
     R *rotated;                  // features of sender and receiver
-    std::vector<R *> in, out;    // arrays of each linear; without a step between two linears, the output is the next
-                                 // one's input
+    std::vector<R *> in, out;    // arrays of each linear; without a step between, out is the next in
     R *messages;                 // input of a linear after the last, if one existed
     R *scores;                   // scores of attention
     R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
@@ -169,8 +168,7 @@ class DeviceSo2Convolution {
   DeviceBuffer<R> data_;
   DeviceBuffer<int> recursion_begin_;
   DeviceBuffer<RotationTerm> recursion_terms_;
-  DeviceBuffer<So2Generator<R>> generators_;    // about x and z; also about y if anything depends on turns about the
-                                                // edge
+  DeviceBuffer<So2Generator<R>> generators_;    // about x and z; also y, if turns about the edge matter
   int num_generators_ = 0;
   DeviceBuffer<So2ProductTerm<R>> terms_;
   // For attention, if the convolution has any.

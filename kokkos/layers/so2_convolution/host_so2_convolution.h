@@ -105,8 +105,7 @@ class HostSo2Convolution {
     std::vector<int64_t> before;     // the input of each linear
     int64_t sums;                    // So2ProductCall::sums
     int64_t of_sum, of_messages;     // backward: adjoints of the sum in the frame, and of the messages
-    std::vector<int64_t> of_made;    // backward: for linears with a product or at points, the adjoint of their
-                                     // output
+    std::vector<int64_t> of_made;    // backward: adjoints of the output of linears with a product or at points
     int64_t size;
   };
 
