@@ -60,9 +60,9 @@ FieldSpecs joined(FieldSpecs first, FieldSpecs others);
 
 }    // namespace field
 
-// Refuses fields with other names (except `also`, if it is not null), of other kinds and out of range, and an object
-// that lacks a required field. It does not check which tensors exist, or whether names, irreps and activations are
-// known: the reader of the object does.
+// Refuses three faults: fields with other names (except `also`, if it is not null), fields of other kinds or out of
+// range, and missing required fields. The reader of the object checks which tensors exist, and whether names, irreps
+// and activations are known.
 void check_fields(const JsonField &object, const FieldSpecs &fields, const char *also = nullptr);
 
 // The fields in the form that tools/equi_tools/document.py reads.

@@ -46,8 +46,8 @@ struct LawSystem {
   std::vector<std::array<double, 3>> direction;    // direction of the derivative, equal for all copies of an atom
   // Reductions over all ranks. On one rank they return their argument.
   std::function<double(double)> sum, largest;
-  // Replaces forces on copies of atoms by their sums at the owned atoms, over all ranks, and zeros at the others: to
-  // which copy of an atom of another rank a force goes depends on the order of neighbors. Empty: nothing to sum.
+  // Replaces forces on copies of atoms by their sums at the owned atoms, over all ranks, and by zeros elsewhere. The
+  // order of neighbors decides which copy of a remote atom receives a force. Empty: nothing to sum.
   std::function<void(std::vector<std::array<double, 3>> &)> sum_at_owners;
   bool is_invariant = true;          // whether the model is invariant
   bool has_direct_forces = false;    // whether the model has direct forces

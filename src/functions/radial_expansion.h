@@ -20,9 +20,9 @@ struct RadialExpansion {
   Matrix outputs;                 // V [coefficients.num_outputs(), f.num_outputs()], with orthonormal rows
 };
 
-// The residual is a vector of all outputs at a sampled distance. It is at most `tolerance` times the largest such
-// vector of the function beyond 1 Angstrom, and below 1 Angstrom times the largest one of all distances. Empty for zero
-// functions, and for functions whose outputs are not linear in the last matrix with the same coefficients for all
+// The residual is a vector of all outputs at a sampled distance. Beyond 1 Angstrom it is at most `tolerance` times the
+// largest such vector of the function there. Below 1 Angstrom the largest vector of all distances is used. Empty for
+// zero functions, and for functions whose outputs are not linear in the last matrix with the same coefficients for all
 // pairs. The latter read features, are activated, or have factors of pairs or powers of the distance.
 std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance);
 

@@ -13,9 +13,9 @@
 namespace equi {
 
 // "3_01_2" has one input block per order 0 to 3 of natural parity, p = (-1)^l, output blocks of order 0 and 1, and
-// degree 2. It contains all products that a coupling of the factors can make, with one channel, one path, coefficients
-// of 1 and no weights. "gaunt_3_2_4" is the Gaunt product of functions of orders to 3 and to 2, to orders up to 4, with
-// one channel. Throws std::invalid_argument for another text.
+// degree 2. It contains all products that a coupling of the factors can make. It has one channel, one path,
+// coefficients of 1 and no weights. "gaunt_3_2_4" is the Gaunt product of functions of orders to 3 and to 2, to orders
+// up to 4, with one channel. Throws std::invalid_argument for another text.
 ContractionProduct contraction_of(const std::string &name);
 
 // A namespace contraction_KEY with the kernels and their ContractionKernel<float> and ContractionKernel<double>. For

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the device kernels of path groups. Each is a struct with functions for one atom and one channel of a lane,
-// callable by Kokkos on any of its devices, as straight-line code like that of kernel_generator.h. Duals need twice the
+// Writes the device kernels of path groups as straight-line code like that of kernel_generator.h. Each is a struct with
+// functions for one atom and one channel of a lane, which Kokkos can call on any of its devices. Duals need twice the
 // registers, so there is a second struct for them if its runs of paths are shorter. The text includes only
 // kokkos/device_kernels/device_path_group_impl.h. It is generic in the type, the rows per bin and the number of
 // channels.

@@ -109,8 +109,9 @@ struct PathGroupSchedule {
   std::vector<int> harmonics(const Run &run) const;
   Run whole() const { return {0, static_cast<int>(paths.size())}; }
 
-  // uvw: channels of the output that one pass over the edges takes together (a divisor of UVW_BLOCK): forward their
-  // accumulators stay in registers, backward their cotangents do. A GPU's backward pass takes all, as many at a time.
+  // uvw: channels of the output that one pass over the edges computes together (a divisor of UVW_BLOCK). Forward, their
+  // accumulators stay in registers; backward, their cotangents do. A GPU's backward pass computes all channels, this
+  // number at a time.
   int forward_outputs = 0, backward_outputs = 0;
 
   // Multiply-adds per edge and channel of the sender, by direction, including radial weights from tables of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Models in which only the nearest of an atom's neighbors count. Energy and forces jump where the farthest of these
-// leaves the set and another replaces it.
+// Models that use only the nearest of an atom's neighbors. Energy and forces jump where the farthest of these leaves
+// the set and another replaces it.
 #ifndef EQUI_NEAREST_NEIGHBORS_H
 #define EQUI_NEAREST_NEIGHBORS_H
 
@@ -10,18 +10,17 @@
 
 namespace equi {
 
-// For an atom with more than `count` neighbors within the cutoff, only the `count` nearest count. With a tolerance, in
-// Angstrom^2, further neighbors count: their squared distance is at most this much larger than that of neighbor number
-// count + 1.
+// An atom with more than `count` neighbors within the cutoff uses the `count` nearest. With a tolerance, in Angstrom^2,
+// it also uses neighbors whose squared distance exceeds that of neighbor number count + 1 by at most the tolerance.
 struct NearestNeighbors {
-  int count = 0;              // 0: all neighbors count
+  int count = 0;              // 0: all neighbors are used
   double tolerance = -1.0;    // negative: none
   bool operator==(const NearestNeighbors &other) const { return count == other.count && tolerance == other.tolerance; }
 };
 
-// Calls drop(c) for the neighbors that do not count, among the candidates first .. last - 1 of one atom. square(c): the
+// Calls drop(c) for the neighbors that are not used, among the candidates first .. last - 1 of one atom. square(c): the
 // squared distance of a neighbor, negative for a candidate that is no neighbor. A square that is not a number ranks as
-// the nearest. Without a tolerance, the first candidates count among those that are equally far.
+// the nearest. Without a tolerance, the first candidates are used among those that are equally far.
 template <class Square, class Drop>
 EQUI_FUNCTION void drop_far_neighbors(const NearestNeighbors &nearest, int64_t first, int64_t last,
                                       const Square &square, const Drop &drop) {
