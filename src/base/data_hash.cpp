@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Computes the hash of the numbers of a model file with XXH3.
 #include "src/base/data_hash.h"
 
 #define XXH_INLINE_ALL    // its functions in this file alone: other plugins of a process may bring their own

@@ -15,7 +15,7 @@ constexpr uint64_t MAX_HEADER_BYTES = uint64_t(1) << 24;
 constexpr int MAX_NESTING = 32;    // arrays and objects within each other
 constexpr size_t MAX_ELEMENTS = 118;
 constexpr int MAX_FORMULA_ATOMS = 1000000;    // atoms of one element
-// Models of several systems: the magnitude of a charge, a spin or a number of further atoms; the number of tasks.
+// Files for all systems: the magnitude of a charge, a spin or a number of further atoms; the number of tasks.
 constexpr int MAX_SYSTEM_NUMBER = 1000000, MAX_TASKS = 1024;
 constexpr size_t MAX_PROVENANCE = 64;     // entries
 constexpr double MAX_MAGNITUDE = 1e30;    // magnitude of any number: float32 must hold it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks whether a plugin fits the LAMMPS that loads it. The memory layout of LAMMPS's classes depends on its version
-// and on the sizes of its integers, and a handle of one MPI means nothing to another. A plugin compiled for another
-// LAMMPS would therefore read and write the wrong memory.
+// and on the sizes of its integers. A handle of one MPI means nothing to another. So a plugin compiled for another
+// LAMMPS would read and write the wrong memory.
 #ifndef EQUI_LAMMPS_COMPATIBILITY_H
 #define EQUI_LAMMPS_COMPATIBILITY_H
 

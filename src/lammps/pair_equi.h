@@ -75,8 +75,8 @@ class PairEqui : public Pair {
   bool is_invariant() const;
 
   // How much the models of a committee differ at the present positions, whose forces have been computed on this step.
-  // The results are the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F - mean
-  // F|^2), [nlocal], and that of the energy of all atoms. Both are in LAMMPS's units. Collective.
+  // The first result is the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F -
+  // mean F|^2), [nlocal]. The second one is that of the energy of all atoms. Both are in LAMMPS's units. Collective.
   const double *force_deviation();
   double energy_deviation();
   void *extract(const char *, int &) override;

@@ -40,7 +40,7 @@ struct EquiSettings {
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
   double memory_limit = -1.0;    // bytes per rank; 0: none; -1: the available memory, divided by the ranks
-  equi::AtomicSystem system;     // task, charge and spin, for models of several systems
+  equi::AtomicSystem system;     // task, charge and spin, for files for all systems
 };
 
 // The settings of pair_coeff. Each command replaces all of them, too.

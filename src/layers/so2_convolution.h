@@ -68,9 +68,9 @@ struct So2Linear {
   int channels_after() const { return has_product() ? channels_out / 2 : channels_out; }
 };
 
-// Weights of messages. A head has some of the channels of a message, and `channels` scores x. With t = sum_k vector_k
-// leaky(weight_k (x_k - mean) / sqrt(variance + epsilon) + bias_k), leaky(y) = 0.2 y + 0.8 silu(y), and f the cutoff
-// function, its channels are multiplied by f exp(t) / (sum of f exp(t) over the receiver's edges).
+// Weights of messages. A head has some of the channels of a message, and `channels` scores x. The channels of a head
+// are multiplied by f exp(t) / (sum of f exp(t) over the receiver's edges), where f is the cutoff function. Here t =
+// sum_k vector_k leaky(weight_k (x_k - mean) / sqrt(variance + epsilon) + bias_k), and leaky(y) = 0.2 y + 0.8 silu(y).
 struct So2Attention {
   int heads = 0, channels = 0;                 // none: heads = 0
   std::vector<double> weight, bias, vector;    // [channels], [channels], [heads][channels]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Hermite interpolation within a bin, from the rows of a RadialTable. Each of its two knots has the value, the
-// derivative and from degree 5 on half the second derivative, by the fraction t of the bin's width. Degree 7 has also
-// the values at two inner points between them.
+// Hermite interpolation within a bin, from the rows of a RadialTable. Each of its two knots has the value and the
+// derivative, and from degree 5 on half the second derivative. Derivatives are by the fraction t of the bin's width.
+// Degree 7 also has the values at two inner points between the knots.
 #ifndef EQUI_HERMITE_H
 #define EQUI_HERMITE_H
 

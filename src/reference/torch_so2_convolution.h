@@ -122,8 +122,8 @@ struct TorchSo2Convolution : EdgeSum {
     return d;
   }
 
-  // The result of a step with a product or an activation at points on the components, and the scores of attention after
-  // its scalars and gates.
+  // Applies a step with a product or an activation at points to the components. Returns the scores of attention, which
+  // follow its scalars and gates.
   Tensor act_on_functions(const Step &step, std::vector<Tensor> &plus, std::vector<Tensor> &minus) const {
     const int64_t channels = step.channels, orders = lmax + 1, before = plus[0].size(1) - orders * channels;
     const int64_t own = (step.is_product ? 2 : step.has_scalars ? 1 : 0) * channels;    // numbers before the scores
