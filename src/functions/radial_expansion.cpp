@@ -37,7 +37,8 @@ void take_along(double *vectors, const double *along, int n, double *left) {
   std::copy_n(square, COUNT, left);
 }
 
-// v less its parts along the rows of an orthonormal basis. Twice, because rounding leaves some after the first time.
+// Subtracts from v its parts along the rows of an orthonormal basis. Twice, because rounding leaves some after the
+// first time.
 void make_orthogonal(const std::vector<double> &basis, int n, double *v) {
   for (int turn = 0; turn < 2; ++turn)
     for (size_t first = 0; first < basis.size(); first += n) {

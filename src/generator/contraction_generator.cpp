@@ -26,7 +26,7 @@ struct CoupledProduct {
   std::vector<double> value;
 };
 
-// Entries of a contraction of all couplings, with a coefficient of 1 each.
+// Adds the entries of a contraction of all couplings, each with a coefficient of 1.
 void add_support(const Irreps &in, int out_block, Irrep out, int degree, ContractionProduct &product) {
   const int d = in.dim();
   std::vector<CoupledProduct> coupled;

@@ -15,8 +15,8 @@ namespace {
 // A product on a grid costs as much as this number of products in a tree. Measured with bench_gaunt, kernels of the
 // build, forward and backward together (AVX-512, float32 and float64). At L = 3 both forms need the same time, where
 // the grid has 0.94 times the products. At L = 2, with 1.42 times the products, the grid needs 1.4 to 1.6 times as
-// long. At L = 4, with 0.75 times the products, it needs 0.57 times as long, because the text of a tree does not keep
-// its factors in registers.
+// long. At L = 4 it has 0.75 times the products and needs 0.57 times as long. The reason is that the text of a tree
+// does not keep its factors in registers.
 constexpr double GRID_COST = 1.0;
 
 using Factors = std::vector<int>;

@@ -208,8 +208,8 @@ void generate_gather(Text &text, const PathGroupSchedule &u, const Entries &entr
   text.line("  }");
 }
 
-// Stores or adds the derivative by the weight. For weights of edges it is stored; otherwise it contributes to the
-// derivative by the fraction, which lacks only its factor s.
+// The caller passes the derivative by the weight, and that by the fraction without its factor s. For weights of edges
+// the first one is stored; otherwise the second one is added.
 void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
   text.line("        if constexpr (ROWS == 1)");
   text.line("          store_weight_adj(u, a, edge, %d, %s);", q, by_weight);
@@ -493,7 +493,7 @@ void begin_file(Text &text, const KernelTarget &target, const std::vector<const 
   text.line("namespace equi {");
 }
 
-// All kernels of other sources: those of plain numbers take the path groups of a launch, those of duals one.
+// All kernels of other sources. Those of plain numbers compute the path groups of a launch, those of duals only one.
 void list_launches(Text &text, const char *kernel, const char *list,
                    const std::vector<std::vector<std::string>> &launches, const std::vector<std::string> &of_duals,
                    bool of_edges) {

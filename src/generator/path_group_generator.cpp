@@ -120,7 +120,7 @@ void generate_block_weights(Text &text, const PathGroupSchedule &u, const PathGr
   text.line("      }");
 }
 
-// The loop over the edges of a block with the weights above, w alone, for one plane x of the features.
+// The loop over the edges of a block with the weights above, only w, for one plane x of the features.
 void begin_plane_sweep(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *x,
                        bool has_derivatives) {
   const int num_components_of_run = num_components(u, run);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads the layer coulomb and computes its function of the distance.
+// Reads the layer coulomb and counts its operations.
 #include "src/layers/coulomb.h"
 
 #include "src/base/model_limits.h"

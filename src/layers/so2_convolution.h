@@ -51,7 +51,7 @@ struct So2Linear {
   bool has_gate;
   Activation scalar_activation, gate_activation;
   // With a product, the channels are those of both factors, one after the other. v_0 begins with a row of scalars s and
-  // s', then a row of gates g and further numbers, then rows of the scores of attention. The result is x_l = gates(g)
+  // s'. A row of gates g and further numbers follow, then rows of the scores of attention. The result is x_l = gates(g)
   // product_l, and scalars(s) s' is added to l = 0.
   So2Product product;
   // With an activation at points, v_0 begins with a row of scalars, if there are any, then rows of the scores.
