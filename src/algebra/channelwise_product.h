@@ -22,9 +22,9 @@ struct ChannelwisePath {
 };
 
 struct ChannelwiseProduct {
-  Irreps irreps_in, irreps_out;    // set for a Gaunt product, by gaunt_product()
+  Irreps irreps_in, irreps_out;    // all blocks have the same multiplicity
   std::vector<ChannelwisePath> paths;
-  std::optional<SphereFunctions> functions;    // of a Gaunt product, as gaunt_product() makes it
+  std::optional<SphereFunctions> functions;    // set for a Gaunt product, by gaunt_product()
 
   int mul() const { return irreps_in[0].mul; }
 

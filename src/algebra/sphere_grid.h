@@ -33,7 +33,7 @@ struct SphereFunction {
 struct SphereGrid {
   SphereFunction first, second, out;    // second: empty for a square
   bool is_square = false;
-  int num_rings = 0;    // of a hemisphere, with the equator
+  int num_rings = 0;    // rings of a hemisphere, with the equator
   bool has_equator = false;
   int num_columns = 0;
   std::vector<double> table;    // [num_rings][num_columns], accurate to 1e-14, relative, for l <= 8

@@ -38,9 +38,9 @@ struct SphereGridView {
   // function and the output, and those of `out` read the first and the second function.
   SphereFunctionView first, second, out;
   bool is_square;    // both factors are the first function
-  int num_rings;     // of a hemisphere, with the equator
+  int num_rings;     // rings of a hemisphere, with the equator
   bool has_equator;
-  int num_columns;    // of the table [num_rings][num_columns], the equator last
+  int num_columns;    // columns of the table [num_rings][num_columns], the equator last
 };
 
 }    // namespace equi

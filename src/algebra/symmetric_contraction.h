@@ -19,7 +19,7 @@ constexpr int MAX_CONTRACTION_DEGREE = 4;
 // Adds coefficient * weight[path][u] * A[u][factor_1] ... A[u][factor_degree] to a component of the output block.
 // Components of the input are those of one channel, block after block.
 struct ContractionEntry {
-  int component = 0;    // of the output block, 0 .. 2l
+  int component = 0;    // component of the output block, 0 .. 2l
   int path = 0;
   std::array<int, MAX_CONTRACTION_DEGREE> factor{};    // ascending; beyond the degree unused
   double coefficient = 0.0;
@@ -52,7 +52,7 @@ struct ContractionProduct {
   std::optional<SphereFunctions> functions;
 
   int mul() const { return irreps_in[0].mul; }
-  int num_components() const { return irreps_in.dim() / mul(); }    // of one channel of the input
+  int num_components() const { return irreps_in.dim() / mul(); }    // components of one channel of the input
 
   // Throws std::invalid_argument naming the term if blocks, indices, order of factors or shapes do not fit.
   void validate() const;

@@ -32,7 +32,7 @@ struct TensorProduct {
   int lmax_edge = 0;
   std::vector<TensorProductPath> paths;
 
-  int64_t num_weights() const;    // of all paths, the columns of the radial function
+  int64_t num_weights() const;    // weights of all paths, the columns of the radial function
   int64_t num_weights(int path) const;
   int64_t weight_offset(int path) const;
 

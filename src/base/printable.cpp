@@ -9,8 +9,8 @@ namespace equi {
 
 namespace {
 
-// Code points that a terminal obeys or does not show. These are controls, those that reverse the direction of writing,
-// joiners and other invisible ones, separators of lines, private use, and codes that are not characters.
+// Code points that a terminal obeys or does not show: controls, joiners and other invisible ones, and separators of
+// lines. Further kinds reverse the direction of writing, are for private use, or are not characters.
 struct CodeRange {
   uint32_t first, last;
 };

@@ -100,8 +100,8 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
   return o;
 }
 
-// Data that all ranks have, by ID. They are the atoms of the rows and of the columns of the matrix, and for all atoms
-// the roots of their masses, their kinds (by type and mass) and fractional coordinates.
+// Data that all ranks have, by ID. They include the atoms of the rows and of the columns of the matrix. For all atoms
+// they include the roots of their masses, their kinds (by type and mass) and fractional coordinates.
 struct MatrixAtoms {
   std::vector<bigint> rows, columns;
   std::vector<double> root_mass;
@@ -119,7 +119,7 @@ MatrixAtoms find_atoms(const equi::LammpsHessian &hessian, int igroup, bool fold
   }
   const std::vector<double> all = hessian.gather(6, local);
   MatrixAtoms atoms;
-  std::map<std::pair<double, double>, int> kind_of;    // by type and mass
+  std::map<std::pair<double, double>, int> kind_of;    // key: type and mass
   for (bigint i = 0; i < atom.natoms; i++) {
     const double *a = &all[6 * i];
     if (a[0] > 0.0) atoms.rows.push_back(i);

@@ -30,8 +30,8 @@ namespace equi {
 struct FullList {
   int num_atoms = 0;
   const int *atoms = nullptr;                // [num_atoms]
-  const int *num_neighbors = nullptr;        // by atom
-  const int *const *firstneigh = nullptr;    // by atom
+  const int *num_neighbors = nullptr;        // indexed by atom
+  const int *const *firstneigh = nullptr;    // indexed by atom
   int64_t stride = 1;
 };
 

@@ -18,7 +18,7 @@ struct GridNetwork {
 
   int input, output;
   Matrix to_points, from_points;    // [points, components of the input] and [points, components of the output]
-  Network network;                  // of two matrices or more
+  Network network;                  // two matrices or more
 
   int num_points() const { return to_points.rows; }
 
