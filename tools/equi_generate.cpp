@@ -9,7 +9,7 @@
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate edge_path_group TARGET KEY+KEY,KEY... FILE  for a GPU, kernels of path groups with weights of edges
 //   equi_generate edge_index TARGET FILE        their list
-//   equi_generate library TARGET KEY FILE       the kernels of a path group as a library of its own
+//   equi_generate library TARGET KEY FILE       the kernels of a path group as a separate library
 //
 // TARGET: avx2, avx512 or neon; for path_group, contraction and index also warp32 or wave64, the lanes of a GPU. For
 // edge_path_group and edge_index only the latter two are allowed. KEY of a path group: l1, then l2 and l3 of each path,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Answers the questions of `equi compile`, `equi schedule` and `equi plot`. These concern the kernels that a model
-// needs, the libraries of them that a user has made, as the plugin sees them, and a model's radial functions.
+// Answers the questions of `equi compile`, `equi schedule` and `equi plot` about the kernels that a model needs and
+// about its radial functions. It looks up the libraries of kernels that a user has made like the plugin.
 //
 //   equi_kernels missing FILE.equi                     keys of the kernels that a model needs beyond those of the build
 //   equi_kernels schedule TARGET FILE.equi             a table of a model's kernels

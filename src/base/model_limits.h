@@ -35,12 +35,10 @@ constexpr int PADDED_CHANNELS = 16;
 constexpr int LMAX_SUPPORTED = 8;         // l of features and harmonics: couplings are accurate up to here (coupling.h)
 constexpr int MAX_PRODUCT_BLOCKS = 24;    // blocks of the inputs or of the output of a contraction or a node product
 constexpr int MAX_PRODUCT_COMPONENTS = 64;    // components of one channel of these
-constexpr int MAX_GAUNT_COMPONENTS =
-    162;    // components of one channel of the inputs of a Gaunt product: two functions to l = 8
-constexpr int MAX_NORMALIZED_BLOCKS =
-    8;    // blocks of the input of a norm of blocks: a GPU's memory for arguments holds them
-constexpr int MAX_READOUT_MATRICES = 8;    // after matrices without an activation between them have been multiplied
-constexpr int MAX_EXCHANGED_RUNS = 32;     // runs of blocks of one irrep, in a feature that is read at senders
+constexpr int MAX_GAUNT_COMPONENTS = 162;     // components of a channel of a Gaunt product's inputs: two to l = 8
+constexpr int MAX_NORMALIZED_BLOCKS = 8;      // blocks that a norm reads: they fit into a GPU's memory for arguments
+constexpr int MAX_READOUT_MATRICES = 8;       // after matrices without an activation between them have been multiplied
+constexpr int MAX_EXCHANGED_RUNS = 32;        // runs of blocks of one irrep, in a feature that is read at senders
 
 // Tensor products: 738 paths lead from both parities of l = 0 to 8 to all others.
 constexpr int MAX_PATHS = 4096;
@@ -59,7 +57,7 @@ constexpr double MIN_CUTOFF = 0.1, MAX_CUTOFF = 50.0;
 constexpr double MIN_LENGTH = 1e-3, MAX_LENGTH = 1e3;    // radii of atoms, widths of functions
 constexpr int MAX_FUNCTIONS = 2048;
 constexpr double MAX_PHASE = 1000.0;        // phase of a Bessel function at the cutoff: 300 half waves
-constexpr int MAX_NEAREST = 65536;          // nearest neighbors of an atom that count
+constexpr int MAX_NEAREST = 65536;          // nearest neighbors that an atom uses
 constexpr double MAX_STEEPNESS = 1000.0;    // steepness of a transform
 
 // Structures of the self-check, which are all evaluated when a run begins.

@@ -108,7 +108,8 @@ struct EvaluationResult {
   int64_t num_edges = 0;
 };
 
-// Two atoms are closer than MIN_DISTANCE, or a position or a result is not finite. Has atom indices (-1: unknown).
+// Thrown if two atoms are closer than MIN_DISTANCE, or if a position or a result is not finite. Has the indices of the
+// atoms (-1: unknown).
 class EvaluationError : public std::runtime_error {
  public:
   EvaluationError(const std::string &what, int atom_i, int atom_j, double distance)

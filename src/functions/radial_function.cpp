@@ -71,9 +71,7 @@ RadialBasis::Range RadialBasis::range_of_nonzero(int count, const double *r) con
   Range range{size(), 0};
   for (int p = 0; p < count; ++p) {
     const double x = functions.transformed(Jet::variable(r[p])).value();
-    const auto is_zero = [&](double center) {
-      return std::fabs(x - center) > GAUSSIAN_REACH * width;
-    };    // false for NaN
+    const auto is_zero = [&](double center) { return std::fabs(x - center) > GAUSSIAN_REACH * width; };    // false: NaN
     int first = 0, last = size();
     while (first < last && is_zero(centers[first])) ++first;
     while (last > first && is_zero(centers[last - 1])) --last;

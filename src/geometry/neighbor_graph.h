@@ -21,7 +21,7 @@ namespace equi {
 struct Neighborhood {
   int num_atoms = 0;               // entries of the position array
   int num_receivers = 0;           // N: receiver i has row i
-  int num_interior = 0;            // the first receivers, as many as this number, have only owned senders
+  int num_interior = 0;            // the first num_interior receivers are known to have only owned senders
   int num_rows = 0;                // A >= N: rows N..A-1 are remote atoms
   std::vector<int> receiver;       // [N] atom index of receiver i
   std::vector<int> row_species;    // [A] species of a row

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The command equi_dynamical_matrix: the same output as LAMMPS's dynamical_matrix, with exact second derivatives. The
+// The command equi_dynamical_matrix: like LAMMPS's dynamical_matrix, but with exact second derivatives. The
 // manual page is doc/second_derivatives.rst.
 
 #ifndef LMP_EQUI_DYNAMICAL_MATRIX_H

@@ -137,8 +137,7 @@ void EquiElastic::calculate(int narg, char **arg) {
 
   const bool is_metal = std::string(update->unit_style) == "metal";
   const double volume = domain->xprd * domain->yprd * domain->zprd;
-  const double gpa = force->nktv2p * (is_metal ? 1e-4 : 1.01325e-4) /
-                     volume;    // converts an energy; pressures are in bars or atmospheres
+  const double gpa = force->nktv2p * (is_metal ? 1e-4 : 1.01325e-4) / volume;    // per energy; bars or atmospheres
   const Strained strained = strain_atoms(hessian, nlocal, gpa);
   const auto &force_tangents = strained.force_tangents;
 

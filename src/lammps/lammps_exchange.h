@@ -113,7 +113,7 @@ class LammpsExchange : public GhostExchange {
   MPI_Comm world_;
   LAMMPS_NS::Comm *comm_ = nullptr;
   Traffic traffic_;
-  std::vector<char> is_first_copy_;    // flags of ghosts, and one unused; empty unless ranks agree on messages
+  std::vector<char> is_first_copy_;    // flags of ghosts, and one more; empty unless ranks agree on messages
   int first_ghost_ = 0;
 };
 

@@ -55,7 +55,7 @@ struct LayerTraits {
   bool reads_senders = false;            // its input at the senders of edges, and sums over the edges of each receiver
   bool reads_receivers = false;          // also its input at the receivers of edges
   bool depends_on_edges = false;         // distances or directions of neighbors
-  double far_cutoff = 0.0;               // Angstrom; 0: it has only edges within the cutoff of the model
+  double far_cutoff = 0.0;               // Angstrom; 0: no edges beyond the cutoff of the model
   bool needs_all_pairs = false;          // each pair of atoms must be nearer than far_cutoff
   bool sums_over_atoms = false;          // sums of its input over the atoms of all ranks, before its stage begins
   bool needs_geometric_input = false;    // its input must depend on positions, not only on the species
@@ -67,8 +67,7 @@ struct LayerTraits {
   bool gives_forces = false;        // the output of the model has forces that are not derivatives of the energy
 
   // How it may be evaluated.
-  bool is_linear =
-      false;    // with constant coefficients; it may add to an output of others even if values and adjoints are kept
+  bool is_linear = false;               // constant coefficients; may add to the output of others even if that is kept
   bool is_cheap = false;                // a map of rows that costs little to recompute
   bool has_costly_edges = false;        // cheap layers cost little compared with its edges, so models recompute them
   bool has_edge_networks = false;       // its radial network reads features and is evaluated for each edge

@@ -40,9 +40,7 @@ class LayerReader {
   // Indexed by the number of the feature.
   const std::vector<Irreps> &features() const { return features_; }
   const std::vector<std::string> &feature_names() const { return names_; }
-  int64_t num_components() const {
-    return num_components_;
-  }    // components of all features, in the layout of the kernels
+  int64_t num_components() const { return num_components_; }    // for all features, in the kernels' layout
 
   // The number of the feature that the layer reads, of one that it writes first, and of one that an earlier layer has
   // written too. The layer states their irreps.

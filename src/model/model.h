@@ -44,7 +44,7 @@ inline bool is_invariant(const std::vector<Layer> &layers) {
 inline bool has_channel_balance(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::sums_over_atoms);
 }
-// Whether forces come from features, so that they are not derivatives of the energy.
+// Whether forces come from features and are therefore not derivatives of the energy.
 inline bool has_direct_forces(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::gives_forces);
 }

@@ -37,8 +37,7 @@ inline void hermite(int degree, double t, double h, double *value, double *deriv
     return;
   }
   const int inner = hermite_inner_rows(degree);
-  double *end_value = value + 3 + inner,
-         *end_derivative = derivative + 3 + inner;    // value and derivative of the second knot
+  double *end_value = value + 3 + inner, *end_derivative = derivative + 3 + inner;    // at the second knot
   const double s3 = s2 * s;
   value[0] = s3 * (1.0 + 3.0 * t + 6.0 * t2);
   value[1] = t * s3 * (1.0 + 3.0 * t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions of src/functions and the harmonics as ATen operators. Only torch_model.cpp includes this header:
-// Torch's headers are slow to compile and stay in one source.
+// The functions of src/functions and the harmonics as ATen operators. Part of torch_model.cpp only: Torch's
+// headers are slow to compile and stay in one source.
 #ifndef EQUI_TORCH_FUNCTIONS_H
 #define EQUI_TORCH_FUNCTIONS_H
 

@@ -120,7 +120,7 @@ struct Record {
   const TorchContraction *contraction;
   int input, output;      // features; input -1: none
   Tensor x;               // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
-  bool exchanged;         // whether x of a sum depends on positions, so that its adjoint must be exchanged
+  bool exchanged;         // whether x of a sum depends on positions; its adjoint is then exchanged
   Tensor largest = {};    // [N, n], for a sum with exponents
   const TorchChannelBalance *balance = nullptr;
   Tensor balance_sums = {};
@@ -134,7 +134,7 @@ struct TorchModel::Impl {
   int max_neighbors;
   Matrix pair_cutoff;
   NearestNeighbors nearest;
-  double far_cutoff = 0.0;    // cutoff of a Coulomb layer; 0: there is none
+  double far_cutoff = 0.0;    // cutoff of a Coulomb layer; 0: no such layer
   bool needs_all_pairs = false;
   bool has_direct_forces = false;
   std::vector<TorchLayer> layers;

@@ -25,8 +25,7 @@ struct TorchSo2Convolution : EdgeSum {
     Tensor bias;                        // or undefined
     bool has_gate;
     Activation scalars, gates;
-    Tensor to_points, from_points;    // matrices of a product or of an activation at points, [points, components l by
-                                      // l]; or undefined
+    Tensor to_points, from_points;    // for a product or activation, [points, components l by l]; or undefined
     int64_t channels;                 // for a product: of both factors
     bool is_product;
     Activation at_points;    // used by an activation at points
