@@ -75,7 +75,7 @@ struct RadialFunction {
   RadialBasis basis;
   Network network;
   Matrix sender, receiver;    // empty, or [species, n]: further inputs of the network
-  // -1, or these inputs are the channels of a 0e block of the convolution's input at that atom. In the second case the
+  // -1, or a 0e block of the convolution's input, whose channels at that atom are these inputs. In the second case the
   // functions below cannot evaluate this one.
   int sender_block = -1, receiver_block = -1;
   // Empty, or [species, num_outputs()]: the factor of a pair is the sum of two rows.

@@ -14,7 +14,6 @@
 // uvw: z[m3] = sum_m1 M[m1,m3] x[m1] once per edge and sender's channel u, then out[w,m3] += sum_u W[u,w] z[u,m3].
 // Backward h[u,m3] = sum_w W[u,w] g[w,m3], dE/dr = sum W'[u,w] z[u,m3] g[w,m3], and the above with h instead of g:
 // x_adj[m1] = sum_m2 y[m2] D[m1,m2], y_adj[m2] = sum_m1 x[m1] D[m1,m2], now per edge. Lanes always run over u.
-// x_adj[m1] = sum_m2 y[m2] D[m1,m2], y_adj[m2] = sum_m1 x[m1] D[m1,m2], now per edge. Lanes run over u in all of it.
 #ifndef EQUI_KERNEL_SCHEDULE_H
 #define EQUI_KERNEL_SCHEDULE_H
 

@@ -29,7 +29,7 @@ EQUI_FUNCTION void drop_far_neighbors(const NearestNeighbors &nearest, int64_t f
   int64_t num = 0;
   for (int64_t c = first; c < last; ++c) num += is_neighbor(square(c));
   if (num <= nearest.count) return;
-  // Find the squared distance of the neighbor number `wanted`, distance by distance.
+  // Search the squared distance of the neighbor number `wanted`, distance by distance.
   const bool is_strict = nearest.tolerance < 0.0;
   const int64_t wanted = nearest.count + (is_strict ? 0 : 1);
   double limit = -1.0;

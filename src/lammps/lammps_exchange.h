@@ -18,8 +18,9 @@
 // others. Rows of owned atoms are never written.
 //
 // In reverse, LAMMPS runs the swaps backward, so a row's sum includes what later swaps return before the first copy is
-// sent. The copy takes the sum and leaves zeros. The numbers that arrive for a ghost are added to its row. If the row
-// is owned, they have arrived. Otherwise the row's first copy belongs to an earlier swap and is sent on after this one.
+// sent. Sending moves the sum out of the row and leaves zeros. The numbers that arrive for a ghost are added to its
+// row. If the row is owned, they have arrived. Otherwise the row's first copy belongs to an earlier swap and is sent on
+// after this one.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_H
 #define EQUI_LAMMPS_EXCHANGE_H
