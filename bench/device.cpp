@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The evaluation on a device without LAMMPS: what it differs by from the evaluation on the host, what its layers cost,
-// and what whole evaluations of energy, forces and virial cost, on a jittered rock salt crystal. Prints tables as CSV
-// (bench/gpu.py writes them to files). BATCH: receivers of a launch, 0 for the default.
+// Measures the evaluation on a device without LAMMPS, on a jittered rock salt crystal. It prints the difference from
+// the evaluation on the host, the times of layers, and the times of whole evaluations of energy, forces and virial. The
+// tables are CSV (bench/gpu.py writes them to files). BATCH: receivers of a launch, 0 for the default.
 //
 //   bench_device FILE.equi ELEMENT ELEMENT check  PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT directions PRECISION [CELLS per side]
@@ -36,7 +36,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The shortest time of a call of f on the device, in seconds: turns of about 0.1 s.
+// The shortest time of a call of f on the device, in seconds, measured in turns of about 0.1 s.
 template <class F>
 double shortest(const F &f) {
   constexpr double TURN = 0.1;
@@ -56,7 +56,8 @@ double shortest(const F &f) {
   return best;
 }
 
-// Against the host's kernels in float64; the largest differences, eV/atom, eV/Angstrom, and eV of the virial per atom.
+// Compares with the host's kernels in float64. Prints the largest differences: eV/atom, eV/Angstrom, and eV of the
+// virial per atom.
 void check(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
   EvaluatorOptions in_double;
@@ -64,7 +65,7 @@ void check(const Model &model, const EvaluatorOptions &options, const char *prec
   const auto host = make_host_evaluator(model, in_double), device = make_device_evaluator(model, options);
   host->set_neighborhood(s.neighborhood);
   device->set_neighborhood(s.neighborhood);
-  // The second evaluation of a small system is recorded, the third replayed.
+  // The second evaluation of a small system is recorded, the third one replayed.
   const Results expected = evaluate(*host, s), found = evaluate(*device, s), again = evaluate(*device, s),
                 third = evaluate(*device, s);
   const int num_atoms = s.neighborhood.num_receivers;
@@ -81,8 +82,9 @@ void check(const Model &model, const EvaluatorOptions &options, const char *prec
               repeats ? "yes" : "no");
 }
 
-// The derivatives of the forces along several directions, as many at a time as the evaluation takes after values were
-// kept: the largest difference from the host's in float64, one after the other, relative to the largest component.
+// The derivatives of the forces along several directions, as many at a time as the evaluation accepts after values were
+// kept. Prints the largest difference from the host's results in float64, one direction after the other, relative to
+// the largest component.
 void directions(const Model &model, EvaluatorOptions options, const char *precision, int cells) {
   constexpr int NUM = 4;
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
@@ -106,7 +108,7 @@ void directions(const Model &model, EvaluatorOptions options, const char *precis
       else
         v = direction[d * num_atoms + s.owner[a]];
     }
-  // Of so many at a time; those after the first ones at positions that are known.
+  // Computes `together` directions at a time; those after the first ones at known positions.
   const auto tangents_of = [&](Evaluator &evaluator, int together) {
     Vectors tangents(NUM * num_atoms);
     NoExchange none;
@@ -135,8 +137,8 @@ void directions(const Model &model, EvaluatorOptions options, const char *precis
               together, difference / largest, found == again ? "yes" : "no");
 }
 
-// The convolutions one by one, with their radial functions: outputs, adjoints of edges, adjoints of senders, and the
-// last two in one kernel where there is one, else zero.
+// Times of single convolutions with their radial functions: outputs, adjoints of edges, adjoints of senders, and the
+// last two in one kernel. The last number is zero if there is no such kernel.
 template <class T, class G>
 void layers(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
@@ -208,7 +210,7 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
   }
 }
 
-// The shortest time of an evaluation in seconds, after a few.
+// The shortest time of an evaluation in seconds, after a few warm-up evaluations.
 double shortest_evaluation(Evaluator &evaluator, const ImageStructure &s) {
   double best = 1e300;
   int evaluations = 0;
@@ -221,8 +223,8 @@ double shortest_evaluation(Evaluator &evaluator, const ImageStructure &s) {
   return best;
 }
 
-// Sizes grow until the memory or the time is used up. Launches are those of an evaluation that is not replayed. Small
-// systems are timed with graphs and without.
+// Sizes grow until the memory or the time is used up. Launches are counted in an evaluation that is not replayed. Small
+// systems are timed with and without graphs.
 void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
   const auto begin = Clock::now();
   options.memory_limit = 0.95 * memory_available(1);
@@ -255,7 +257,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
       without_graphs->set_neighborhood(s.neighborhood);
       std::printf("%.4f", 1e3 * shortest_evaluation(*without_graphs, s));
     } else {
-      without_graphs.reset();    // its memory is wanted
+      without_graphs.reset();    // its memory is needed
     }
     std::printf("\n");
     std::fflush(stdout);
@@ -263,7 +265,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
   }
 }
 
-// The least memory that an evaluation can do with. Nothing but the edges is evaluated.
+// The smallest memory with which an evaluation works. Only the edges are evaluated.
 void memory(const Model &model, EvaluatorOptions options, const char *precision, int cells) {
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
   options.memory_limit = 1.0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Whole evaluations of energy, forces and virial on CPUs without LAMMPS, on a jittered rock salt crystal: time, memory,
-// and the operations of the model as its layers count them (kokkos/layers/operation_count.h). Threads are those of
-// OpenMP. The time is that of the processor, divided by the threads, which other programs on the machine disturb less
-// than the wall time; where one thread waits for another, it is too small.
+// Measures whole evaluations of energy, forces and virial on CPUs without LAMMPS, on a jittered rock salt crystal. It
+// prints time, memory, and the operations of the model as its layers count them (kokkos/layers/operation_count.h).
+// Threads are those of OpenMP. The time is that of the processor, divided by the threads. Other programs on the machine
+// disturb it less than the wall time. If one thread waits for another, it is too small.
 //
 //   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [LIMIT of the memory in MB, 0: none [BATCH
 //   ...]]]
 //
-// BATCH: numbers of atoms that are evaluated at a time (EvaluatorOptions::batch), each of which is timed, in turn.
+// BATCH: numbers of atoms that are evaluated at a time (EvaluatorOptions::batch). Each is timed in turn.
 #include "bench/peak.h"
 #include "bench/rock_salt.h"
 #include "bench/whole_evaluation.h"
@@ -34,7 +34,7 @@ using bench::evaluate, bench::Results;
 
 constexpr int EVALUATIONS = 5;
 
-// Seconds of the processor per thread.
+// Processor time in seconds per thread.
 template <class F>
 double seconds(const F &f) {
   const std::clock_t begin = std::clock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Times of the two forms of Gaunt products (contraction_schedule.h), products of orders L and L to L, by kernels made
-// on the spot and by generic ones, and the form that a model takes.
+// Times of the two forms of Gaunt products (contraction_schedule.h), for products of orders L and L to L. Kernels are
+// generated at run time or generic. It also prints the form that a model uses.
 //
 //   bench_gaunt [LAST TEXT]    L = 1 to LAST (8), with generated text up to TEXT (6): that of trees compiles for
 //   minutes
@@ -26,9 +26,9 @@ namespace {
 
 using namespace equi;
 
-constexpr int ROWS = 8;    // in the second-level cache
+constexpr int ROWS = 8;    // fits in the second-level cache
 
-// The kernels of a schedule, compiled as `equi compile` does.
+// Compiles the kernels of a schedule like `equi compile`.
 const KernelLibrary &compile(const ContractionSchedule &schedule, const std::filesystem::path &folder) {
   const bool is_avx512 = best_instruction_set() == InstructionSet::avx512;
   const std::string source = folder / (schedule.key() + ".cpp"), library = folder / (schedule.key() + ".so");
@@ -70,7 +70,7 @@ class Form {
   void take(const ContractionKernel<T> *kernel) {
     op_.select_kernel([kernel](const ContractionSchedule &) { return kernel; });
   }
-  // One turn, which takes about a millisecond. The backward pass replaces its input, which is restored.
+  // One turn, of about a millisecond. The backward pass replaces its input, which is restored.
   void time(Time &shortest) {
     const int order[ROWS] = {0, 1, 2, 3, 4, 5, 6, 7}, begin[] = {0, ROWS};
     const AlignedVector<T> kept = x_;
@@ -101,7 +101,7 @@ class Form {
   AlignedVector<T> x_, y_;
 };
 
-// The two take turns.
+// The two forms are timed in turns.
 template <class T>
 void compare(const char *kernels, int l, Form<T> &tree, Form<T> &grid, bool takes_grid) {
   Time of_tree, of_grid;

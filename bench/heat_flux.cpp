@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the sums behind the exact heat flux cost, in evaluations of the energy alone and of energy and forces: all in
-// turn on a jittered rock salt crystal without LAMMPS, the shortest processor time of each, divided by the threads.
+// Measures the sums of the exact heat flux, in units of evaluations of only the energy and of energy and forces. All
+// are timed in turn on a jittered rock salt crystal without LAMMPS. The result is the shortest processor time of each,
+// divided by the threads.
 //
 //   bench_heat_flux FILE.equi ELEMENT ELEMENT [CELLS per side] [double|mixed] [ROUNDS]
 #include "bench/rock_salt.h"

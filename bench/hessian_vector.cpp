@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What second derivatives cost, in evaluations of energy and forces: all in turn on a jittered rock salt crystal, the
-// shortest time of each. A Hessian-vector product along a random direction; and, where values are kept, products with
-// some random directions together, and with the three vectors of each of a third as many atoms, which are rows of the
-// dynamical matrix. host, device: by kernels for CPUs or for devices.
+// Measures second derivatives, in units of evaluations of energy and forces, in turn on a jittered rock salt crystal.
+// The result is the shortest time of each. There is a Hessian-vector product along a random direction. If values are
+// kept, it also measures products with several random directions together. Further products use the three vectors of
+// each of a third as many atoms, which are rows of the dynamical matrix. host, device: kernels for CPUs or for devices.
 //
 //   bench_hessian_vector FILE.equi ELEMENT ELEMENT [CELLS per side] [double|mixed] [rounds] [host|device] [directions]
 #include "bench/rock_salt.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The convolution on this CPU: nanoseconds per edge and distance from the bounds of the machine, for the tensor
-// products of common models and for single paths. A Google Benchmark program with options of its own:
+// Measures the convolution on this CPU, for the tensor products of common models and for single paths. It prints
+// nanoseconds per edge and the distance from the bounds of the machine. A Google Benchmark program with additional
+// options:
 //   --equi_list         prints the problems as lines of JSON and ends
 //   --equi_isa=NAME     avx512, avx2, neon or generic instead of the best one that the CPU has
 //   --equi_neighbors=N  neighbors per atom of the crystal, 1 to 26 (default)
@@ -40,7 +41,8 @@ namespace bench {
 namespace {
 
 // The path (l1, l2, l3) exists for each input block, harmonic and output irrep that obey the triangle rule and parity.
-// uvu: it has an output block of its own, of the multiplicity of its input block; uvw: all paths to a block share it.
+// uvu: each path has its own output block, with the multiplicity of its input block. uvw: all paths to a block share
+// it.
 struct Problem {
   const char *name, *in, *harmonics, *out;
   Connection connection = Connection::uvu;
@@ -73,7 +75,7 @@ constexpr Problem PROBLEMS[] = {
 };
 
 constexpr double CUTOFF = 5.0;    // Angstrom
-// Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/evaluation/host_evaluation.cpp).
+// Atoms per call of a kernel, the largest number in an evaluation (kokkos/evaluation/host_evaluation.cpp).
 constexpr int TILE = 64;
 constexpr int COLD_REPEATS = 3;
 
@@ -87,7 +89,7 @@ struct Graph {
   int num_edges() const { return static_cast<int>(sender.size()); }
 };
 
-// A simple cubic crystal as in rock salt, each atom moved a little: the first three shells are 26 neighbors.
+// A simple cubic crystal as in rock salt, with slightly displaced atoms; the first three shells have 26 neighbors.
 Graph make_crystal(int num_neighbors) {
   constexpr int CELLS = 8, NUM_ATOMS = CELLS * CELLS * CELLS;
   constexpr double SPACING = 2.82, DISPLACEMENT = 0.02;    // Angstrom
@@ -102,7 +104,7 @@ Graph make_crystal(int num_neighbors) {
     for (int k = 0; k < 27 && found < num_neighbors; ++k) {
       const int step[3] = {k / 9 - 1, k / 3 % 3 - 1, k % 3 - 1};
       const int at[3] = {i / (CELLS * CELLS), i / CELLS % CELLS, i % CELLS};
-      if (k == 13) continue;    // itself
+      if (k == 13) continue;    // the atom itself
       const int j = (wrapped(at[0] + step[0]) * CELLS + wrapped(at[1] + step[1])) * CELLS + wrapped(at[2] + step[2]);
       graph.sender.push_back(j);
       for (int c = 0; c < 3; ++c) graph.vector.push_back(SPACING * step[c] + moved[3 * j + c] - moved[3 * i + c]);
@@ -113,7 +115,7 @@ Graph make_crystal(int num_neighbors) {
   return graph;
 }
 
-// bench/graphs.py says what is in the file.
+// bench/graphs.py describes the format of the file.
 Graph read_graph(const char *file) {
   Graph graph;
   std::ifstream stream(file, std::ios::binary);
@@ -207,7 +209,7 @@ EvaluatorOptions table_options() {
   return options;
 }
 
-// A problem in the kernels' memory, with what each thread needs of its own.
+// A problem in the kernels' memory, with the data of each thread.
 template <class T>
 class Case {
  public:
@@ -237,7 +239,7 @@ class Case {
     threads_.resize(HostExec().concurrency());
   }
 
-  // How many path groups then have a generated kernel.
+  // Returns the number of path groups that then have a generated kernel.
   int select(bool is_generated) {
     op_.product().select_kernels(settings().set, is_generated);
     return num_path_groups() - op_.num_generic_path_groups();
@@ -255,7 +257,7 @@ class Case {
     });
   }
 
-  // As in an evaluation: each thread adds to x_adj of its own, and these are added up at the end.
+  // As in an evaluation, each thread adds to its own x_adj, and these are summed at the end.
   void backward(int threads) {
     const size_t size = x_adj_.size();
     on_threads(threads, [&](int t) {
@@ -278,7 +280,7 @@ class Case {
     });
   }
 
-  // Per edge. Multiply-adds that the best known schedule needs, whatever this kernel does; padding does not
+  // Operations per edge: the multiply-adds of the best known schedule, whatever this kernel does. Padding does not
   // count.
   double flops(bool is_backward) const {
     const int rows = coefficients_in<T>(op_.rows_per_bin());
@@ -289,7 +291,8 @@ class Case {
     });
     return n;
   }
-  // Bytes per edge if each tensor went through memory once: table, features, harmonics, and per edge 24 for its place.
+  // Bytes per edge if each tensor were read or written once: table, features, harmonics, and 24 for an edge's position
+  // in the table.
   double tensor_bytes(bool is_backward) const {
     const double features = x_.size() + result_.size() + (is_backward ? x_.size() : 0);
     const double edge = op_.view().num_y * sizeof(T) * (is_backward ? 2 : 1) + 24;
@@ -332,7 +335,7 @@ class Case {
     return graph().edge_begin[first + count] - graph().edge_begin[first];
   }
 
-  // f(first atom, number of atoms) for the part of one thread.
+  // Calls f(first atom, number of atoms) for the tiles of one thread.
   template <class F>
   static void for_tiles(int t, int threads, const F &f) {
     const int end = static_cast<int>(int64_t(graph().num_atoms()) * (t + 1) / threads);
@@ -340,7 +343,7 @@ class Case {
       f(first, std::min(TILE, end - first));
   }
 
-  // Finding the edges' places in the table is part of the convolution, as the radial network is in a framework.
+  // Locating the edges in the table is part of the convolution, as the radial network is in a framework.
   ConvEdges<T> tile_edges(Thread &thread, int first, int count) {
     const int64_t begin = graph().edge_begin[first], n = edge_count(first, count);
     int *table_row = thread.table_row.reserve(n);
@@ -380,7 +383,7 @@ class Case {
   std::vector<Thread> threads_;
 };
 
-// Tables are costly to build and take memory; the benchmarks of one case follow one another.
+// Tables are costly to build and use much memory, so the benchmarks of one case follow one another.
 template <class T>
 Case<T> &shared_case(const Problem &problem) {
   static const Problem *present = nullptr;
@@ -393,7 +396,7 @@ Case<T> &shared_case(const Problem &problem) {
   return *shared;
 }
 
-// Measured when first asked for.
+// Measured at the first call.
 template <class T>
 double shared_peak(int threads) {
   static std::map<int, double> peaks;
@@ -410,7 +413,7 @@ void run_convolution(benchmark::State &state, const Problem &problem, bool is_ba
   if (is_generated && num_generated == 0) return state.SkipWithError("no generated kernel");
   const auto run = [&] { is_backward ? c.backward(threads) : c.forward(threads); };
   run();    // buffers grow in the first call
-  // The counters are those of the fastest iteration: other processes on the machine can only lengthen one.
+  // The counters are those of the fastest iteration: other processes on the machine can only make it slower.
   double best = 1e30;
   const auto time = [&] {
     const auto begin = std::chrono::steady_clock::now();
@@ -447,8 +450,8 @@ const char *type_name() {
 
 template <class T>
 void add_convolutions(const Problem &problem, const std::vector<int> &thread_counts) {
-  // Not registered, rather than skipped, if no path group has a generated kernel: most programs read an error as a
-  // failure.
+  // A benchmark is not registered, rather than skipped, if no path group has a generated kernel: most programs read an
+  // error as a failure.
   const TensorProduct product = make_convolution(problem).product;
   bool has_generated = false;
   for (const ProductPathGroup &path_group : path_groups_of(product)) {
@@ -468,7 +471,7 @@ void add_convolutions(const Problem &problem, const std::vector<int> &thread_cou
       }
 }
 
-// The bounds have their own way of repeating: one iteration is all.
+// The bounds repeat their measurement themselves, so one iteration is enough.
 void add_bound(const std::string &name, const char *unit, const std::function<double()> &measure) {
   benchmark::RegisterBenchmark(name.c_str(),
                                [unit, measure](benchmark::State &state) {
@@ -504,7 +507,7 @@ void print_problems() {
   }
 }
 
-// The value of an option of ours, which is then taken out of the arguments; null if it is not there.
+// Returns the value of one of the additional options and removes it from the arguments; null if it is missing.
 const char *take_option(int &argc, char **argv, const char *name) {
   const size_t length = std::strlen(name);
   for (int i = 1; i < argc; ++i)
@@ -543,7 +546,7 @@ int run(int argc, char **argv) {
     print_problems();
     return 0;
   }
-  // The kernels that were made for this program alone lie in a cache folder of its own.
+  // The kernels that were made only for this program are stored in a separate cache folder.
   setenv("XDG_CACHE_HOME", EQUI_BENCH_KERNELS, 1);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

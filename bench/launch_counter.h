@@ -10,9 +10,9 @@
 
 namespace equi {
 
-// Counts the launches of kernels of the project's own while it is there: without dense products, which are cuBLAS's on
-// CUDA. Kokkos waits for the device before each launch that it tells of, so that nothing is recorded in that time, nor
-// is it one to measure. Only one at a time.
+// Counts the launches of the project's own kernels during its lifetime; dense products, which are cuBLAS's on CUDA, are
+// not counted. Kokkos waits for the device before each launch that it reports. So nothing can be recorded in this time,
+// and the time must not be measured. Only one counter may exist at a time.
 class LaunchCounter {
   using Callbacks = Kokkos::Tools::Experimental::EventSet;
 

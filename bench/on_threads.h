@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Work on a number of threads of the host's execution space, one part for each.
+// Runs work on a number of threads of the host's execution space, one part for each.
 #ifndef EQUI_BENCH_ON_THREADS_H
 #define EQUI_BENCH_ON_THREADS_H
 
@@ -8,7 +8,8 @@
 namespace equi {
 namespace bench {
 
-// f(0) .. f(threads - 1), threads <= HostExec().concurrency(). One part runs in the caller, without waking the others.
+// Runs f(0) .. f(threads - 1), threads <= HostExec().concurrency(). A single part runs in the caller, without waking
+// other threads.
 template <class F>
 void on_threads(int threads, const F &f) {
   if (threads == 1) return f(0);

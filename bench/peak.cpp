@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Measures the peak rate of multiply-adds and the memory bandwidth of the machine.
 #include "bench/peak.h"
 
 #include "bench/on_threads.h"
@@ -18,9 +19,9 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// A processor starts up to two multiply-adds per cycle and finishes them four or five cycles later: twelve chains keep
-// it busy and fit into 16 registers with the two constants. Named variables, because g++ keeps arrays of vectors in
-// memory. A macro, because the instruction set is an attribute of the function.
+// A processor starts up to two multiply-adds per cycle and finishes them four or five cycles later. Twelve chains keep
+// it busy and fit into 16 registers with the two constants. Named variables are used, because g++ keeps arrays of
+// vectors in memory. It is a macro, because the instruction set is an attribute of the function.
 constexpr int CHAINS = 12;
 #define EQUI_FMA_LOOP(name, attribute, bytes)                         \
   template <class T>                                                  \
@@ -44,7 +45,7 @@ constexpr int CHAINS = 12;
     return sum;                                                       \
   }
 
-EQUI_FMA_LOOP(fma_loop, , 16)    // without fused multiply-adds where the baseline has none: then two instructions
+EQUI_FMA_LOOP(fma_loop, , 16)    // a baseline without fused multiply-adds needs two instructions
 #if defined(__x86_64__)
 EQUI_FMA_LOOP(fma_loop_avx2, __attribute__((target("avx2,fma"))), 32)
 EQUI_FMA_LOOP(fma_loop_avx512, __attribute__((target("avx512f,fma"))), 64)
@@ -67,8 +68,8 @@ double peak_gflops(InstructionSet set, int threads) {
 #else
   (void)set;
 #endif
-  // A run takes about a millisecond: one of many finds a moment in which no other process has the core. The first ones
-  // give the processor time to settle its clock.
+  // A run needs about a millisecond, so one of many falls into a time in which no other process has the core. The first
+  // runs let the processor settle its clock.
   constexpr int64_t COUNT = 400000;
   constexpr int RUNS = 150;
   std::vector<Result> best(threads);
@@ -100,7 +101,7 @@ double triad_gbytes(int threads) {
     array.reset(static_cast<double *>(::operator new(SIZE * sizeof(double), std::align_val_t(ALIGNMENT))));
   double *a = arrays[0].get(), *b = arrays[1].get(), *c = arrays[2].get();
   const auto begin_of = [&](int t) { return SIZE / threads * t; };
-  // Each thread touches its part first, so that it lies in the memory next to its core.
+  // Each thread touches its part first, so the part is allocated in the memory next to its core.
   on_threads(threads, [&](int t) {
     for (int64_t i = begin_of(t); i < begin_of(t) + SIZE / threads; ++i) a[i] = 0.0, b[i] = 1.0, c[i] = 2.0;
   });

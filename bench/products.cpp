@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rates of the host's dense products on one core, for the shapes of linear layers and radial networks:
+// Measures the host's dense products on one core, for the shapes of linear layers and radial networks:
 //
 //   bench_products [generic|neon|avx2|avx512]
 #include "kokkos/host_kernels/packed_matrix.h"
@@ -19,14 +19,14 @@ struct Shape {
   int in, out;
 };
 // Channels of NequIP, SevenNet-0 and MACE, also of several blocks; the first and the last product of a radial network;
-// those of UMA-S by m.
+// products of UMA-S by m.
 constexpr Shape SHAPES[] = {{16, 16},  {32, 32},   {64, 64},   {96, 96},   {128, 128}, {128, 32},
                             {32, 128}, {224, 128}, {384, 128}, {128, 384}, {256, 256}, {8, 64},
                             {64, 640}, {768, 640}, {384, 384}, {512, 256}, {256, 128}};
 constexpr int ROWS[] = {1, 8, 32, 64, 128, 192, 320};
 constexpr int REPEATS = 15;
 
-// The fastest of several, in GFLOP/s.
+// The fastest of several runs, in GFLOP/s.
 template <class R>
 double rate(const PackedMatrix<R> &matrix, int rows) {
   const AlignedVector<R> a(static_cast<std::size_t>(rows) * matrix.in(), R(1));

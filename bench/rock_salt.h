@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The system of the programs that measure evaluations without LAMMPS: rock salt, each atom moved a little.
+// The system of the programs that measure evaluations without LAMMPS: rock salt, with each atom slightly displaced.
 #ifndef EQUI_BENCH_ROCK_SALT_H
 #define EQUI_BENCH_ROCK_SALT_H
 
@@ -11,8 +11,8 @@
 
 namespace equi {
 
-// cells^3 cubic cells of 8 atoms, species 0 and 1, periodic; the same atoms at every call. In time and memory that grow
-// with the number of atoms, unlike build_image_structure().
+// cells^3 cubic cells of 8 atoms, species 0 and 1, periodic; the same atoms at every call. Time and memory grow with
+// the number of atoms, unlike in build_image_structure().
 inline ImageStructure jittered_rock_salt(int cells, double cutoff) {
   constexpr double SPACING = 2.82, JITTER = 0.1;    // Angstrom
   const int side = 2 * cells, reach = static_cast<int>(std::ceil((cutoff + 4.0 * JITTER) / SPACING)),
@@ -32,7 +32,7 @@ inline ImageStructure jittered_rock_salt(int cells, double cutoff) {
   }
   n.num_receivers = n.num_interior = n.num_rows = num_atoms;
 
-  // Atoms and images by their place in the lattice, made when a neighbor list first names them.
+  // Atoms and images by their site in the lattice, made when a neighbor list first names them.
   std::vector<int> atom_at(static_cast<size_t>(width) * width * width, -1);
   n.first.push_back(0);
   for (int i = 0; i < num_atoms; ++i) {

@@ -17,7 +17,7 @@ struct Results {
   std::vector<std::array<double, 3>> forces;
 };
 
-// Of the neighborhood of s, which the evaluator has been given.
+// Evaluates the neighborhood of s, which the evaluator has received before.
 inline Results evaluate(Evaluator &evaluator, const ImageStructure &s) {
   Results results;
   results.forces.assign(s.positions.size(), {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes kernels as C++ during the build. It does not know models, so that few changes of the sources cause it to be
-// built again.
+// Writes kernels as C++ during the build. It does not know models, so few changes of the sources cause it to be
+// rebuilt.
 //
 //   equi_generate list                          keys of the path groups that every build has
 //   equi_generate path_group TARGET KEY FILE    kernels of one path group; for a GPU also of several in one launch,
@@ -9,11 +9,11 @@
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate edge_path_group TARGET KEY+KEY,KEY... FILE  for a GPU, kernels of path groups with weights of edges
 //   equi_generate edge_index TARGET FILE        their list
-//   equi_generate library TARGET KEY FILE       the kernels of a path group as a library of its own
+//   equi_generate library TARGET KEY FILE       the kernels of a path group as a separate library
 //
-// TARGET: avx2, avx512 or neon; for path_group, contraction and index also warp32 or wave64, the lanes of a GPU; for
-// edge_path_group and edge_index these alone. KEY of a path group: l1, then l2 and l3 of each path, as in 1_01_10_11;
-// of a uvw path: uvw_1_11. NAME of a contraction: as contraction_of() takes it.
+// TARGET: avx2, avx512 or neon; for path_group, contraction and index also warp32 or wave64, the lanes of a GPU. For
+// edge_path_group and edge_index only the latter two are allowed. KEY of a path group: l1, then l2 and l3 of each path,
+// as in 1_01_10_11; of a uvw path: uvw_1_11. NAME of a contraction: as contraction_of() expects it.
 #include "src/generator/common_kernels.h"
 #include "src/generator/contraction_generator.h"
 #include "src/generator/device_generator.h"
@@ -74,7 +74,7 @@ std::string contractions_of(const std::string &names, const KernelTarget &target
   return generate_device_contractions(contractions, target);
 }
 
-// An unchanged file keeps its time, so that nothing is compiled again.
+// An unchanged file keeps its time, so nothing is compiled again.
 void write(const std::string &file, const std::string &text) {
   std::ifstream old(file);
   std::stringstream content;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `equi compile`, `equi schedule` and `equi plot` ask: the kernels that a model needs, the libraries of them that
-// a user has made, as the plugin sees them, and a model's radial functions.
+// Answers the questions of `equi compile`, `equi schedule` and `equi plot` about the kernels that a model needs and
+// about its radial functions. It looks up the libraries of kernels that a user has made like the plugin.
 //
 //   equi_kernels missing FILE.equi                     keys of the kernels that a model needs beyond those of the build
 //   equi_kernels schedule TARGET FILE.equi             a table of a model's kernels
@@ -16,7 +16,7 @@
 //   equi_kernels try FILE.equi                         whether the pair style reads and evaluates it, see model_check.h
 //   equi_kernels operations FILE.equi                  operations of a model's layers, see print_operations()
 //
-// TARGET: avx2, avx512 or neon, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
+// TARGET: avx2, avx512 or neon, for a schedule also warp32 or wave64. KEY: key of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
@@ -60,7 +60,8 @@ std::string place_of(const std::string &target, const std::string &key) {
   return file;
 }
 
-// The library of a kernel of a set that this CPU has is loaded and its kernels are called; of another it is looked at.
+// The library of a kernel is loaded and its kernels are called if the CPU has the instruction set; otherwise the
+// library is only inspected.
 KernelLibraryFound found_for(const std::string &target, const std::string &key, const std::string &model_file) {
   const InstructionSet set = set_of(target);
   const std::string file = place_of(target, key);
@@ -82,8 +83,8 @@ bool is_there(const std::string &target, const std::string &key) {
   return access(place_of(target, key).c_str(), F_OK) == 0;
 }
 
-// cpu: the best instruction set of the CPU; kernels: the one of the kernels that a run takes; built: all that the build
-// has and the CPU can run; threads: of each rank. What is empty has no line.
+// cpu: the best instruction set of the CPU. kernels: the instruction set of the kernels that a run uses. built: all
+// sets that the build has and the CPU can run. threads: threads of each rank. A value that is empty has no line.
 void print_machine(int ranks) {
   const int cores = count_cores(affinity_mask());
   const ThreadPlan plan = plan_threads(std::getenv("OMP_NUM_THREADS"),
@@ -114,7 +115,7 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "schedule" && words.size() == 3) {
     print_schedule(read_all_layers(words[2]), kernel_target(words[1]));
   } else if (verb == "library" && words.size() == 5) {
-    set_of(words[1]);    // refuses a GPU's
+    set_of(words[1]);    // refuses the target of a GPU
     std::ofstream stream(words[4]);
     stream << kernel_library_of(words[2], read_all_layers(words[3]), kernel_target(words[1]));
     stream.close();

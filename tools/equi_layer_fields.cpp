@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writes the schema of all layers, as the model tool and the manual read it:
+// Writes the schema of all layers in the form that the model tool and the manual read:
 //   equi_layer_fields FILE            writes tools/equi_tools/layer_fields.json
-//   equi_layer_fields --check FILE    whether the file is what would be written
+//   equi_layer_fields --check FILE    whether the file has the text that would be written
 #include "src/document/field_spec.h"
 #include "src/model/layer_list.h"
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Checks kernels and laws of a model on small structures made from its elements.
 #include "tools/model_check.h"
 
 #include "src/base/printable.h"
@@ -25,7 +26,7 @@ struct Structure {
   ImageStructure images;
 };
 
-// A few of the elements, first and last among them.
+// A few of the elements, including the first and the last.
 std::vector<std::string> few_elements(const Model &model) {
   constexpr int MOST = 3;
   std::vector<std::string> symbols;
@@ -35,7 +36,7 @@ std::vector<std::string> few_elements(const Model &model) {
   return symbols;
 }
 
-// The same, or the atoms of the one composition that the model holds for.
+// The same, or the atoms of the only composition that the model is valid for.
 std::vector<std::string> chosen_symbols(const Model &model) {
   if (model.composition.empty()) return few_elements(model);
   std::vector<std::string> symbols;
@@ -43,17 +44,16 @@ std::vector<std::string> chosen_symbols(const Model &model) {
   return symbols;
 }
 
-// Atoms of `unit`, once or more, near the points of a simple cubic lattice, which a random shift takes from the
-// symmetric places. They are half a cutoff apart, or farther where the model takes few neighbors, and 1.5 Angstrom at
-// least.
+// Atoms of `unit`, once or repeatedly, near the points of a simple cubic lattice; a random shift breaks its symmetry.
+// Their distance is half a cutoff, or more if the model allows few neighbors, and at least 1.5 Angstrom.
 Structure make_structure(const Model &model, const std::vector<std::string> &unit, bool is_periodic) {
   constexpr double PI = 3.14159265358979, SHIFT = 0.15;
   std::vector<std::string> symbols = unit;
   const size_t least = is_periodic ? 8 : 5, units = (least + symbols.size() - 1) / symbols.size();
   for (size_t k = 1; k < units; k++) symbols.insert(symbols.end(), unit.begin(), unit.end());
-  // Not half a cutoff, with which an atom of a cell of two sees its own image at the cutoff.
+  // Slightly less than half a cutoff: with half, an atom in a cell of two would see its own image at the cutoff.
   double spacing = std::max(1.5, 0.47 * model.cutoff);
-  if (model.max_neighbors > 0)    // half as many as it takes
+  if (model.max_neighbors > 0)    // half of the allowed number
     spacing = std::max(spacing, model.cutoff * std::cbrt(4.0 * PI / 3.0 / (0.5 * model.max_neighbors)));
 
   const int side = static_cast<int>(std::ceil(std::cbrt(static_cast<double>(symbols.size()))));
@@ -96,21 +96,21 @@ void print_line(const std::string &set, const char *precision, const std::string
               passed ? "ok" : "FAILED", remark.c_str());
 }
 
-// With one kind of forces. Returns whether the file offers direct forces.
+// Tries the model with one kind of forces. Returns whether the file offers direct forces.
 bool try_model(const std::string &bytes, const std::string &path, ForcesOf forces) {
   Model model = parse_model(bytes, path, {}, forces);
   const std::vector<std::string> elements = few_elements(model);
-  // Whose numbers of species are those of the model that is evaluated.
+  // The structure must have the species numbers of the model that is evaluated.
   const Structure structure = make_structure(model.restricted_to(elements), elements, !needs_all_pairs(model.layers));
   if (model.mixture) {
     AtomicSystem system{model.mixture->task, {}, {}, {}};
     for (const std::string &symbol : structure.symbols) system.atoms[symbol]++;
-    model = Model();    // there may not be room for two
+    model = Model();    // there may not be memory for two
     model = parse_model(bytes, path, system, forces);
   }
 
-  // Tables of a few structures would take longer than all else. What is allowed are the differences of tables, for
-  // those of exact functions are rounding, also that of the framework.
+  // Tables for a few structures would need longer than everything else. The allowed differences are those of tables:
+  // those of exact functions are only rounding, which the framework has as well.
   EvaluatorOptions options;
   options.precision = Precision::double_;
   const EvaluatorFactory make_exact = [](const Model &of_structure, EvaluatorOptions exact) {
@@ -148,7 +148,7 @@ void try_model_file(const std::string &path) {
   try {
     if (try_model(bytes, path, ForcesOf::energy)) try_model(bytes, path, ForcesOf::features);
   } catch (const ModelFileError &) {
-    throw;    // which names the file
+    throw;    // the exception names the file
   } catch (const std::exception &fault) {
     throw std::runtime_error(printable(path) + ": " + fault.what());
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Collects the kernels that a model needs, and prints their schedules and operations.
 #include "tools/model_kernels.h"
 
 #include "kokkos/layers/linear_folds.h"
@@ -20,7 +21,7 @@ std::set<std::string> keys_of_build() {
   return keys;
 }
 
-// f(number, polynomials, their schedule) for contractions and node products
+// Calls f(number, polynomials, their schedule) for contractions and node products.
 template <class F>
 void for_contractions(const Model &model, const F &f) {
   int number = 0;
@@ -28,7 +29,7 @@ void for_contractions(const Model &model, const F &f) {
     if (const auto product = polynomials(layer)) f(number++, *product, make_contraction_schedule(*product));
 }
 
-// f(convolution number, convolution, path_group)
+// Calls f(convolution number, convolution, path_group).
 template <class F>
 void for_path_groups(const Model &model, const F &f) {
   int number = 0;
@@ -130,7 +131,7 @@ void print_schedule(const Model &model, const KernelTarget &target) {
     }
     const int forward = u.forward_products(QUINTIC_ROWS, outputs),
               backward = u.backward_products(QUINTIC_ROWS, outputs);
-    // Table rows, the sender's channels; the cotangent and the output are shared by the atom's edges.
+    // Bytes of table rows and of the sender's channels; the atom's edges share the cotangent and the output.
     const double weights = shape.is_uvw() ? outputs : static_cast<double>(path_group.paths.size());
     const double bytes = 4.0 * mul * (QUINTIC_ROWS * weights + d1);
     std::printf("    multiply-adds %d forward, %d backward; loads of table and sender %.0f bytes per edge\n", forward,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Prints the radial functions of a model's convolutions.
 #include "tools/model_radial.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ void print_radial(const Model &model, const std::string &receiver, const std::st
     if (columns.empty()) continue;
     const RadialFunction f = any.depends_on_pair() ? any.for_pair(i, j) : any;
     std::vector<double> weights(f.num_outputs());
-    // From a distance on that no two atoms of a run have: nearer to zero, bases of Bessel functions are large.
+    // The first distance; atoms of a run are never closer. Nearer to zero, bases of Bessel functions are large.
     constexpr double FIRST = 0.5;
     const double last = f.basis.cutoff, first = std::min(FIRST, 0.1 * last);
     for (int k = 0; k < count; ++k) {

@@ -9,11 +9,11 @@
 
 namespace equi {
 
-// Prints for each convolution that multiplies paths a line "convolution LAYER PATHS", and then for `count` distances up
-// to the cutoff a line "r rms least largest rms least ...": of each path the root mean square over its channels, the
-// least and the largest weight. Of those whose radial network reads features there is the line "convolution LAYER 0"
-// alone. LAYER: position in the list of layers. Throws std::invalid_argument for an element that the model does not
-// know.
+// Prints numbers for each convolution that multiplies paths. The first line is "convolution LAYER PATHS"; LAYER is the
+// position in the list of layers. Then `count` distances up to the cutoff follow, each with a line "r rms least largest
+// rms least ...". These are for each path the root mean square over its channels, the smallest and the largest weight.
+// If the radial network reads features, there is only the line "convolution LAYER 0". Throws std::invalid_argument for
+// an element that the model does not know.
 void print_radial(const Model &model, const std::string &receiver, const std::string &sender, int count);
 
 }    // namespace equi

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The reference implementation of products of blocks channel by channel, and their polynomials.
 #include "src/algebra/channelwise_product.h"
 
 #include "src/algebra/coupling.h"
@@ -16,7 +17,7 @@ namespace equi {
 
 namespace {
 
-// Terms of a path with two blocks: coefficients without the scale. With one block the second component means nothing.
+// Terms of a path with two blocks: coefficients without the scale. With one block the second component is unused.
 std::vector<CouplingEntry> entries_of(const ChannelwiseProduct &product, const ChannelwisePath &path) {
   const int l1 = product.irreps_in[path.first].irrep.l, l3 = product.irreps_out[path.out].irrep.l;
   if (path.second >= 0) return coupling_entries(l1, product.irreps_in[path.second].irrep.l, l3);
@@ -89,8 +90,8 @@ ContractionProduct ChannelwiseProduct::polynomials() const {
     first_component.push_back(next);
     next += b.irrep.dim();
   }
-  // By output block and degree: component and factors to the sum of the coefficients. Products commute, so paths may
-  // share some.
+  // Map from output block and degree to component and factors, and from these to the sum of the coefficients. Products
+  // commute, so several paths may contribute to one.
   using Product = std::pair<int, std::array<int, MAX_CONTRACTION_DEGREE>>;
   std::map<std::pair<int, int>, std::map<Product, double>> terms;
   for (const ChannelwisePath &path : paths) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Coupling tensors from the Condon-Shortley coefficients, whose alternating sum is an exact integer here, transformed
-// to the real basis in extended precision.
+// Computes coupling tensors from the Condon-Shortley coefficients, whose alternating sum is an exact integer here. They
+// are transformed to the real basis in extended precision.
 #include "src/algebra/coupling.h"
 
 #include <cmath>

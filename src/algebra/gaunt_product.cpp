@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Builds Gaunt products as products of blocks channel by channel.
 #include "src/algebra/gaunt_product.h"
 
 #include "src/algebra/coupling.h"
@@ -26,7 +27,7 @@ void require_different_orders(const char *what, const Irreps &irreps, const std:
 }    // namespace
 
 // The mean and w are proportional. Between the components m = 0, whose harmonics are sqrt(2l+1) P_l, the mean is
-// sqrt(product of all 2l+1) 3j(l1,l2,l3;0,0,0)^2, and w is this 3j symbol up to its sign.
+// sqrt(product of all 2l+1) 3j(l1,l2,l3;0,0,0)^2. There w is this 3j symbol up to its sign.
 double gaunt_scale(int l1, int l2, int l3) {
   if ((l1 + l2 + l3) % 2 != 0) return 0.0;
   const int d1 = 2 * l1 + 1, d2 = 2 * l2 + 1, d3 = 2 * l3 + 1;

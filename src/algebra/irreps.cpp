@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parses and prints lists of irreps, and computes their sizes.
 #include "src/algebra/irreps.h"
 
 #include "src/base/model_limits.h"
@@ -13,7 +14,7 @@ namespace equi {
 
 namespace {
 
-// Texts come from files: messages show the beginning of a long one.
+// Texts come from files, so messages show only the beginning of a long one.
 constexpr size_t SHOWN = 60;
 
 [[noreturn]] void bad_part(const std::string &text, const std::string &part, const std::string &why) {
@@ -21,8 +22,8 @@ constexpr size_t SHOWN = 60;
                               why);
 }
 
-// Digits of part from pos on; -1 if there is none. What is larger than any bound comes back as one more than the
-// largest.
+// Digits of `part` from `pos` on; -1 if there is none. A number above the largest allowed one is returned as that
+// number plus one.
 int64_t parse_digits(const std::string &part, size_t &pos) {
   if (pos >= part.size() || !std::isdigit(static_cast<unsigned char>(part[pos]))) return -1;
   int64_t value = 0;

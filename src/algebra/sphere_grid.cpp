@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Builds the grid on which a Gaunt product is exact: rings, tables and terms.
 #include "src/algebra/sphere_grid.h"
 
 #include "src/algebra/spherical_harmonics.h"
@@ -23,7 +24,7 @@ struct Ring {
   double y, weight;    // the weights of all rings of the sphere sum to 1
 };
 
-// Gauss's nodes with y >= 0, found by Newton's method.
+// Gauss's nodes with y >= 0, computed by Newton's method.
 std::vector<Ring> rings_of_hemisphere(int num_nodes) {
   const double pi = std::acos(-1.0);
   std::vector<Ring> rings;
@@ -75,8 +76,8 @@ SphereFunction make_function(const std::vector<Component> &components, int lmax)
   return function;
 }
 
-// Four times the mean over a circle of the product of the three functions of sphere_grid_tables.h, if those of m = 0,
-// which is 1, are halved: the table has them doubled.
+// Four times the mean over a circle of the product of the three functions of sphere_grid_tables.h. The function of m =
+// 0, which is 1, counts half, because the table has its values doubled.
 double circle_mean(int m1, int m2, int m3) {
   int m[3] = {m1, m2, m3};
   std::sort(m, m + 3);
@@ -90,8 +91,8 @@ double circle_mean(int m1, int m2, int m3) {
   return m[0] + m[1] == m[2] ? 1.0 : 0.0;
 }
 
-// Terms of `target`. of_square: the values first are also those of a second factor, and of two equal terms there is
-// one, of twice the coefficient. doubled: each term counts twice.
+// Adds the terms of `target`. of_square: the values of `first` are also those of the second factor, and two equal terms
+// become one with twice the coefficient. doubled: each term counts twice.
 void add_terms(SphereFunction &target, const SphereFunction &first, const SphereFunction &second, bool of_square,
                bool doubled) {
   for (RingValue &value : target.values) {
@@ -107,7 +108,7 @@ void add_terms(SphereFunction &target, const SphereFunction &first, const Sphere
 
 // Operations of a function on two rings, or on the equator.
 struct RingCount {
-  int parts = 0;    // with the sums and differences of even and odd ones
+  int parts = 0;    // includes the sums and differences of even and odd parts
   int terms = 0;
 };
 RingCount count(const SphereFunction &function, bool is_equator) {
@@ -141,7 +142,7 @@ int SphereGrid::forward_products() const {
                         [](RingCount a, RingCount b, RingCount c) { return a.parts + b.parts + c.parts + c.terms; });
 }
 
-// The values of factors and cotangent, and the adjoints of the factors.
+// Counts the values of factors and cotangent, and the adjoints of the factors.
 int SphereGrid::backward_products() const {
   return sum_over_rings(*this, [](RingCount a, RingCount b, RingCount c) {
     return 2 * (a.parts + b.parts) + c.parts + a.terms + b.terms;
@@ -175,7 +176,7 @@ SphereGrid make_sphere_grid(const SphereFunctions &functions, const Irreps &irre
     add_terms(grid.second, grid.first, grid.out, false, false);
   }
 
-  // The weight of a ring is shared by its three factors.
+  // The three factors of a ring share its weight.
   const int degree = lmax[0] + lmax[1] + lmax[2], num_nodes = degree / 2 + 1, order = *std::max_element(lmax, lmax + 3);
   const std::vector<Ring> rings = rings_of_hemisphere(num_nodes);
   grid.num_rings = static_cast<int>(rings.size());

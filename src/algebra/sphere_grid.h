@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The Gaunt product of two functions (gaunt_product.h) by quadrature, as one value: on Gauss's rings of the sphere,
-// whose heights y make sums over rings exact, products of functions of the angle phi about the axis y are taken
-// coefficient by coefficient, cos a cos b = (cos(a - b) + cos(a + b)) / 2. No points on a ring are needed.
+// The Gaunt product of two functions (gaunt_product.h) by quadrature, as one value. Gauss's rings of the sphere have
+// heights y for which sums over rings are exact. On a ring, functions of the angle phi about the axis y are multiplied
+// coefficient by coefficient: cos a cos b = (cos(a - b) + cos(a + b)) / 2. No points on a ring are needed.
 //
 // With c the coefficients of a channel and q a table of Legendre functions, on each ring
 //   f[m] = sum_l q[l,|m|] c1[l,m]    g[m] = sum_l q[l,|m|] c2[l,m]    h[m] = sum of +-f[m1] g[m2], m = +-m1 +- m2
 // and the sum over rings of q[l,|m|] h[m] is component l, m of the product. Harmonics with l + m odd have the other
-// sign on the other hemisphere, so that two rings share the sums over l. The mean of a product of three functions is
+// sign on the other hemisphere, so two rings share the sums over l. The mean of a product of three functions is
 // symmetric in them, which gives the adjoints.
 #ifndef EQUI_SPHERE_GRID_H
 #define EQUI_SPHERE_GRID_H
@@ -19,7 +19,8 @@
 
 namespace equi {
 
-// One of the three functions, as sphere_grid_tables.h has it. Components are those of a channel, block after block.
+// One of the three functions, in the form of sphere_grid_tables.h. Its components are those of a channel, block after
+// block.
 struct SphereFunction {
   std::vector<RingValue> values;
   std::vector<RingPart> parts;
@@ -32,7 +33,7 @@ struct SphereFunction {
 struct SphereGrid {
   SphereFunction first, second, out;    // second: empty for a square
   bool is_square = false;
-  int num_rings = 0;    // of a hemisphere, with the equator
+  int num_rings = 0;    // rings of a hemisphere, with the equator
   bool has_equator = false;
   int num_columns = 0;
   std::vector<double> table;    // [num_rings][num_columns], accurate to 1e-14, relative, for l <= 8
@@ -44,8 +45,7 @@ struct SphereGrid {
   int backward_products() const;
 };
 
-// The grid that is exact for the product of these functions, the blocks of irreps_in that `functions` names, to all
-// blocks of irreps_out.
+// The grid that is exact for the product of `functions`, which are blocks of irreps_in, to all blocks of irreps_out.
 SphereGrid make_sphere_grid(const SphereFunctions &functions, const Irreps &irreps_in, const Irreps &irreps_out);
 
 }    // namespace equi

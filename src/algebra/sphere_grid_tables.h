@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a kernel reads of a grid on the sphere (sphere_grid.h). It is plain data, because kernels are compiled for
-// several instruction sets and for devices.
+// The part of a grid on the sphere (sphere_grid.h) that a kernel reads. It is plain data, because kernels are compiled
+// for several instruction sets and for devices.
 #ifndef EQUI_SPHERE_GRID_TABLES_H
 #define EQUI_SPHERE_GRID_TABLES_H
 
@@ -18,9 +18,9 @@ struct CircleTerm {
 };
 
 // A function on a ring is a sum over m of ring values times cos(m phi), m >= 0, or sin(|m| phi), m < 0. On a ring of
-// the northern hemisphere a value is the sum of its even and odd parts, on that of the southern one, at -y, their
-// difference; on the equator there are even parts alone. Even parts, odd parts and terms of a value end where the next
-// one's begin.
+// the northern hemisphere a value is the sum of its even and odd parts. On the southern ring, at -y, it is their
+// difference. The equator has even parts only. Even parts, odd parts and terms of a value end where those of the next
+// value begin.
 struct RingValue {
   int m;
   int even_end, parts_end, terms_end;
@@ -34,13 +34,13 @@ struct SphereFunctionView {
 };
 
 struct SphereGridView {
-  // The terms of `first` take values of the second function and of the output, those of `second` values of the first
-  // function and of the output, those of `out` values of the first and of the second one.
+  // The terms of `first` read values of the second function and of the output. Those of `second` read the first
+  // function and the output, and those of `out` read the first and the second function.
   SphereFunctionView first, second, out;
   bool is_square;    // both factors are the first function
-  int num_rings;     // of a hemisphere, with the equator
+  int num_rings;     // rings of a hemisphere, with the equator
   bool has_equator;
-  int num_columns;    // of the table [num_rings][num_columns], the equator last
+  int num_columns;    // columns of the table [num_rings][num_columns], the equator last
 };
 
 }    // namespace equi

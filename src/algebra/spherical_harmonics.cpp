@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The reference implementation of the real spherical harmonics and their gradients.
 #include "src/algebra/spherical_harmonics.h"
 
 #include <cmath>
@@ -8,8 +9,8 @@ namespace equi {
 
 // With n = (x, y, z), (z + ix)^a = C_a + i S_a and Pi_l^a(y) the a-th derivative of the Legendre polynomial P_l:
 //   Y_lm = N_la Pi_l^a(y) (C_a or S_a),  a = |m|,  C for m >= 0.
-// That expression continues Y off the sphere in one way of many; projecting its gradient onto the tangent plane at n
-// gives the derivative of Y(vec/|vec|) whichever continuation is used.
+// Off the sphere this expression is only one of many continuations of Y. Its gradient is projected onto the tangent
+// plane at n, which gives the derivative of Y(vec/|vec|) for any continuation.
 void spherical_harmonics(int lmax, const double vec[3], double *values, double *gradient) {
   const double norm = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]);
   const double x = vec[0] / norm, y = vec[1] / norm, z = vec[2] / norm;

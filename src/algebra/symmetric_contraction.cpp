@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The reference implementation of symmetric contractions and their adjoint.
 #include "src/algebra/symmetric_contraction.h"
 
 #include <cmath>
@@ -12,7 +13,7 @@ namespace equi {
 
 namespace {
 
-// Where a component of one channel lies in a feature: start + channel * stride.
+// Position of a component of one channel in a feature: start + channel * stride.
 struct Position {
   int start, stride;
 };

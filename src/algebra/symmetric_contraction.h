@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Polynomials of a feature, channel by channel: the product basis of MACE (Batatia et al., NeurIPS 2022, equation 10)
-// with couplings that are symmetrized over their inputs, as one value. The reference here, the generic kernel and the
-// generated kernels are routes to it and are tested against each other.
+// Polynomials of a feature, channel by channel, as one value. They are the product basis of MACE (Batatia et al.,
+// NeurIPS 2022, equation 10) with couplings that are symmetrized over their inputs. The reference implementation is
+// here. The generic and the generated kernels compute the same values, and tests compare all of them.
 #ifndef EQUI_SYMMETRIC_CONTRACTION_H
 #define EQUI_SYMMETRIC_CONTRACTION_H
 
@@ -19,7 +19,7 @@ constexpr int MAX_CONTRACTION_DEGREE = 4;
 // Adds coefficient * weight[path][u] * A[u][factor_1] ... A[u][factor_degree] to a component of the output block.
 // Components of the input are those of one channel, block after block.
 struct ContractionEntry {
-  int component = 0;    // of the output block, 0 .. 2l
+  int component = 0;    // component of the output block, 0 .. 2l
   int path = 0;
   std::array<int, MAX_CONTRACTION_DEGREE> factor{};    // ascending; beyond the degree unused
   double coefficient = 0.0;
@@ -35,10 +35,10 @@ struct ContractionTerm {
 };
 
 // Throws std::invalid_argument unless there are blocks on both sides and all have the same number of channels. what:
-// the product whose blocks they are.
+// name of the product, for the message.
 void require_equal_channels(const char *what, const Irreps &in, const Irreps &out);
 
-// Two functions on the sphere: their blocks, of different orders each. Both may have the same blocks.
+// Two functions on the sphere, each given by its blocks, which have different orders. Both may have the same blocks.
 struct SphereFunctions {
   std::vector<int> first, second;
 };
@@ -47,12 +47,12 @@ struct ContractionProduct {
   Irreps irreps_in, irreps_out;    // all blocks have the same multiplicity
   bool per_species = false;
   std::vector<ContractionTerm> terms;
-  // Set if the terms are those of the Gaunt product of two functions (gaunt_product.h), for which kernels have another
-  // way as well.
+  // Set if the terms are those of the Gaunt product of two functions (gaunt_product.h). Kernels can also compute such a
+  // product by quadrature.
   std::optional<SphereFunctions> functions;
 
   int mul() const { return irreps_in[0].mul; }
-  int num_components() const { return irreps_in.dim() / mul(); }    // of one channel of the input
+  int num_components() const { return irreps_in.dim() / mul(); }    // components of one channel of the input
 
   // Throws std::invalid_argument naming the term if blocks, indices, order of factors or shapes do not fit.
   void validate() const;

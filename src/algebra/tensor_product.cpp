@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The reference implementation of the tensor product of features with harmonics, and its adjoints.
 #include "src/algebra/tensor_product.h"
 
 #include "src/algebra/coupling.h"
@@ -15,7 +16,7 @@ namespace equi {
 
 namespace {
 
-// The reference is called per edge with few different triples: compute each once and thread.
+// The reference is called per edge with few different triples, so each is computed once per thread.
 const std::vector<CouplingEntry> &cached_entries(int l1, int l2, int l3) {
   thread_local std::map<std::tuple<int, int, int>, std::vector<CouplingEntry>> cache;
   auto [it, is_new] = cache.try_emplace({l1, l2, l3});
@@ -27,7 +28,7 @@ const std::vector<CouplingEntry> &cached_entries(int l1, int l2, int l3) {
   throw std::invalid_argument("path " + std::to_string(q) + ": " + why);
 }
 
-// f(input channel, output channel, number of their weight in the path) for all that path q connects.
+// Calls f(input channel, output channel, index of their weight in the path) for all pairs that path q connects.
 template <class F>
 void for_channels(const TensorProduct &product, int q, const F &f) {
   const TensorProductPath &path = product.paths[q];

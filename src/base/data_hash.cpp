@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
+// Computes the hash of the numbers of a model file with XXH3.
 #include "src/base/data_hash.h"
 
-#define XXH_INLINE_ALL    // its functions in this file alone: other plugins of a process may bring their own
+#define XXH_INLINE_ALL    // its functions only in this file: other plugins of a process may have their own
 #include <xxhash.h>
 
 namespace equi {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The hash of the numbers of a model file. Readers find damage to a file by it; it is not a signature.
+// The hash of the numbers of a model file. Readers use it to detect damage; it is not a signature.
 #ifndef EQUI_DATA_HASH_H
 #define EQUI_DATA_HASH_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The hash FNV-1a in 64 bits. It distinguishes texts and finds damage, but does not protect against forgery.
+// The hash FNV-1a in 64 bits. It distinguishes texts and detects damage, but does not protect against forgery.
 #ifndef EQUI_FNV_HASH_H
 #define EQUI_FNV_HASH_H
 
@@ -15,7 +15,7 @@ class FnvHash {
   void add(const std::string &text) {
     for (const char c : text) add(static_cast<unsigned char>(c));
   }
-  // 16 digits
+  // The hash as 16 hexadecimal digits.
   std::string hex() const {
     char digits[17];
     std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value_));

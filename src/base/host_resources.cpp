@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the limits of cores and memory from the operating system, and plans threads.
 #include "src/base/host_resources.h"
 
 #include "src/base/printable.h"
@@ -20,11 +21,11 @@ namespace equi {
 namespace {
 
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
-// Plans are numbers of type int; no machine has that many cores.
+// Plans store numbers as int; no machine has that many cores.
 constexpr int MOST_THREADS = 1000000;
-constexpr size_t SHOWN = 40;    // characters of what a user has set, in a line of the log
+constexpr size_t SHOWN = 40;    // characters of a user's setting that a line of the log shows
 
-// The only number of a file, or NO_LIMIT for "max", for a file that is not there and for one that says anything else.
+// The only number of a file. NO_LIMIT for "max", for a missing file, and for any other content.
 double read_limit(const std::string &path) {
   std::ifstream file(path);
   double value;
@@ -42,7 +43,7 @@ bool contains(const std::vector<std::string> &words, const std::string &word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Mount points write blanks as backslash and three octal digits.
+// Mount points encode blanks as a backslash and three octal digits.
 std::string unescaped(const std::string &text) {
   std::string plain;
   for (size_t k = 0; k < text.size(); ++k)
@@ -78,8 +79,8 @@ bool find_mount(const std::string &root, bool is_version_2, const std::string &c
   return false;
 }
 
-// f(folder, is_version_2) for the control groups of this process that have the controller, from its own to the
-// outermost one that is visible: each limits those within it.
+// Calls f(folder, is_version_2) for the control groups of this process that have the controller, from its own to the
+// outermost visible one. Each group limits those within it.
 template <class F>
 void for_control_groups(const std::string &root, const std::string &controller, const F &f) {
   std::ifstream file(root + "/proc/self/cgroup");
@@ -93,7 +94,7 @@ void for_control_groups(const std::string &root, const std::string &controller, 
     Mount mount;
     if (!is_version_2 && !contains(split(controllers, ','), controller)) continue;
     if (!find_mount(root, is_version_2, controller, mount)) continue;
-    // A container may see the path as the host does, but of the folders only its own part of the hierarchy.
+    // A container may see the same path as the host, but only its own part of the hierarchy's folders.
     if (mount.root != "/") {
       const bool is_below = path.compare(0, mount.root.size(), mount.root) == 0 &&
                             (path.size() == mount.root.size() || path[mount.root.size()] == '/');
@@ -109,7 +110,7 @@ void for_control_groups(const std::string &root, const std::string &controller, 
   }
 }
 
-// The soft limit of this process with a name of /proc/self/limits.
+// The soft limit of this process with this name in /proc/self/limits.
 double resource_limit(const std::string &root, const std::string &name) {
   std::ifstream file(root + "/proc/self/limits");
   for (std::string line; std::getline(file, line);)
@@ -124,7 +125,7 @@ double resource_limit(const std::string &root, const std::string &name) {
 }    // namespace
 
 std::vector<unsigned char> affinity_mask() {
-  // The operating system gives its whole mask or nothing; the length is not known before.
+  // The operating system returns its whole mask or nothing, and its length is unknown in advance.
   constexpr int LARGEST = 1 << 20;
   for (int num_cores = 1024; num_cores <= LARGEST; num_cores *= 2) {
     std::vector<unsigned char> mask(CPU_ALLOC_SIZE(num_cores), 0);
@@ -144,7 +145,7 @@ int count_cores(const std::vector<unsigned char> &mask) {
 double core_quota(const std::string &root) {
   double least = NO_LIMIT;
   for_control_groups(root, "cpu", [&](const std::string &folder, bool is_version_2) {
-    double time = NO_LIMIT, period = NO_LIMIT;    // microseconds; version 1 says -1 for no limit
+    double time = NO_LIMIT, period = NO_LIMIT;    // microseconds; version 1 uses -1 for no limit
     if (is_version_2) {
       std::ifstream file(folder + "/cpu.max");
       if (!(file >> time >> period)) return;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Escapes the characters of a text that a terminal would obey or not show.
 #include "src/base/printable.h"
 
 #include <cstdint>
@@ -8,8 +9,8 @@ namespace equi {
 
 namespace {
 
-// Code points that a terminal obeys or does not show: controls, those that reverse the direction of writing, joiners
-// and other invisible ones, separators of lines, private use, and codes that are not characters.
+// Code points that a terminal obeys or does not show: controls, joiners and other invisible ones, and separators of
+// lines. Further kinds reverse the direction of writing, are for private use, or are not characters.
 struct CodeRange {
   uint32_t first, last;
 };
@@ -42,7 +43,7 @@ size_t decode(const std::string &text, size_t at, uint32_t &code) {
     if ((byte(k) & 0xC0) != 0x80) return 0;
     code = code << 6 | (byte(k) & 0x3F);
   }
-  constexpr uint32_t SMALLEST[] = {0, 0, 0x80, 0x800, 0x10000};    // others have a shorter form
+  constexpr uint32_t SMALLEST[] = {0, 0, 0x80, 0x800, 0x10000};    // longer sequences than necessary are invalid
   const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
   return code < SMALLEST[length] || code > 0x10FFFF || is_surrogate ? 0 : length;
 }

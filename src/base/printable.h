@@ -9,8 +9,9 @@
 
 namespace equi {
 
-// `text` (UTF-8) in one line of at most `limit` characters and perhaps "...". Characters that a terminal would obey or
-// not show are written out, like \x1b or \u{202e}, and so are bytes that are not UTF-8. Printable text stays as it is.
+// Returns `text` (UTF-8) in one line of at most `limit` characters, followed by "..." if it is longer. Characters that
+// a terminal would obey or not show are written out, like \x1b or \u{202e}. So are bytes that are not UTF-8. Printable
+// text is not changed.
 std::string printable(const std::string &text, size_t limit = 1000);
 
 }    // namespace equi

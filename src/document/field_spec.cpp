@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes schemas of objects, checks objects by them, and writes them as JSON.
+// Makes schemas of objects, checks objects against them, and writes them as JSON.
 #include "src/document/field_spec.h"
 
 #include <iterator>
@@ -33,7 +33,7 @@ bool is_of_kind(const JsonField &value, const FieldSpec &spec) {
   }
 }
 
-// The last alternative speaks for all where none fits.
+// If no alternative fits, the error is that of the last one.
 void check_alternatives(const JsonField &value, const FieldSpecs &alternatives) {
   for (const FieldSpec &one : alternatives)
     if (is_of_kind(value, one) || &one == &alternatives.back()) return check_value(value, one);

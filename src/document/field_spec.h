@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The schema of an object in the document of a model file: its fields, each with the kind of its value, its range and
-// one line of meaning. The reader, the model tool (tools/equi_tools/layer_fields.json) and the manual go by it.
+// one line of meaning. The reader, the model tool (tools/equi_tools/layer_fields.json) and the manual all use it.
 #ifndef EQUI_FIELD_SPEC_H
 #define EQUI_FIELD_SPEC_H
 
@@ -23,16 +23,16 @@ struct FieldSpec {
   Kind kind = Kind::text;
   std::string meaning;
   bool is_required = true;
-  std::string unless;                                         // the field is required unless this other one is there
-  double lowest = -MAX_MAGNITUDE, highest = MAX_MAGNITUDE;    // of a number or an integer
-  std::string shape;                                          // of a tensor, for the manual: "[species, n]"
-  std::vector<std::string> words;                             // of which a word is one
-  std::size_t least = 0, most = std::numeric_limits<std::size_t>::max();    // items of a list
-  std::string items;                                                        // what they are, for messages: "paths"
-  FieldSpecs parts;    // fields of an object, the one kind of items of a list, or alternatives
+  std::string unless;                                         // the field is required unless this other one is present
+  double lowest = -MAX_MAGNITUDE, highest = MAX_MAGNITUDE;    // for a number or an integer
+  std::string shape;                                          // shape of a tensor, for the manual: "[species, n]"
+  std::vector<std::string> words;                             // the words that are allowed
+  std::size_t least = 0, most = std::numeric_limits<std::size_t>::max();    // number of items of a list
+  std::string items;                                                        // name of the items, for messages: "paths"
+  FieldSpecs parts;    // fields of an object, the only kind of items of a list, or alternatives
 };
 
-// Makers of fields. A field is required if optional() or required_unless() does not say otherwise.
+// Makers of fields. A field is required unless optional() or required_unless() changes that.
 namespace field {
 
 FieldSpec text(const char *name, const char *meaning);
@@ -55,17 +55,17 @@ FieldSpec required_unless(const char *other, FieldSpec spec);
 
 constexpr std::size_t ANY_NUMBER = std::numeric_limits<std::size_t>::max();
 
-// `first` and then the others.
+// `first`, followed by `others`.
 FieldSpecs joined(FieldSpecs first, FieldSpecs others);
 
 }    // namespace field
 
-// Refuses fields of other names (but `also`, if it is not null), of other kinds and out of range, and an object that
-// lacks a required one. Which tensors there are, and whether names, irreps and activations are known, is left to the
-// reader of the object.
+// Refuses three faults: fields with other names (except `also`, if it is not null), fields of other kinds or out of
+// range, and missing required fields. The reader of the object checks which tensors exist, and whether names, irreps
+// and activations are known.
 void check_fields(const JsonField &object, const FieldSpecs &fields, const char *also = nullptr);
 
-// The fields as tools/equi_tools/document.py reads them.
+// The fields in the form that tools/equi_tools/document.py reads.
 nlohmann::ordered_json schema_of(const FieldSpecs &fields);
 
 }    // namespace equi

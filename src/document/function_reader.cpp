@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the radial basis, networks and radial functions from a document.
 #include "src/document/function_reader.h"
 
 #include "src/base/model_limits.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
 constexpr double MAX_TRANSFORM_POWER = 32.0;
-constexpr double MAX_FACTOR = 1e6;    // of the exponents of exp_normal, which are narrow peaks above
+constexpr double MAX_FACTOR = 1e6;    // limit of the exponents of exp_normal, which are narrow peaks above it
 constexpr int64_t ANY = TensorReader::ANY;
 
 double positive(const JsonField &field) {
@@ -103,7 +104,7 @@ void read_transform(const JsonField &t, RadialBasis &basis, TensorReader &tensor
   basis.pair_r0 = tensors.pairs_between(t["r0"], MIN_LENGTH, MAX_LENGTH);
 }
 
-// A length of a tensor that is the width of a layer of a network.
+// A length of a tensor that is the width of a network's layer.
 int width_of(const JsonField &field, const TensorReader &tensors) {
   const int64_t width = tensors.length(field, 1);
   if (width > MAX_WIDTH)
@@ -176,7 +177,7 @@ RadialBasis read_radial_basis(const JsonField &b, double cutoff, TensorReader &t
   basis.apply_cutoff = !b.has("apply_cutoff") || b["apply_cutoff"].boolean();
   read_cutoff_function(b["cutoff_function"], basis);
   if (b.has("transform")) read_transform(b["transform"], basis, tensors);
-  // The distance is mapped to numbers from 0 to 1 by the transform "agnesi", else to about itself.
+  // The transform "agnesi" maps the distance to numbers from 0 to 1; otherwise it is hardly changed.
   const double largest = basis.transform == RadialBasis::Transform::agnesi ? 1.0 : cutoff;
   for (double k : basis.wave_numbers)
     if (!(std::fabs(k) * largest <= MAX_PHASE))

@@ -14,24 +14,24 @@ Activation read_activation(const JsonField &field);
 // The number of a 0e block.
 int read_scalar_block(const JsonField &field, const Irreps &irreps);
 
-// cutoff: of the model, in Angstrom.
+// cutoff: the model's cutoff, in Angstrom.
 RadialBasis read_radial_basis(const JsonField &field, double cutoff, TensorReader &tensors);
 
-// The schemas of networks and of radial networks. has_input: of a layer whose input the radial network may read.
-// may_activate_last: whether its outputs may be activated.
+// The schemas of networks and of radial networks. has_input: the layer has an input that the radial network may read.
+// may_activate_last: its outputs may be activated.
 FieldSpecs network_fields();
 FieldSpecs radial_fields(bool has_input, bool may_activate_last);
 
-// The power of a polynomial cutoff function: below 2 its second derivative is infinite at r = 0, far above it is a
-// step.
+// The power of a polynomial cutoff function. Below 2 its second derivative is infinite at r = 0, and far above it the
+// function is a step.
 constexpr double MIN_CUTOFF_POWER = 2.0, MAX_CUTOFF_POWER = 1000.0;
 
-// A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of
-// it at either atom.
+// A network on the radial basis. It may also read rows of the two species or, if the layer has an input, a block of
+// that input at either atom.
 RadialFunction read_radial_function(const JsonField &field, const RadialBasis &basis, int64_t num_outputs,
                                     TensorReader &tensors, const Irreps *input = nullptr);
 
-// What all networks have, and norms.
+// The fields that all networks have, and norms.
 Network read_network(const JsonField &field, int num_inputs, int64_t num_outputs, TensorReader &tensors);
 
 }    // namespace equi

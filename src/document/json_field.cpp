@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parses the document of a model file and checks the types of its values.
 #include "src/document/json_field.h"
 
 #include "src/base/model_limits.h"
@@ -20,8 +21,8 @@ std::string text_of(double v) {
 
 namespace {
 
-// Builds a document from the parser's events. The library's own builder keeps the last of two equal keys, nests as
-// deeply as memory goes, and with a callback takes a time quadratic in the length of a list.
+// Builds a document from the parser's events. The library's own builder keeps the last of two equal keys and nests as
+// deeply as memory allows. With a callback its time is quadratic in the length of a list.
 class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
   using Json = nlohmann::json;
@@ -35,7 +36,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t v) override { return add(v); }
   bool number_float(number_float_t v, const string_t &) override { return add(v); }
   bool string(string_t &v) override { return add(std::move(v)); }
-  bool binary(binary_t &) override { return false; }    // not in texts
+  bool binary(binary_t &) override { return false; }    // does not occur in texts
   bool start_object(std::size_t) override { return start(Json::object()); }
   bool start_array(std::size_t) override { return start(Json::array()); }
   bool key(string_t &key) override {
@@ -50,7 +51,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  // An array or object that is not complete, and the key of its last value.
+  // An incomplete array or object, and the key of its last value.
   struct Level {
     Json *value;
     std::string key;
@@ -73,7 +74,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool start(Json &&value) {
     if (levels_.size() == MAX_NESTING)
       refuse("arrays and objects nested " + std::to_string(MAX_NESTING) + " deep at most, found more at " + place());
-    Json &added = put(std::move(value));    // stays where it is until it is complete
+    Json &added = put(std::move(value));    // its address is fixed until it is complete
     levels_.push_back({&added, ""});
     return true;
   }
@@ -82,7 +83,7 @@ class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // "layers[3].radial": where the last value stands.
+  // "layers[3].radial": the path of the last value.
   std::string place() const {
     std::string place;
     for (const Level &level : levels_)
@@ -178,7 +179,7 @@ int JsonField::integer() const {
 int JsonField::integer(int lowest, int highest) const {
   const std::string expected = "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest);
   if (!value_->is_number_integer()) fail(expected);
-  // The unsigned case first: a large one would come back negative.
+  // The unsigned case first: a large number would be returned as negative.
   if (value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) fail(expected);
   const int64_t v = value_->get<int64_t>();
   if (v < lowest || v > highest) fail(expected);
@@ -208,7 +209,7 @@ void JsonField::only_keys(const std::vector<const char *> &keys) const {
 }
 
 std::string JsonField::describe() const {
-  // Not Json::dump for arrays and objects: it recurses, and a damaged file may nest deeply.
+  // Json::dump is not used for arrays and objects: it recurses, and a damaged file may nest deeply.
   if (value_->is_array()) return "an array of " + std::to_string(value_->size());
   if (value_->is_object()) return "an object";
   if (value_->is_string()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A JSON value that knows its path in the document, so that every refusal names the file, the field, what was expected
-// and what was found. Only the readers of model files use it.
+// A JSON value that knows its path in the document, so every refusal names the file, the field, what was expected and
+// what was found. Only the readers of model files use it.
 #ifndef EQUI_JSON_FIELD_H
 #define EQUI_JSON_FIELD_H
 
@@ -12,10 +12,10 @@
 namespace equi {
 
 constexpr size_t SHOWN_NAME = 40;    // characters of a name in a message
-std::string text_of(double v);       // for messages, with ten digits
+std::string text_of(double v);       // the number with ten digits, for messages
 
-// A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for a text that is not JSON, for
-// a key that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).
+// Parses a document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for three faults: the
+// text is not JSON, an object has a key twice, or the nesting is deeper than MAX_NESTING (model_limits.h).
 nlohmann::json parse_json(const char *text, size_t length, const std::string &path, const std::string &where);
 
 class JsonField {
@@ -33,9 +33,9 @@ class JsonField {
   // Throws ModelFileError "FILE: FIELD: expected EXPECTED, found FOUND".
   [[noreturn]] void fail(const std::string &expected, const std::string &found) const;
   [[noreturn]] void fail(const std::string &expected) const { fail(expected, describe()); }
-  // The same without the pattern: "FILE: FIELD: MESSAGE".
+  // The same error without the pattern: "FILE: FIELD: MESSAGE".
   [[noreturn]] void refuse(const std::string &message) const;
-  // What f() returns. The message of a std::invalid_argument that it throws is refused at this field.
+  // Returns the result of f(). If f throws std::invalid_argument, its message is refused at this field.
   template <class F>
   auto checked(F &&f) const -> decltype(f()) {
     try {
@@ -45,23 +45,23 @@ class JsonField {
     }
   }
 
-  // Members of an object: required, and whether it is there.
+  // Members of an object: a required one, and whether one is present.
   JsonField operator[](const char *key) const;
   bool has(const char *key) const;
   // Elements of an array.
   JsonField operator[](size_t i) const;
-  size_t size() const;    // refuses what is not an array
+  size_t size() const;    // refuses any value that is not an array
   size_t size(size_t expected, const char *of_what) const;
   size_t size_between(size_t least, size_t most, const char *of_what) const;
 
   const std::string &text() const;
-  double number() const;    // of a magnitude that float32 holds
+  double number() const;    // its magnitude fits into float32
   double number(double lowest, double highest) const;
-  double divisor() const;    // a positive one
+  double divisor() const;    // a positive number
   int integer() const;
   int integer(int lowest, int highest) const;
   bool boolean() const;
-  // Refuses other types, and keys that are not in the list: a misspelled option would change the model silently.
+  // Refuse other types and keys that are not in the list: a misspelled option would change the model silently.
   void object() const;
   void only_keys(const std::vector<const char *> &keys) const;
 

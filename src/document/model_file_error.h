@@ -10,7 +10,7 @@
 
 namespace equi {
 
-// Message: file, field, what was expected, what was found. Texts of the file in it are made printable.
+// The message has the file, the field, what was expected and what was found. Texts from the file are made printable.
 class ModelFileError : public std::runtime_error {
  public:
   explicit ModelFileError(const std::string &message) : std::runtime_error(printable(message)) {}

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Parses and validates the safetensors container.
 #include "src/document/safetensors.h"
 
 #include "src/base/model_limits.h"
@@ -21,7 +22,7 @@ uint64_t little_endian(const char *bytes, int num) {
   return value;
 }
 
-// Whether bytes begin like a file of PyTorch: a zip archive, or a pickle of version 2 or newer.
+// Whether the bytes begin like a file of PyTorch: a zip archive, or a pickle of version 2 or newer.
 bool is_of_pytorch(const std::string &bytes) {
   return bytes.compare(0, 4, "PK\x03\x04") == 0 || (bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5);
 }
@@ -119,7 +120,7 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     for (size_t k = 0; k < 2; ++k) {
       const JsonField offset = offsets[k];
       const nlohmann::json &v = offset.json();
-      // Not JsonField::integer: offsets may exceed an int.
+      // JsonField::integer does not fit: offsets may exceed an int.
       if (!v.is_number_unsigned() || v.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
         offset.fail("an offset in bytes");
       at[k] = v.get<int64_t>();

@@ -14,7 +14,7 @@ namespace equi {
 struct StoredTensor {
   bool is_double = false;    // F64, else F32
   std::vector<int64_t> shape;
-  const char *data = nullptr;    // into the bytes given to parse_safetensors, not necessarily aligned
+  const char *data = nullptr;    // points into the bytes passed to parse_safetensors; may be unaligned
 
   int64_t size() const;
   std::string shape_text() const;    // "[64, 960]"
@@ -29,8 +29,8 @@ struct SafetensorsFile {
   size_t data_bytes = 0;
 };
 
-// The tensors point into bytes, which must outlive the result. Throws ModelFileError (model_file_error.h), which names
-// `path` and the field, unless header, offsets, shapes and the length of the file agree exactly.
+// The tensors point into `bytes`, which must outlive the result. Throws ModelFileError (model_file_error.h), which
+// names `path` and the field, unless header, offsets, shapes and the length of the file agree exactly.
 SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &path);
 
 }    // namespace equi

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Copies tensors from the container, and checks their shapes and the limits of their sizes.
 #include "src/document/tensor_reader.h"
 
 #include "src/base/model_limits.h"

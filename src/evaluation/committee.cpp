@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Evaluates the members of a committee and averages their results.
 #include "src/evaluation/committee.h"
 
 #include <algorithm>
@@ -8,14 +9,15 @@ namespace equi {
 
 namespace {
 
-// A sum over the members, set to zero. It has one entry at least, for a null pointer means that it is not wanted.
+// A sum over the members, set to zero. It has at least one entry, because a null pointer means that it is not
+// requested.
 template <class Entry>
 Entry *cleared(std::vector<Entry> &sums, int64_t size) {
   sums.assign(std::max<int64_t>(size, 1), Entry{});
   return sums.data();
 }
 
-// Adds the mean of the members to what the caller has.
+// Adds the mean of the members to the caller's numbers.
 template <int width>
 void add_mean(const std::array<double, width> *sums, int64_t size, int num_members, double (*to)[width]) {
   for (int64_t a = 0; a < size; a++)
@@ -68,7 +70,7 @@ EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExch
         mean.virial_tangent[k] += result.virial_tangent[k] / size();
       }
       mean.num_edges = std::max(mean.num_edges, result.num_edges);
-    } catch (const EvaluationError &) {    // other ranks wait for the exchanges of the members that follow
+    } catch (const EvaluationError &) {    // other ranks wait for the exchanges of the remaining members
       if (!fault) fault = std::current_exception();
     }
   }

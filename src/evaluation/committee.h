@@ -13,7 +13,7 @@ namespace equi {
 
 class Committee : public Evaluator {
  public:
-  // Members share their edges where that is possible (Evaluator::borrow_edges). There is at least one.
+  // Members share their edges if that is possible (Evaluator::borrow_edges). There must be at least one member.
   explicit Committee(std::vector<std::unique_ptr<Evaluator>> members);
 
   std::string describe() const override;
@@ -24,10 +24,10 @@ class Committee : public Evaluator {
   std::size_t exchange_bytes_per_row() const override;
   std::size_t memory_bytes() const override;
 
-  // Of each member in the last evaluation with forces.
+  // Results of each member in the last evaluation with forces.
   int size() const { return static_cast<int>(members_.size()); }
   double energy(int member) const { return energies_[member]; }    // eV, sum over this rank's receivers
-  // [atoms] eV/Angstrom, ghosts included: what this rank's receivers contribute.
+  // [atoms] eV/Angstrom, ghosts included: contributions of this rank's receivers.
   const std::array<double, 3> *forces(int member) const { return forces_[member].data(); }
 
  private:

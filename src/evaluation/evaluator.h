@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The interface between the pair style and an evaluation of the model: HostEvaluation, DeviceEvaluation, or TorchModel
-// as the reference.
+// The interface between the pair style and an evaluation of the model: HostEvaluation, DeviceEvaluation, or the
+// reference TorchModel.
 #ifndef EQUI_EVALUATOR_H
 #define EQUI_EVALUATOR_H
 
@@ -23,30 +23,30 @@ struct EvaluatorOptions {
   bool radial_exact = false;
   double radial_tolerance = 0.0;    // 0: the default of the precision, 1e-6 (single, mixed) or 1e-10 (double)
   bool deterministic = false;       // results independent of the number of threads, at some cost
-  // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
-  // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
+  // Also compute derivatives of the forces along a direction (EvaluationRequest::direction). Radial tables are then
+  // twice continuously differentiable, with a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
-  // With directional: if not 0, the evaluation keeps the values that further directions at the same positions can use,
-  // and takes at most this number of them at a time, which costs memory (EvaluationRequest::same_positions). It has no
-  // effect where that is not possible: Evaluator::max_directions().
+  // Used with `directional`. If it is not 0, the evaluation keeps the values that further directions at the same
+  // positions can use (EvaluationRequest::same_positions). It computes at most this number of directions at a time,
+  // which costs memory. It has no effect where that is not possible: see Evaluator::max_directions().
   int kept_directions = 0;
-  // With directional: the evaluation gives EvaluationRequest::energy_moments and energies, and nothing that takes a
-  // backward pass. On CPUs alone.
+  // Used with `directional`. The evaluation computes EvaluationRequest::energy_moments and energies, and nothing that
+  // needs a backward pass. Only CPUs support it.
   bool energy_moments = false;
-  int batch = 0;          // receivers of a tile or, on a device, of a launch; 0: its own choice
-  bool graphs = true;     // on a device: the launches of small systems are recorded and replayed where possible
-  bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
-  // Whether linear maps that follow one another are multiplied: linear_folds.h says where.
+  int batch = 0;          // receivers of a tile or, on a device, of a launch; 0: the evaluation chooses
+  bool graphs = true;     // on a device: record the launches of small systems and replay them where possible
+  bool overlap = true;    // on a device: exchange while work that needs no remote rows runs; same results
+  // Whether consecutive linear maps are multiplied: linear_folds.h states where.
   bool folds = true;
-  // Of the kernels on CPUs, one of host_instruction_sets(); empty: the best one. "generic" uses no generated kernel,
-  // but plain loops over tables.
+  // Kernels on CPUs, one of host_instruction_sets(); empty: the best one. "generic" uses plain loops over tables
+  // instead of generated kernels.
   std::string instruction_set = {};
-  // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
-  // up. 0: no limit. TorchModel has no limit.
+  // Bytes that an evaluation may use (MemoryLimitError). A device first works on fewer atoms at a time before it
+  // throws. 0: no limit. TorchModel ignores the limit.
   double memory_limit = 0.0;
 };
 
-// The options of an evaluation on CPUs that others are compared with: float64, exact radial functions, plain loops, and
+// The options of an evaluation on CPUs that serves for comparison: float64, exact radial functions, plain loops, and
 // each layer as the file has it.
 inline EvaluatorOptions plain_options(double memory_limit = 0.0) {
   EvaluatorOptions options;
@@ -58,36 +58,37 @@ inline EvaluatorOptions plain_options(double memory_limit = 0.0) {
   return options;
 }
 
-// The inputs and outputs of a step. Lengths are in Angstrom, energies in eV. All outputs are added to. A model with
-// direct forces has energies and forces on receivers, and nothing else of these.
+// The inputs and outputs of a step. Lengths are in Angstrom, energies in eV. Results are added to all outputs. A model
+// with direct forces provides energies and forces on receivers, and no other output.
 // Signs: with g = dE/d(r_j - r_i) of an edge, F_i += g, F_j -= g and virial_ab += -(r_j - r_i)_a g_b (LAMMPS's sign:
 // pressure = virial / volume). Half of an edge's virial goes to each of its two atoms.
 struct EvaluationRequest {
   const double (*positions)[3] = nullptr;    // [atoms]
-  double (*forces)[3] = nullptr;             // [atoms]; ghosts included; null: not wanted
+  double (*forces)[3] = nullptr;             // [atoms]; ghosts included; null: not requested
   double *atom_energy = nullptr;             // [atoms] or null; only receivers are written
   double (*atom_virial)[9] = nullptr;        // [atoms] or null; order xx,yy,zz,xy,xz,yz,yx,zx,zy, first index position
-  bool virial = false;                       // whether the global virial is wanted
+  bool virial = false;                       // whether the global virial is requested
 
-  // Of an evaluator made with EvaluatorOptions::directional: the derivative of the forces along the direction v, -H v
-  // with H the matrix of second derivatives of the energy. Ghosts move like the atoms whose copies they are.
+  // For an evaluator made with EvaluatorOptions::directional: the derivative of the forces along the direction v. It is
+  // -H v, where H is the matrix of second derivatives of the energy. Ghosts move like the atoms whose copies they are.
   const double (*direction)[3] = nullptr;    // [atoms]; null: zero
   double (*force_tangents)[3] = nullptr;     // [atoms], eV/Angstrom per unit of the direction; ghosts included; or null
-  // On all ranks: nothing has moved since the last call, which made force_tangents too. With
-  // EvaluatorOptions::kept_directions and neither forces nor virials wanted, only tangents are then computed.
+  // On all ranks, nothing has moved since the last call, which also computed force_tangents. With
+  // EvaluatorOptions::kept_directions, and if neither forces nor virials are requested, only tangents are then
+  // computed.
   bool same_positions = false;
-  // The number of directions: with same_positions up to Evaluator::max_directions(), else 1. `direction` and
-  // `force_tangents` have an array for each, at this distance in atoms.
+  // The number of directions: up to Evaluator::max_directions() with same_positions, else 1. `direction` and
+  // `force_tangents` have one array per direction, at this distance in atoms.
   int num_directions = 1;
   int64_t direction_distance = 0;
 
-  // Of an evaluator made with EvaluatorOptions::energy_moments, which always takes this: for each receiver i, of energy
-  // e_i, the sum over all atoms j and their images of (r_i - r_j) (de_i/dr_j . v_j), v the direction, in eV Angstrom
-  // per unit of the direction. With velocities for v, the sum over i is the part of the heat flux that is not
-  // convective.
+  // For an evaluator made with EvaluatorOptions::energy_moments, which always needs this array. For each receiver i
+  // with energy e_i it is the sum over all atoms j and their images of (r_i - r_j) (de_i/dr_j . v_j). Here v is the
+  // direction, and the unit is eV Angstrom per unit of v. If v are velocities, the sum over i is the part of the heat
+  // flux that is not convective.
   double (*energy_moments)[3] = nullptr;    // [atoms]; only receivers are written
 
-  // This request for one of the directions.
+  // This request for only one of the directions.
   EvaluationRequest along(int d) const {
     EvaluationRequest one = *this;
     one.num_directions = 1;
@@ -100,14 +101,15 @@ struct EvaluationRequest {
 struct EvaluationResult {
   double energy = 0.0;      // sum over this rank's receivers, eV
   double virial[6] = {};    // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrized, eV
-  // The derivative of the virial along the direction, if both are wanted and Evaluator::has_virial_tangents(). A strain
-  // is the direction that moves each atom, ghosts where they are, from r to (1 + strain) r.
+  // The derivative of the virial along the direction, if both are requested and Evaluator::has_virial_tangents(). A
+  // strain is the direction that moves each atom, also each ghost, from r to (1 + strain) r.
   double virial_tangent[6] = {};
   double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the (first) direction
   int64_t num_edges = 0;
 };
 
-// Two atoms closer than MIN_DISTANCE, a position or a result that is not finite. Atom indices (-1: not known).
+// Thrown if two atoms are closer than MIN_DISTANCE, or if a position or a result is not finite. Has the indices of the
+// atoms (-1: unknown).
 class EvaluationError : public std::runtime_error {
  public:
   EvaluationError(const std::string &what, int atom_i, int atom_j, double distance)
@@ -117,16 +119,16 @@ class EvaluationError : public std::runtime_error {
 };
 constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
 
-// An error of the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number, or a
-// single atom whose position is not finite. atom_i = -1 if there is none.
+// An error of the positions: the closest pair below MIN_DISTANCE, a pair whose distance is not a number, or a single
+// atom whose position is not finite. atom_i = -1 if there is none.
 struct Collision {
   int atom_i = -1, atom_j = -1;
   double distance = 0.0;
 };
-// The search for the closest pair takes this for the distance of the last two, to find them before any other.
+// The search for the closest pair uses this distance for the last two kinds, so they come before any other pair.
 constexpr double BROKEN_DISTANCE = -1.0;
 
-// Throws if there is a collision or the result is not finite. bad_atom: one whose energy, forces or virial are not
+// Throws if there is a collision or the result is not finite. bad_atom: an atom whose energy, forces or virial are not
 // finite, -1 if there is none.
 inline void check_evaluation(const Collision &collision, const EvaluationResult &result, int bad_atom) {
   if (collision.atom_i >= 0 && !(collision.distance >= 0.0))
@@ -139,7 +141,7 @@ inline void check_evaluation(const Collision &collision, const EvaluationResult 
     throw EvaluationError("an energy, a force or a virial is not finite", bad_atom, -1, 0.0);
 }
 
-// Throws where an atom has more neighbors than a model takes, whose trainer left out the farthest ones.
+// Throws if an atom has more neighbors than a model accepts. Its trainer left out the farthest neighbors.
 inline void check_num_neighbors(int most, int64_t num_neighbors, int atom) {
   if (num_neighbors > most)
     throw EvaluationError("an atom has " + std::to_string(num_neighbors) +
@@ -147,13 +149,13 @@ inline void check_num_neighbors(int most, int64_t num_neighbors, int atom) {
                               ": beyond them its trainer leaves out the farthest, so that energies and forces jump",
                           atom, -1, 0.0);
 }
-// The same for all receivers of a model with such a limit. num_neighbors(i): of receiver i, which is atom receiver[i].
+// The same for all receivers of a model with such a limit. num_neighbors(i) is that of receiver i, atom receiver[i].
 template <class NumNeighbors>
 void check_num_neighbors(int most, int num_receivers, const int *receiver, const NumNeighbors &num_neighbors) {
   for (int i = 0; most > 0 && i < num_receivers; ++i) check_num_neighbors(most, num_neighbors(i), receiver[i]);
 }
 
-// Throws where a Coulomb energy over all pairs of atoms lacks some, or has some of periodic images.
+// Throws if a Coulomb energy over all pairs of atoms lacks some pairs, or includes pairs with periodic images.
 inline void check_all_pairs(bool has_all, double cutoff) {
   if (has_all) return;
   char limit[32];
@@ -167,14 +169,14 @@ inline void check_all_pairs(bool has_all, double cutoff) {
       -1, -1, 0.0);
 }
 
-// Of a model with direct forces. Throws where something that it does not have is wanted.
+// For a model with direct forces. Throws if a quantity is requested that it does not provide.
 inline void check_request_of_direct_forces(const EvaluationRequest &request) {
   if (request.virial || request.atom_virial || request.force_tangents || request.energy_moments)
     throw std::logic_error("direct forces have no virials and no derivatives");
 }
 
-// An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is
-// taken and before the first exchange.
+// An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. It is thrown before the
+// memory is allocated and before the first exchange.
 class MemoryLimitError : public std::runtime_error {
  public:
   explicit MemoryLimitError(double bytes) : std::runtime_error("the limit of the memory is exceeded"), bytes(bytes) {}
@@ -192,20 +194,21 @@ class Evaluator {
   virtual std::string describe() const = 0;
   // The neighborhood must stay valid and unchanged until the next call.
   virtual void set_neighborhood(const Neighborhood &n) = 0;
-  // Collective through exchange. An EvaluationError found on one rank is thrown after the last exchange, so that no
-  // rank waits; all outputs of that rank are then undefined.
+  // Collective through `exchange`. An EvaluationError found on one rank is thrown after the last exchange, so no rank
+  // waits; all outputs of that rank are then undefined.
   virtual EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) = 0;
-  // The number of directions that one call of evaluate() accepts where nothing has moved and values are kept; 1 where
+  // The number of directions that one call of evaluate() accepts if nothing has moved and values are kept. It is 1 if
   // no values are kept.
   virtual int max_directions() const { return 1; }
-  // Whether EvaluationResult::virial_tangent is given.
+  // Whether EvaluationResult::virial_tangent is computed.
   virtual bool has_virial_tangents() const { return false; }
-  // Whether the edges of `other` stand for those of this evaluator from now on, which saves time and memory: both are
-  // of one kind, with the same cutoffs and harmonics. The other one then gets each neighborhood and each request first.
+  // Returns whether this evaluator uses the edges of `other` from now on, which saves time and memory. Both must be of
+  // the same kind and have the same cutoffs and harmonics. `other` must then receive each neighborhood and each request
+  // first.
   virtual bool borrow_edges(const Evaluator & /*other*/) { return false; }
   // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
   virtual std::size_t exchange_bytes_per_row() const = 0;
-  // Bytes held by the evaluation for the present neighborhood.
+  // Bytes that the evaluation uses for the present neighborhood.
   virtual std::size_t memory_bytes() const = 0;
 };
 

@@ -23,22 +23,23 @@ class GhostExchange {
  public:
   virtual ~GhostExchange() = default;
 
-  // Both are collective: every rank calls them in the same order, also one without atoms.
+  // Both functions are collective: every rank calls them in the same order, also a rank without atoms.
   // forward writes the rows of owned atoms into the remote rows that are their copies on other ranks.
   virtual void forward(const FeaturePieces<float> &rows) = 0;
   virtual void forward(const FeaturePieces<double> &rows) = 0;
   // reverse adds the remote rows into their owners' rows and zeroes the remote rows.
   virtual void reverse(const FeaturePieces<float> &rows) = 0;
   virtual void reverse(const FeaturePieces<double> &rows) = 0;
-  // Each of the numbers becomes its sum over all ranks, with the same bits on each of them. Collective, too.
+  // Replaces each number by its sum over all ranks, which has the same bits on each rank. Collective, too.
   virtual void sum(double *numbers, int count) = 0;
 
   // Whether any rank has remote rows; the same on all ranks.
   virtual bool active() const { return true; }
-  // Whether rows are to lie in the memory of an evaluation on a device, not of the host.
+  // Whether the rows must be in device memory instead of host memory.
   virtual bool takes_device_rows() const { return false; }
 
-  // An evaluation that queues work beside an exchange gives a function that says whether the work is still being done.
+  // An evaluation that queues work during an exchange passes a function that returns whether that work is still
+  // running.
   void set_busy(std::function<bool()> busy) { busy_ = std::move(busy); }
 
  protected:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Checks laws that hold for the energy and the forces of every system.
 #include "src/evaluation/law_check.h"
 
 #include "src/evaluation/self_check.h"
@@ -13,7 +14,7 @@ namespace {
 using Vectors = std::vector<std::array<double, 3>>;
 
 struct Answer {
-  double energy;    // of all ranks
+  double energy;    // over all ranks
   Vectors forces;
 };
 
@@ -35,12 +36,12 @@ double largest_component(const Vectors &a, const LawSystem &system, const Vector
       most = std::max(most, value);
       sum += value;
     }
-  // max() loses NaN, a sum does not.
+  // max() loses NaN, but a sum does not.
   const double broken = system.sum(std::isfinite(sum) ? 0.0 : 1.0);
   return broken > 0.0 ? NAN : system.largest(most);
 }
 
-// A rotation about an axis that is no axis of a crystal, by an angle that no crystal has.
+// The axis is no axis of a crystal, and no crystal has a symmetry with this angle.
 constexpr double AXIS[3] = {2.0 / 7.0, 3.0 / 7.0, 6.0 / 7.0}, ANGLE = 1.1;
 
 std::array<double, 3> turned(const std::array<double, 3> &v) {
@@ -60,7 +61,7 @@ Vectors turned(const Vectors &vectors) {
   return result;
 }
 
-// The neighbors of each atom in reverse order; the atoms, too, where all rows are owned.
+// Reverses the neighbors of each atom, and also the atoms if all rows are owned.
 Neighborhood reversed(const Neighborhood &n, bool atoms_too) {
   Neighborhood result = n;
   const int last = n.num_receivers - 1;
@@ -121,7 +122,7 @@ std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const 
   };
   compare("plain loops", answer, expected, check_tolerance(options));
 
-  // Tables depend on distances alone: what remains is rounding, as with exact radial functions.
+  // Tables depend only on distances, so the remaining difference is rounding, as with exact radial functions.
   EvaluatorOptions exact = options;
   exact.radial_exact = true;
   const CheckTolerance rounding = check_tolerance(exact);
@@ -138,7 +139,7 @@ std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const 
 
   if (!system.has_direct_forces)
     results.push_back(check_derivative(evaluator, plain, system, answer, exchange, options, num_atoms, scale));
-  answer_of(evaluator, system.positions, exchange, system);    // the last evaluation is one of the system
+  answer_of(evaluator, system.positions, exchange, system);    // the last evaluation is that of the system
   return results;
 }
 

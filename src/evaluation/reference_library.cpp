@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Loads the library of the LibTorch reference with dlopen.
 #include "src/evaluation/reference_library.h"
 
 #include <dlfcn.h>
@@ -12,7 +13,7 @@ namespace {
 
 using MakeTorchEvaluator = Evaluator *(*)(const Model *, const EvaluatorOptions *, char *, int);
 
-// The folder of the library that this code is linked into.
+// The folder of the library into which this code is linked.
 std::string own_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void *>(&make_reference_evaluator), &info) || !info.dli_fname) return "";
@@ -23,7 +24,7 @@ std::string own_folder() {
 
 MakeTorchEvaluator load() {
   const std::string path = own_folder() + "libequi_torch.so";
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);    // stays loaded: Torch does not survive being unloaded
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);    // never unloaded: Torch does not survive that
   if (!library) {
     const std::string reason = dlerror();
     std::error_code status;

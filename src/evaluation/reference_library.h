@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The library of the LibTorch reference, which lies beside the plugin and is loaded only on request.
+// Loads the library of the LibTorch reference, which is stored next to the plugin, on request.
 #ifndef EQUI_REFERENCE_LIBRARY_H
 #define EQUI_REFERENCE_LIBRARY_H
 
@@ -7,7 +7,8 @@
 
 namespace equi {
 
-// A TorchModel. Throws std::runtime_error if libequi_torch.so or LibTorch cannot be loaded, with the loader's reason.
+// Returns a TorchModel. Throws std::runtime_error with the loader's reason if libequi_torch.so or LibTorch cannot be
+// loaded.
 std::unique_ptr<Evaluator> make_reference_evaluator(const Model &model, const EvaluatorOptions &options);
 
 }    // namespace equi

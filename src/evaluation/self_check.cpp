@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Compares the structures stored in a model file with an evaluation of them.
 #include "src/evaluation/self_check.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ CheckTolerance check_tolerance(const EvaluatorOptions &options) {
       break;
   }
   if (options.radial_exact) return {1e-10, 1e-9, 1e-9};
-  // A coarser table than the default moves energies and forces in proportion.
+  // A coarser table than the default changes energies and forces in proportion.
   const double coarser = options.radial_tolerance > 1e-10 ? options.radial_tolerance / 1e-10 : 1.0;
   return {1e-8 * coarser, 1e-6 * coarser, 1e-6 * coarser};
 }
@@ -53,7 +54,7 @@ std::vector<CheckResult> run_self_check(const Model &model, const EvaluatorOptio
     std::vector<std::array<double, 3>> forces(s.symbols.size(), {0.0, 0.0, 0.0});
     for (size_t a = 0; a < atom_forces.size(); a++)
       for (int k = 0; k < 3; k++) forces[images.owner[a]][k] += atom_forces[a][k];
-    double largest = 1.0, sum = 0.0;    // max() loses NaN, a sum does not
+    double largest = 1.0, sum = 0.0;    // max() loses NaN, but a sum does not
     for (const auto &f : s.forces)
       for (double c : f) largest = std::max(largest, std::fabs(c));
     for (size_t i = 0; i < forces.size(); i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Activation functions with their first derivative, for host and device; of duals, derivatives of both. Where the
-// argument is not a number, the value is not a number either, and so is the derivative unless it is a constant: a
-// broken number must be seen at the end.
+// Activation functions with their first derivative, for host and device; with duals, derivatives of both. If the
+// argument is not a number, the value is not a number either, and neither is the derivative unless it is constant. So a
+// broken number reaches the result, where it is seen.
 #ifndef EQUI_ACTIVATION_H
 #define EQUI_ACTIVATION_H
 
@@ -17,7 +17,7 @@ struct ValueAndDerivative {
   T value, derivative;
 };
 
-// The sigmoid from an exponential that does not overflow: of duals an infinite one would have no derivative. Both
+// The sigmoid, computed from an exponential that does not overflow: an infinite dual would have no derivative. Both
 // numbers have all their digits where the sigmoid is almost 0 or 1.
 template <class T>
 EQUI_FUNCTION ValueAndDerivative<T> sigmoid(T x) {
@@ -42,12 +42,12 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
       return sigmoid(x);
     // NOLINTBEGIN(misc-redundant-expression)
     case Activation::relu:
-      // x - x is zero at zero, and of what is not a number not a number.
+      // x - x is zero at zero, and not a number where x is not a number.
       return {x > T(0) ? x : (x < T(0) ? T(0) : x - x), x > T(0) ? T(1) : (x < T(0) ? T(0) : x - x)};
     case Activation::abs:
       return {abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : x - x)};
     case Activation::ssp: {
-      const T least = log1p(exp(x < T(0) ? x : -x));    // of -|x|
+      const T least = log1p(exp(x < T(0) ? x : -x));    // log1p(exp(-|x|))
       return {(x < T(0) ? least : x + least) - T(0.69314718055994530942), sigmoid(x).value};
     }
     // NOLINTEND(misc-redundant-expression)

@@ -8,7 +8,7 @@
 
 namespace equi {
 
-// Derivatives of sin(x)/x; above `order` zeros.
+// Derivatives of sin(x)/x; those above `order` are zero.
 EQUI_FUNCTION Jet sinc(const Jet &x, int order) {
   double s[Jet::MAX_ORDER + 1] = {};
   const double v = x.value();
@@ -38,28 +38,28 @@ EQUI_FUNCTION Jet sinc(const Jet &x, int order) {
   return compose(s, x);
 }
 
-// A RadialBasis of one pair of species as plain data. Its numbers belong to that basis, or are a copy elsewhere.
+// A RadialBasis of one pair of species as plain data. `numbers` points into that basis, or into a copy elsewhere.
 struct BasisFunctions {
   RadialBasis::Kind kind;
   RadialBasis::Transform transform;
   RadialBasis::Cutoff cutoff_kind;
   bool apply_cutoff;
   int size;
-  const double *numbers;    // [size] wave numbers or centers, [2 size] means and factors; not of chebyshev
+  const double *numbers;    // [size] wave numbers or centers, [2 size] means and factors; unused for chebyshev
   double prefactor, width, decay;
   double r0, agnesi_q, agnesi_p, agnesi_a, soft_alpha, stretch;
   double cutoff, p, r_on;
 
-  // The cutoff function and its derivatives; side: as of RadialBasis::derivatives.
+  // The cutoff function and its derivatives; side: see RadialBasis::derivatives.
   EQUI_FUNCTION Jet cutoff_function(double r, int side) const {
     if (cutoff_kind == RadialBasis::Cutoff::polynomial) return polynomial_cutoff(1.0 / cutoff * Jet::variable(r), p);
     if (cutoff_kind == RadialBasis::Cutoff::cosine) return cosine_cutoff(1.0 / cutoff * Jet::variable(r));
     if (cutoff_kind == RadialBasis::Cutoff::none) return Jet(1.0);
-    const bool is_before = r < r_on || (r == r_on && side <= 0);    // neither if r is not a number
+    const bool is_before = r < r_on || (r == r_on && side <= 0);    // false if r is not a number
     return is_before ? Jet(1.0) : xplor_cutoff(Jet::variable(r), r_on, cutoff);
   }
 
-  // What the functions are functions of.
+  // The argument x(r) of the functions.
   EQUI_FUNCTION Jet transformed(const Jet &r) const {
     switch (transform) {
       case RadialBasis::Transform::agnesi: {
@@ -78,12 +78,12 @@ struct BasisFunctions {
     return stretch * r;
   }
 
-  // f(n, value and derivatives up to `order`) of each function; derivatives above the order have no meaning.
+  // Calls f(n, value and derivatives up to `order`) for each function. Derivatives above the order have no meaning.
   template <class F>
   EQUI_FUNCTION void derivatives(double r, int order, int side, const F &f) const {
     derivatives(r, order, side, 0, size, f);
   }
-  // The same of the functions first <= n < last; first is 0 for Chebyshev polynomials, which are made one after
+  // The same for the functions first <= n < last. `first` is 0 for Chebyshev polynomials, which are computed one after
   // another.
   template <class F>
   EQUI_FUNCTION void derivatives(double r, int order, int side, int first, int last, const F &f) const {
@@ -120,13 +120,13 @@ struct BasisFunctions {
   }
 };
 
-// What BasisFunctions::numbers points at.
+// The array to which BasisFunctions::numbers points.
 inline const std::vector<double> &numbers_of(const RadialBasis &basis) {
   if (basis.kind == RadialBasis::Kind::gaussian) return basis.centers;
   return basis.kind == RadialBasis::Kind::exp_normal ? basis.exponentials : basis.wave_numbers;
 }
 
-// basis: of one pair; it must live as long.
+// basis: that of one pair; it must outlive the result.
 inline BasisFunctions basis_functions(const RadialBasis &basis) {
   return {basis.kind,         basis.transform,  basis.cutoff_kind,
           basis.apply_cutoff, basis.size(),     numbers_of(basis).data(),

@@ -22,7 +22,7 @@ EQUI_FUNCTION Jet cosine_cutoff(const Jet &u) {
   return compose(f, u);
 }
 
-// The branch beyond r_on, where it differs from one.
+// The branch beyond r_on, where the function differs from one.
 EQUI_FUNCTION Jet xplor_cutoff(const Jet &r, double r_on, double cutoff) {
   const Jet s = r * r;
   const double cc = cutoff * cutoff, on = r_on * r_on, width = cc - on;

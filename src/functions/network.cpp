@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Evaluates activations and networks with their derivatives on the host.
 #include "src/functions/network.h"
 
 #include "src/numbers/jet.h"
@@ -10,8 +11,8 @@
 #include <utility>
 
 // The reference of `radial exact` and the builder of the tables spend their time in one product of matrices. The
-// compiler makes it once per instruction set and the loader picks one; without this feature the baseline serves. The
-// names are those of levels: that of a processor would be picked on this very processor alone.
+// compiler generates it once per instruction set, and the loader selects one; without this feature the baseline is
+// used. The names are those of levels: the name of a processor would be selected only on that very processor.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__gnu_linux__)
 #define EQUI_TARGET_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
@@ -34,8 +35,8 @@ constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"},
                                            {Activation::abs, "abs"},
                                            {Activation::ssp, "ssp"}};
 
-// Eight numbers that the compiler maps onto the vector registers of the target. Plain arrays are left scalar by
-// the vectorizer of some compilers at -O2.
+// Eight numbers that the compiler maps to the vector registers of the target. Some compilers do not vectorize plain
+// arrays at -O2.
 typedef double Lanes __attribute__((vector_size(64)));
 constexpr int NUM_LANES = 8;
 
@@ -44,7 +45,7 @@ EQUI_TARGET_CLONES
 void multiply(int rows, int inner, int cols, const double *in, const double *weight, double *out) {
   int r = 0;
   for (; r < rows; r += 4) {
-    // Rows beyond the last repeat it; their results are not stored.
+    // Rows beyond the last one repeat it; their results are not stored.
     const int num = rows - r < 4 ? rows - r : 4;
     const double *a0 = in + static_cast<size_t>(r) * inner, *a1 = num > 1 ? a0 + inner : a0;
     const double *a2 = num > 2 ? a1 + inner : a1, *a3 = num > 3 ? a2 + inner : a2;
@@ -133,7 +134,7 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
       f[1] = 1.0;
       break;
     case Activation::relu:
-      // x - x is zero at zero, and of what is not a number not a number, as in activation.h.
+      // x - x is zero at zero, and not a number where x is not a number, as in activation.h.
       f[0] = x > 0.0 ? x : (x < 0.0 ? 0.0 : x - x);
       f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? 0.0 : x - x);
       break;
@@ -267,7 +268,8 @@ void NetworkGradient::evaluate(int count, const double *in, double *values, doub
   const std::vector<Matrix> &weights = network_.weights;
   const size_t n = weights.size();
   const int rows = P * count;
-  // Per matrix its outputs after the activation and a'(z), [count][P][cols] each; after these, two times the adjoint.
+  // For each matrix its outputs after the activation and a'(z), [count][P][cols] each. Two arrays for the adjoint
+  // follow.
   const double *input = in;
   double *h = scratch;
   for (size_t k = 0; k < n; ++k) {

@@ -15,20 +15,21 @@ namespace equi {
 
 enum class Activation { identity, silu, tanh, sigmoid, relu, abs, ssp };
 
-// Throws std::invalid_argument with the name and the list of known ones.
+// Throws std::invalid_argument with the name and the list of known names.
 Activation parse_activation(const std::string &name);
 const char *activation_name(Activation a);
 
 // d[k] = k-th derivative at x, k = 0..order (order <= 3). relu and abs use the derivatives of their smooth branches.
 void activation_derivatives(Activation a, double x, int order, double *d);
 
-// z -> weight (z - mean) / sqrt(variance + epsilon) + bias over the components of z; none if weight is empty.
+// z -> weight (z - mean) / sqrt(variance + epsilon) + bias over the components of z; no norm if weight is empty.
 struct HiddenNorm {
   std::vector<double> weight, bias;
   double epsilon = 0.0;
 };
 
-// h -> activation_scale * activation(norm(h W + b)) for all but the last matrix; the scales of the file are folded in.
+// h -> activation_scale * activation(norm(h W + b)) for all matrices but the last. The scales of the file are folded
+// in.
 struct Network {
   std::vector<Matrix> weights;                // [h_in, h_out]
   std::vector<std::vector<double>> biases;    // per matrix: empty or [h_out]
@@ -38,21 +39,21 @@ struct Network {
 
   int num_inputs() const { return weights.front().rows; }
   int num_outputs() const { return weights.back().cols; }
-  bool has_bias(std::size_t k) const { return k < biases.size() && !biases[k].empty(); }    // of matrix k
+  bool has_bias(std::size_t k) const { return k < biases.size() && !biases[k].empty(); }    // bias of matrix k
 
-  // Multiplies matrices that neither activation nor norm separates into one.
+  // Multiplies adjacent matrices that neither an activation nor a norm separates.
   void simplify();
 
   // Propagates Taylor coefficients along one variable. in [order+1][num_inputs()]: value, first, ... derivative of the
   // inputs; out [order+1][num_outputs()] likewise. order <= 3.
   void derivatives(int order, const double *in, double *out) const;
-  // The same for `count` points, with in and out [count][order+1][...]; faster than one by one.
+  // The same for `count` points, with in and out [count][order+1][...]. This is faster than one call per point.
   void derivatives(int count, int order, const double *in, double *out) const;
-  // The same with `num` inputs from the first on, in [count][order+1][num], where the others are zero.
+  // The same for `num` inputs that begin with input `first`, in [count][order+1][num]; the other inputs are zero.
   void derivatives(int count, int order, int first, int num, const double *in, double *out) const;
 
   // Value of a network with one output and without norms, and its gradient with respect to the inputs (grad may be
-  // null). Many at a time: NetworkGradient.
+  // null). NetworkGradient computes many at a time.
   double value_and_gradient(const double *in, double *grad) const;
 };
 
@@ -62,15 +63,16 @@ class NetworkGradient {
   explicit NetworkGradient(const Network &network);
 
   int num_inputs() const { return network_.num_inputs(); }
-  // T double or Dual<double>. in, gradients: [count][PLANES<T>][num_inputs()], values: [count][PLANES<T>], scratch:
-  // PLANES<T> * scratch_size(count) numbers. gradients may be null. A row's numbers do not depend on the other rows.
+  // T is double or Dual<double>. in, gradients: [count][PLANES<T>][num_inputs()], values: [count][PLANES<T>], scratch:
+  // PLANES<T> * scratch_size(count) numbers. gradients may be null. The results of a row do not depend on the other
+  // rows.
   template <class T>
   void evaluate(int count, const double *in, double *values, double *gradients, double *scratch) const;
   int64_t scratch_size(int count) const;
 
  private:
   Network network_;
-  std::vector<Matrix> transposed_;    // of network_.weights
+  std::vector<Matrix> transposed_;    // transposed network_.weights
 };
 
 }    // namespace equi

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Expands the radial functions of all pairs of species in a few common functions.
 #include "src/functions/radial_expansion.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace equi {
 
 namespace {
 
-// Distances that are tried for each pair: four for each function of the basis, not few, and of all pairs not too many.
+// Distances sampled for each pair: four per function of the basis, with a minimum per pair and a maximum for all pairs.
 constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4, MOST_SAMPLES_OF_ALL = 20000;
 
 double dot(const double *a, const double *b, int n) {
@@ -19,8 +20,8 @@ double dot(const double *a, const double *b, int n) {
   return sum;
 }
 
-// COUNT vectors of n numbers less their parts along a normalized one; left: the squares of their lengths. A sum waits
-// for each of its terms, so that several go on side by side.
+// Subtracts from COUNT vectors of n numbers their parts along a normalized one; left: the squares of their lengths. A
+// sum waits for each of its terms, so several sums run at the same time.
 constexpr int SIDE_BY_SIDE = 4;
 template <int COUNT>
 void take_along(double *vectors, const double *along, int n, double *left) {
@@ -36,7 +37,8 @@ void take_along(double *vectors, const double *along, int n, double *left) {
   std::copy_n(square, COUNT, left);
 }
 
-// v less its parts along the rows of an orthonormal basis. Twice, because rounding leaves some after the first time.
+// Subtracts from v its parts along the rows of an orthonormal basis. Twice, because rounding leaves some after the
+// first time.
 void make_orthogonal(const std::vector<double> &basis, int n, double *v) {
   for (int turn = 0; turn < 2; ++turn)
     for (size_t first = 0; first < basis.size(); first += n) {
@@ -64,7 +66,7 @@ std::vector<double> span_of_rows(const Matrix &m) {
   return basis;
 }
 
-// The function with its outputs taken along the orthonormal rows of `basis`.
+// The function with its outputs projected onto the orthonormal rows of `basis`.
 RadialFunction projected(const RadialFunction &f, const std::vector<double> &basis) {
   const int n = f.num_outputs(), rows = static_cast<int>(basis.size()) / n;
   RadialFunction g = f;
@@ -82,7 +84,7 @@ RadialFunction projected(const RadialFunction &f, const std::vector<double> &bas
   return g;
 }
 
-// Each sample, a vector of n numbers, in units of what may be left of it.
+// Divides each sample, a vector of n numbers, by the residual allowed for it.
 void scale_to_tolerance(std::vector<double> &samples, int n, const std::vector<char> &is_short, double tolerance) {
   double largest[2] = {};
   for (size_t k = 0; k < is_short.size(); ++k) {
@@ -95,9 +97,9 @@ void scale_to_tolerance(std::vector<double> &samples, int n, const std::vector<c
   }
 }
 
-// Other orthonormal rows of the same span, in which none is longer along the samples than the others. The first
-// direction has most of every sample; its rounding in float32 would be one error of all outputs alike, while those of
-// many rows average out.
+// Other orthonormal rows with the same span, of which none is longer along the samples than the others. The first
+// direction contains most of every sample. Its rounding in float32 would be one common error of all outputs, while
+// those of many rows average out.
 std::vector<double> mixed(const std::vector<double> &basis, int n) {
   const int count = static_cast<int>(basis.size()) / n;
   std::vector<double> rows(basis.size(), 0.0);
@@ -118,10 +120,10 @@ std::vector<double> few_directions(std::vector<double> samples, int n) {
   const auto sample = [&](size_t k) { return &samples[k * n]; };
   std::vector<double> basis, v(n), left(count);
   for (size_t k = 0; k < count; ++k) left[k] = dot(sample(k), sample(k), n);
-  // The sample of which most is left is the next direction.
+  // The sample with the largest remainder is the next direction.
   while (count > 0 && basis.size() < static_cast<size_t>(n) * n) {
     const size_t worst = std::max_element(left.begin(), left.end()) - left.begin();
-    if (!(left[worst] > 1.0)) break;    // nor if it is not a number
+    if (!(left[worst] > 1.0)) break;    // also if it is not a number
     std::copy_n(sample(worst), n, v.begin());
     make_orthogonal(basis, n, v.data());
     add_normalized(v.data(), n, basis);
@@ -142,7 +144,7 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
     rows.data.insert(rows.data.end(), f.network.biases.back().begin(), f.network.biases.back().end());
     ++rows.rows;
   }
-  // In the span of the last matrix's rows vectors are as long as those of all outputs, and shorter to work with.
+  // In the span of the last matrix's rows, vectors have the same length as those of all outputs, but fewer numbers.
   const std::vector<double> span = span_of_rows(rows);
   if (span.empty()) return {};
   const int n = static_cast<int>(span.size()) / num_outputs;

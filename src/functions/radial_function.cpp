@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Evaluates the radial basis and radial functions with their derivatives.
 #include "src/functions/radial_function.h"
 
 #include "src/functions/basis_functions.h"
@@ -10,9 +11,11 @@ namespace equi {
 
 namespace {
 
-// Distances whose functions are evaluated together: near each other in tables, so that few functions are not zero.
+// Distances whose functions are evaluated together. In tables they are close to each other, so few functions are
+// nonzero.
 constexpr int BATCH = 32;
-// In widths of a Gaussian: beyond, it is below 1e-31, and no sum with numbers near 1 sees its derivatives either.
+// In widths of a Gaussian. Beyond this distance it is below 1e-31, and its derivatives do not change a sum with numbers
+// near 1.
 constexpr double GAUSSIAN_REACH = 12.0;
 
 void require_one_pair(bool depends_on_pair) {
@@ -68,7 +71,7 @@ RadialBasis::Range RadialBasis::range_of_nonzero(int count, const double *r) con
   Range range{size(), 0};
   for (int p = 0; p < count; ++p) {
     const double x = functions.transformed(Jet::variable(r[p])).value();
-    const auto is_zero = [&](double center) { return std::fabs(x - center) > GAUSSIAN_REACH * width; };    // not of NaN
+    const auto is_zero = [&](double center) { return std::fabs(x - center) > GAUSSIAN_REACH * width; };    // false: NaN
     int first = 0, last = size();
     while (first < last && is_zero(centers[first])) ++first;
     while (last > first && is_zero(centers[last - 1])) --last;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Tabulated radial functions. The builder measures the error of a first, coarse table and predicts from the order of
-// convergence (value h^(d+1), derivative h^d, d the degree) how many bins each piece needs; two or three rounds
-// suffice.
+// Builds tables of radial functions. The builder measures the error of a first, coarse table. From the order of
+// convergence (value h^(d+1), derivative h^d, d the degree) it predicts how many bins each piece needs. Two or three
+// rounds suffice.
 #include "src/functions/radial_function.h"
 #include "src/numbers/hermite.h"
 
@@ -16,17 +16,18 @@ namespace equi {
 namespace {
 
 constexpr int MAX_KNOTS = 20000;
-constexpr int64_t MAX_NUMBERS = int64_t(1) << 26;    // of a table, which holds the fewer knots the more columns it has
+constexpr int64_t MAX_NUMBERS = int64_t(1) << 26;    // numbers of a table: with more columns it has fewer knots
 constexpr int BATCH = 32;    // points evaluated together: their rows stay in the second-level cache
 constexpr int NUM_SAMPLES = 3;
 
-// Trained functions are steep and large below the distances of real bonds, where no training data lies. Pieces of their
-// own keep that region from dictating the spacing everywhere, and its values from loosening the tolerance elsewhere.
-// Measured on SevenNet-0 and l3i5: two to four times fewer knots. Pieces that meet beyond these would save a sixth of
-// the rest, but let errors of forces grow two to eight times, since most bins are finer than the tolerance asks for.
+// Trained functions are steep and large below the distances of real bonds, where there is no training data. Separate
+// pieces keep that region from determining the spacing everywhere, and its values from loosening the tolerance
+// elsewhere. Measured on SevenNet-0 and l3i5: two to four times fewer knots. Further pieces beyond these would save a
+// sixth of the rest. But errors of forces would grow two to eight times, because most bins are finer than the tolerance
+// requires.
 constexpr double SHORT_DISTANCE = 1.0, MEDIUM_DISTANCE = 2.0;    // Angstrom
 constexpr double SHORTEST_PIECE = 0.4;                           // no such split closer to the next kink
-// Bins of degree 7 are wider at the tolerances that it is used for.
+// Bins of degree 7 are wider at the tolerances for which it is used.
 constexpr double first_spacing(int degree) {
   return degree == 7 ? 0.12 : 0.08;
 }
@@ -34,9 +35,9 @@ constexpr int min_bins(int degree) {
   return degree == 7 ? 6 : 8;
 }
 
-// Positions within a bin where the leading terms of the interpolation error of value (the second) and derivative (the
-// two others) are largest: extrema of t^2 (1-t)^2, of t^3 (1-t)^3 and of its product with the distances from
-// HERMITE_POINTS, and of their derivatives.
+// Positions within a bin where the leading terms of the interpolation error are largest, of the value (the second) and
+// the derivative (the two others). They are extrema of t^2 (1-t)^2, of t^3 (1-t)^3 and of its product with the
+// distances from HERMITE_POINTS, and of their derivatives.
 constexpr double SAMPLES_CUBIC[NUM_SAMPLES] = {0.21132486540518712, 0.5, 0.7886751345948129};
 constexpr double SAMPLES_QUINTIC[NUM_SAMPLES] = {0.27639320225002103, 0.5, 0.7236067977499790};
 constexpr double SAMPLES_SEPTIC[NUM_SAMPLES] = {0.13040924202178733, 0.2449598888357959, 0.3695907579782126};
@@ -45,7 +46,7 @@ const double *samples_of(int degree) {
   return degree == 3 ? SAMPLES_CUBIC : degree == 5 ? SAMPLES_QUINTIC : SAMPLES_SEPTIC;
 }
 
-// One piece while the number of its bins is sought.
+// A piece for which the number of bins is searched.
 struct Trial {
   double begin, end;
   int num_bins = 0;
@@ -54,7 +55,7 @@ struct Trial {
   bool is_done = false, has_shrunk = false;
 
   double spacing() const { return (end - begin) / num_bins; }
-  // The ends are met exactly, so that the one-sided branch at a kink is chosen by `side` alone.
+  // The last knot is exactly the end, so only `side` chooses the one-sided branch at a kink.
   double knot(int k) const { return k == num_bins ? end : begin + k * spacing(); }
 };
 
@@ -66,7 +67,7 @@ struct Magnitudes {
     for (int j = 0; j < n; ++j) {
       a = std::max(a, std::fabs(value_row[j]));
       b = std::max(b, std::fabs(derivative_row[j]));
-      sum += std::fabs(value_row[j]) + std::fabs(derivative_row[j]);    // max() loses NaN, a sum does not
+      sum += std::fabs(value_row[j]) + std::fabs(derivative_row[j]);    // max() loses NaN, but a sum does not
     }
     if (!std::isfinite(sum))
       throw std::runtime_error("the radial function is not finite at a distance of " + std::to_string(r) + " Angstrom");
@@ -84,9 +85,9 @@ void fill_rows(const RadialFunction &f, int degree, const RadialTable::Loop &loo
   const double h = trial.spacing();
   trial.rows.resize(static_cast<size_t>(trial.num_bins + 1) * per_knot * n);
   const auto rows_of = [&](int knot) { return trial.rows.data() + static_cast<size_t>(knot) * per_knot * n; };
-  // Knots at the two ends look into the piece; the inner ones have no kink.
+  // Knots at the two ends use the side inside the piece; the inner ones have no kink.
   const int num_inner = trial.num_bins - 1, num_batches = (num_inner + BATCH - 1) / BATCH;
-  // Then the points between knots, in the order of their rows.
+  // Next the points between knots, in the order of their rows.
   const int num_points = trial.num_bins * inner, num_point_batches = (num_points + BATCH - 1) / BATCH;
   std::vector<Magnitudes> of_batch(num_batches + 2);
   loop(num_batches + 2 + num_point_batches, [&](int64_t batch) {
@@ -107,7 +108,7 @@ void fill_rows(const RadialFunction &f, int degree, const RadialTable::Loop &loo
       count = std::min(BATCH, trial.num_bins - first);
     }
     for (int p = 0; p < count; ++p) r[p] = trial.knot(first + p);
-    // Without points between them the rows of knots are adjacent.
+    // Without inner points the rows of knots are adjacent.
     std::vector<double> apart(inner > 0 ? static_cast<size_t>(count) * of_knot * n : 0);
     double *of_knots = inner > 0 ? apart.data() : rows_of(first);
     f.derivatives(count, r, of_knot - 1, first == trial.num_bins ? -1 : 1, of_knots);
@@ -170,7 +171,7 @@ double relative(double error, double largest) {
 
 void RadialTable::coefficients(double r, int &row, double *value, double *derivative) const {
   const BinPosition found = this->bin_of(r);
-  row = (found.bin + found.piece) * rows_per_knot();    // each piece has a knot more than bins
+  row = (found.bin + found.piece) * rows_per_knot();    // each piece has one more knot than bins
   hermite(degree, found.fraction + 0.5, pieces[found.piece].spacing, value, derivative);
 }
 
@@ -222,12 +223,12 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
     int num_knots = 0;
     for (Trial &trial : trials) {
       if (!trial.is_done) {
-        // By this factor the number of bins is too small (above 1) or larger than needed.
+        // Factor by which the number of bins is too small (above 1) or larger than necessary.
         const double factor = std::max(
             std::pow(relative(trial.value_error, largest_for(trial).value) / tolerance, 1.0 / (degree + 1)),
             std::pow(relative(trial.derivative_error, largest_for(trial).derivative) / tolerance, 1.0 / degree));
         if (factor > 1.0) {
-          // The law holds only once bins resolve the function: bounded steps do not overshoot.
+          // The law holds only when bins resolve the function, so steps are bounded to avoid overshooting.
           trial.num_bins = static_cast<int>(std::ceil(trial.num_bins * std::min(1.03 * factor, 4.0)));
           is_done = false;
         } else if (factor < 0.7 && trial.num_bins > fewest_bins && !trial.has_shrunk) {

@@ -7,7 +7,7 @@
 
 namespace equi {
 
-// Constants of one pair and what all pairs share; r below the cutoff.
+// The arguments are constants of one pair and constants that all pairs share; r is below the cutoff.
 EQUI_FUNCTION Jet repulsion_function(const Jet &r, double prefactor, double length, double cutoff, double p,
                                      int num_terms, const double *coefficients, const double *exponents) {
   Jet screening;

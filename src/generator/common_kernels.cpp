@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Lists the kernels of common_kernels.def as keys.
 #include "src/generator/common_kernels.h"
 
 #include "src/generator/contraction_generator.h"

@@ -12,9 +12,9 @@ namespace equi {
 
 std::vector<PathGroupShape> common_path_groups();
 std::vector<PathGroupShape> common_uvw_paths();
-// As names for contraction_of().
+// The names, as contraction_of() expects them.
 std::vector<std::string> common_contractions();
-// The keys of all of these.
+// The keys of all these kernels.
 KernelNames common_kernels();
 
 }    // namespace equi

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes the kernels of symmetric contractions, as trees or on grids.
 #include "src/generator/contraction_generator.h"
 
 #include "src/algebra/coupling.h"
@@ -25,7 +26,7 @@ struct CoupledProduct {
   std::vector<double> value;
 };
 
-// Entries of a contraction of all couplings, with a coefficient of 1 each.
+// Adds the entries of a contraction of all couplings, each with a coefficient of 1.
 void add_support(const Irreps &in, int out_block, Irrep out, int degree, ContractionProduct &product) {
   const int d = in.dim();
   std::vector<CoupledProduct> coupled;
@@ -60,7 +61,7 @@ void add_support(const Irreps &in, int out_block, Irrep out, int degree, Contrac
     coupled = std::move(next);
   }
 
-  // Symmetrized: the products of one set of factors are one.
+  // Symmetrized: all products of the same factors are one.
   std::set<std::pair<std::vector<int>, int>> support;
   for (const CoupledProduct &c : coupled) {
     if (c.l != out.l || c.p != out.p) continue;
@@ -104,12 +105,13 @@ void list_inputs(GeneratedText &text, const ContractionSchedule &s, bool is_devi
   }
 }
 
-// Where the kernels of trees find their coefficients: c.
+// Defines c, the address of the coefficients of trees.
 void point_to_coefficients(GeneratedText &text, bool is_device) {
   if (!is_device) text.line("      const auto *c = u.coefficients + lane;");
 }
 
-// On a host for all atoms of the call and the registers of a channel block, on a device for one atom and one channel.
+// On a host the kernel loops over all atoms of the call and the registers of a channel block. On a device it computes
+// one atom and one channel.
 void begin_kernel(GeneratedText &text, const char *name, bool is_device) {
   text.line("template <class T>");
   if (is_device) {
@@ -130,7 +132,7 @@ void end_kernel(GeneratedText &text) {
   text.line("}");
 }
 
-// What the backward kernels read beside the inputs, and what they add to.
+// The data that backward kernels read besides the inputs, and the sums to which they add.
 void list_cotangents(GeneratedText &text, const ContractionSchedule &s) {
   int c = 0;
   for (size_t b = 0; b < s.out_l.size(); ++b)
@@ -148,7 +150,7 @@ void store_adjoints(GeneratedText &text, const ContractionSchedule &s) {
                 component++);
 }
 
-// f(component) writes an output as an expression.
+// f(component) returns an output as an expression.
 template <class F>
 void store_outputs(GeneratedText &text, const ContractionSchedule &s, const F &f) {
   int o = 0;
@@ -158,13 +160,13 @@ void store_outputs(GeneratedText &text, const ContractionSchedule &s, const F &f
                 f(o++).c_str());
 }
 
-// The product of a node as a name: that of a single factor is the factor.
+// The name of a node's product: a single factor has its own name.
 std::string product_name(int depth, int factor) {
   return depth == 1 ? "a" + std::to_string(factor) : "p" + std::to_string(depth);
 }
 
 void generate_forward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
-  // A few sums for each output, so that an addition need not wait for the one before.
+  // A few sums for each output, so an addition need not wait for the previous one.
   const int num_outputs = s.num_outputs(), num_sums = std::max(1, 4 / num_outputs);
   begin_kernel(text, "forward", is_device);
   list_inputs(text, s, is_device);
@@ -192,7 +194,7 @@ void generate_forward(GeneratedText &text, const ContractionSchedule &s, bool is
   end_kernel(text);
 }
 
-// Node by node as the generic kernel (host_contraction_impl.h) does it.
+// Node by node, like the generic kernel (host_contraction_impl.h).
 void generate_backward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
   begin_kernel(text, "backward", is_device);
   list_inputs(text, s, is_device);
@@ -233,8 +235,8 @@ void generate_backward(GeneratedText &text, const ContractionSchedule &s, bool i
 
 // ---- text of grids ----
 
-// Adds coefficient * product, of coefficients that may be +-1, +-2 and +-1/2, to a sum; the products of each of these
-// are summed first.
+// Adds coefficient * product to a sum, for coefficients that may be +-1, +-2 and +-1/2. The products with equal
+// coefficients are summed first.
 class WeightedSum {
  public:
   void add(double coefficient, const std::string &product) {
@@ -255,13 +257,13 @@ class WeightedSum {
   std::map<double, std::string> of_size_;
 };
 
-// Writes one ring or two, of a hemisphere each. Values are named by their function and hemisphere: f0n, f0s; those
+// Writes one ring, or two, one of each hemisphere. The names of values have function and hemisphere: f0n, f0s. Values
 // without odd parts, and all on the equator, are the same in both.
 class RingText {
  public:
   RingText(GeneratedText &text, bool is_equator) : text_(text), is_equator_(is_equator) {}
 
-  // letter: of the function; from: of the components.
+  // letter: names the function; from: names the components.
   void values(const SphereFunction &function, char letter, char from) {
     for (int v = 0, p = 0; v < function.num_values(); ++v) {
       const RingValue &value = function.values[v];
@@ -284,7 +286,7 @@ class RingText {
     }
   }
 
-  // The values of `target` from those of two functions, and their parts to components.
+  // Computes the values of `target` from those of two functions, and adds their parts to components.
   void product(const SphereFunction &target, const SphereFunction &first, char first_letter,
                const SphereFunction &second, char second_letter, char to) {
     for (int v = 0, t = 0, p = 0; v < target.num_values(); ++v) {
@@ -320,7 +322,7 @@ class RingText {
   bool is_equator_;
 };
 
-// f(ring) writes what is done on a ring.
+// f(ring) writes the statements for a ring.
 template <class F>
 void generate_rings(GeneratedText &text, const SphereGrid &grid, const F &f) {
   const int pairs = grid.num_rings - grid.has_equator;

@@ -7,9 +7,9 @@
 namespace equi {
 
 struct ContractionNode {
-  int factor;         // its last one, a component of the input
+  int factor;         // the last factor, a component of the input
   int depth;          // number of factors
-  int num_entries;    // outputs to which it contributes
+  int num_entries;    // outputs to which the product contributes
 };
 
 }    // namespace equi

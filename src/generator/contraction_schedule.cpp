@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the schedule of a symmetric contraction, and chooses between tree and grid for Gaunt products.
 #include "src/generator/contraction_schedule.h"
 
 #include "src/base/fnv_hash.h"
@@ -11,10 +12,11 @@ namespace equi {
 
 namespace {
 
-// A product on a grid costs as much as this number of products in a tree. By bench_gaunt the kernels of the build take
-// the same time at L = 3, where the grid has 0.94 times the products, forward and backward together; at L = 2,
-// with 1.42 times the products, the grid takes 1.4 to 1.6 times as long, and at L = 4, with 0.75 times, 0.57 times as
-// long, because the text of a tree does not keep its factors in registers (AVX-512, float32 and float64).
+// A product on a grid costs as much as this number of products in a tree. Measured with bench_gaunt, kernels of the
+// build, forward and backward together (AVX-512, float32 and float64). At L = 3 both forms need the same time, where
+// the grid has 0.94 times the products. At L = 2, with 1.42 times the products, the grid needs 1.4 to 1.6 times as
+// long. At L = 4 it has 0.75 times the products and needs 0.57 times as long. The reason is that the text of a tree
+// does not keep its factors in registers.
 constexpr double GRID_COST = 1.0;
 
 using Factors = std::vector<int>;
@@ -23,8 +25,8 @@ Factors factors_of(const ContractionTerm &term, const ContractionEntry &entry) {
   return Factors(entry.factor.begin(), entry.factor.begin() + term.degree);
 }
 
-// Entries in the order of the schedule: products, each with its outputs. std::map orders a product directly before
-// those that it begins, which is the pre-order of the tree.
+// Entries in the order of the schedule: products, each with its outputs. std::map orders a product directly before the
+// products that begin with it, which is the pre-order of the tree.
 using Entries = std::map<Factors, std::map<int, int>>;    // product -> output -> number
 
 std::vector<int> first_components(const Irreps &irreps) {
@@ -44,7 +46,7 @@ Entries collect_entries(const ContractionProduct &product) {
     for (const ContractionEntry &e : term.entries) {
       Factors factors = factors_of(term, e);
       entries[factors][first[term.out] + e.component];
-      // Products on the way to this one are nodes too.
+      // The shorter products at the beginning of this one are nodes too.
       for (factors.pop_back(); !factors.empty(); factors.pop_back()) entries[factors];
     }
   int number = 0;

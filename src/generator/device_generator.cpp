@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes the device kernels of path groups and contractions, and the lists of them.
 #include "src/generator/device_generator.h"
 
 #include "src/generator/contraction_generator.h"
@@ -17,16 +18,16 @@ namespace {
 using Text = GeneratedText;
 using Sum = GeneratedSum;
 
-// What kernels are made for, and what those kernels are called: plain numbers first.
+// The number types for which kernels are made, and the names of those kernels: plain numbers first.
 constexpr int NUM_PLAIN_TYPES = 2, NUM_TYPES = 4;
 constexpr struct {
   const char *type, *name;
 } NUMBER_TYPES[NUM_TYPES] = {
     {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
 
-// How kernels come by the entries of M: these are linear forms of the harmonics, most of them single ones with a
-// factor. Where registers allow it a lane makes them, since an entry that all lanes read costs as much as one that each
-// reads for itself; else they are coupled beforehand.
+// How kernels obtain the entries of M. These are linear forms of the harmonics, most of them a single harmonic with a
+// factor. If registers allow it, a lane computes them: an entry that all lanes read costs as much as one that each lane
+// reads for itself. Otherwise they are coupled beforehand.
 struct Entries {
   const PathGroupSchedule &u;
   bool are_coupled;
@@ -39,7 +40,7 @@ struct Entries {
             },
             std::move(load)};
   }
-  // Those that a path reads. Its harmonics are there.
+  // Defines the entries that a path reads. Its harmonics are loaded already.
   void define(Text &text, const PathSchedule &p) const {
     if (are_coupled) return load_coupled(text, p);
     std::set<int> forms;
@@ -52,7 +53,7 @@ struct Entries {
   bool is_harmonic(int k) const { return u.coupled[k].terms.size() == 1 && u.coupled[k].terms[0].coefficient == 1.0; }
 };
 
-// The weight of a path, and its entries of M.
+// Loads the weight of a path, and its entries of M.
 void load_path(Text &text, const Entries &entries, const PathSchedule &p, int q) {
   text.line("        %sV w = weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f);", p.is_diagonal() ? "" : "const ", q,
             q);
@@ -60,7 +61,7 @@ void load_path(Text &text, const Entries &entries, const PathSchedule &p, int q)
   entries.define(text, p);
 }
 
-// What a run has of an edge's harmonics: where it makes the entries of M, loads of four numbers.
+// How a run that computes the entries of M loads an edge's harmonics: in loads of four numbers.
 class HarmonicLoads {
  public:
   explicit HarmonicLoads(const Entries &entries) : by_fours_(!entries.are_coupled) {}
@@ -82,12 +83,12 @@ void load_harmonics(Text &text, const Entries &entries, const std::vector<int> &
   for (int h : harmonics) loads.load(text, h);
 }
 
-// What the loop over edges of a run reads.
+// The data that the loop over edges of a run reads.
 struct EdgeReads {
   bool sender, cotangents, coupled, harmonics;
 };
 
-// The function of a lane's channels. `more`: parameters behind the others.
+// Begins a function for a lane's channels. `more`: parameters after the others.
 void begin_function(Text &text, const char *sizes, const std::string &name, const char *more) {
   text.line("  template <%s, class T, int N>", sizes);
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void %s(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a%s) {",
@@ -95,11 +96,11 @@ void begin_function(Text &text, const char *sizes, const std::string &name, cons
   text.line("    using V = OfChannels<T, N>;");
 }
 
-// What forward, gather and backward begin with.
+// The common beginning of forward, gather and backward.
 void begin_edges(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const EdgeReads &reads) {
   std::vector<std::string> lines;
   int num_components = 0, num_arrays = 0;
-  const auto number = [&] {    // of lines so far: components come first
+  const auto number = [&] {    // lines so far: components come first
     return std::to_string(num_components) + " * BLOCK_LINES<Real<T>, N> + " + std::to_string(num_arrays);
   };
   const auto components = [&](const char *condition, int num, const std::string &rows) {
@@ -144,7 +145,7 @@ void define_output(Text &text, const char *from, const char *row, int q) {
   text.line("        const auto o = u.%s(%d, %s, a.channel);", from, q, row);
 }
 
-// Whether some path of the run reads entries of M.
+// Whether any path of the run reads entries of M.
 bool has_forms(const PathGroupSchedule &u, const PathGroupSchedule::Run &run) {
   return std::any_of(u.paths.begin() + run.first, u.paths.begin() + run.last,
                      [](const PathSchedule &p) { return !p.is_diagonal(); });
@@ -186,8 +187,8 @@ void generate_gather(Text &text, const PathGroupSchedule &u, const Entries &entr
   begin_function(text, "int ROWS", "gather", "");
   define_weights(text);
   for (int a = 0; a < d1; ++a) text.line("    V a%d = 0;", a);
-  // One run as long as forward takes one. Else short ones: the loads of all paths would fill more registers ahead of
-  // their use than there are.
+  // One run if forward needs only one. Otherwise short runs: the loads of all paths, made ahead of their use, would
+  // fill more registers than there are.
   for (const auto &run : u.forward_runs.size() > 1 ? u.backward_runs : u.forward_runs) {
     const bool has_entries = has_forms(u, run);
     begin_edges(text, u, run, {false, true, has_entries && entries.are_coupled, has_entries && !entries.are_coupled});
@@ -207,8 +208,8 @@ void generate_gather(Text &text, const PathGroupSchedule &u, const Entries &entr
   text.line("  }");
 }
 
-// The derivative by the weight is given: stored if it is an edge's, else a part of that by the fraction, given but for
-// its factor s.
+// The caller passes the derivative by the weight, and that by the fraction without its factor s. For weights of edges
+// the first one is stored; otherwise the second one is added.
 void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
   text.line("        if constexpr (ROWS == 1)");
   text.line("          store_weight_adj(u, a, edge, %d, %s);", q, by_weight);
@@ -216,7 +217,7 @@ void add_by_weight(Text &text, int q, const char *by_weight, const char *by_frac
   text.line("          add_product(r, %s, s);", by_fraction);
 }
 
-// The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for path q, whose first D is number `base`.
+// The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for path q, whose first D has index `base`.
 void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) {
   const PathSchedule &p = u.paths[q];
   const int d1 = 2 * u.shape.l1 + 1, d2 = 2 * p.l2 + 1, y0 = p.l2 * p.l2;
@@ -247,7 +248,7 @@ void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) 
   }
 }
 
-// The distinct D of a run's paths, of the cotangent in row `row`, a channel's own.
+// Defines the distinct D of a run's paths, for the channel's own cotangent in row `row`.
 void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run,
                                const char *row) {
   int base = 0;
@@ -265,8 +266,8 @@ void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const Pat
   }
 }
 
-// What one edge adds to the gather of its receiver: the reverse edge has the same weight and, for each l2, the same
-// harmonics but for their sign (-1)^l2.
+// Adds one edge's contribution to the gather of its receiver. The reverse edge has the same weight and, for each l2,
+// the same harmonics except for their sign (-1)^l2.
 void add_reverse_path(Text &text, const Entries &entries, const PathSchedule &p, int q, int d1) {
   text.line("        {");
   text.line("        const V v = has_reverse ? %s : V(0);", p.l2 % 2 ? "-w" : "w");
@@ -311,7 +312,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, const Entries &en
   int l2 = 0, base = 0;
   for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
-    if (p.l2 > l2)    // paths are sorted by l2, so that the harmonics of one order need registers at a time
+    if (p.l2 > l2)    // paths are sorted by l2, so only the harmonics of one order need registers at a time
       for (int h : harmonics)
         if (h >= p.l2 * p.l2 && h < (p.l2 + 1) * (p.l2 + 1)) {
           loads.load(text, h);
@@ -340,7 +341,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, const Entries &en
   text.line("  }");
 }
 
-// One run after the other in the same lane, so that one sum of each component is left.
+// The runs follow one another in the same lane, so only one sum of each component remains.
 void generate_fused(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   begin_function(text, "int ROWS, int LANES", "fused", ", bool add");
@@ -358,7 +359,7 @@ void generate_fused(Text &text, const PathGroupSchedule &u) {
 
 // ---- the text of a path group ----
 
-// A function of the number of a run.
+// A function of the index of a run.
 void choose(Text &text, const char *name, const std::vector<int> &values) {
   std::string value = std::to_string(values.back());
   for (size_t k = values.size() - 1; k-- > 0;)
@@ -367,7 +368,7 @@ void choose(Text &text, const char *name, const std::vector<int> &values) {
             value.c_str());
 }
 
-// The function of a run, chosen by its number.
+// The function of a run, selected by its index.
 void dispatch(Text &text, const char *name, int num_runs, const char *sizes, const char *size_arguments,
               const char *parameters, const char *arguments) {
   text.line("  template <%s, class T, int N>", sizes);
@@ -382,7 +383,7 @@ void dispatch(Text &text, const char *name, int num_runs, const char *sizes, con
   text.line("  }");
 }
 
-// is_plain: of tables for numbers that are no duals.
+// is_plain: for tables and numbers that are not duals.
 void generate_body(Text &text, const PathGroupSchedule &u, bool is_plain) {
   const std::string key = u.shape.key();
   const bool is_uvw = u.shape.is_uvw();
@@ -445,7 +446,7 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool is_plain) {
   text.line("};");
 }
 
-// The keys with `between` in between.
+// The keys with `between` between them.
 std::string joined(const std::vector<std::string> &keys, const char *between) {
   std::string all;
   for (const std::string &key : keys) all += (all.empty() ? "" : between) + key;
@@ -457,7 +458,7 @@ std::string space_of(const std::vector<std::string> &keys, bool of_edges, bool o
   return text_from("device_%spath_groups_", of_edges ? "edge_" : of_duals ? "dual_" : "") + joined(keys, "__");
 }
 
-// The kernels that take these path groups in one launch, of plain numbers or of duals.
+// The kernels that compute these path groups in one launch, for plain numbers or for duals.
 void generate_launch(Text &text, const DeviceLaunch &launch, const KernelTarget &target, bool of_edges) {
   std::vector<std::string> keys, bodies;
   Text structs;
@@ -492,7 +493,7 @@ void begin_file(Text &text, const KernelTarget &target, const std::vector<const 
   text.line("namespace equi {");
 }
 
-// All kernels of other sources: those of plain numbers take the path groups of a launch, those of duals one.
+// All kernels of other sources. Those of plain numbers compute the path groups of a launch, those of duals only one.
 void list_launches(Text &text, const char *kernel, const char *list,
                    const std::vector<std::vector<std::string>> &launches, const std::vector<std::string> &of_duals,
                    bool of_edges) {
@@ -514,7 +515,7 @@ void list_launches(Text &text, const char *kernel, const char *list,
   }
 }
 
-// find(key) for the kernels of other sources, which there are of the first types.
+// find(key) for the kernels of other sources, which exist for the first num_types types.
 void list_kernels(Text &text, const char *kind, const char *kernel, const char *find,
                   const std::vector<std::string> &keys, int num_types) {
   for (int k = 0; k < NUM_TYPES; ++k) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Writes the device kernels of path groups: of each a struct with functions for one atom and one channel of a lane,
-// callable by Kokkos on any of its devices, as straight-line code like kernel_generator.h's; for duals, which take
-// twice the registers, a second one if its runs of paths are shorter. The text includes
-// kokkos/device_kernels/device_path_group_impl.h and nothing else, and is generic in the type, the rows per bin and the
-// number of channels.
+// Writes the device kernels of path groups as straight-line code like that of kernel_generator.h. Each is a struct with
+// functions for one atom and one channel of a lane, which Kokkos can call on any of its devices. Duals need twice the
+// registers, so there is a second struct for them if its runs of paths are shorter. The text includes only
+// kokkos/device_kernels/device_path_group_impl.h. It is generic in the type, the rows per bin and the number of
+// channels.
 #ifndef EQUI_DEVICE_GENERATOR_H
 #define EQUI_DEVICE_GENERATOR_H
 
@@ -16,8 +16,8 @@
 
 namespace equi {
 
-// What a kernel takes: the path groups of one launch. Duals need twice the registers: they have kernels, and runs of
-// paths, of their own.
+// The contents of a kernel: the path groups of one launch. Duals need twice the registers, so they have their own
+// kernels and runs of paths.
 struct DeviceLaunch {
   std::vector<PathGroupShape> path_groups;
   bool of_duals = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes the parts of device kernels that paths share, and the kernels of uvw paths.
 #include "src/generator/device_path_text.h"
 
 #include "src/generator/kernel_layout.h"
@@ -51,7 +52,7 @@ void begin_uvw_edges(GeneratedText &text, const char *channel, const char *outpu
   text.line("        const T f = edge.fraction;");
 }
 
-// h[m3] = sum_w W[u,w] g[w,m3] of an edge, and dh[m3] with W'; the cotangents of the atom in row `row`.
+// h[m3] = sum_w W[u,w] g[w,m3] of an edge, and dh[m3] with W', from the cotangents of the atom in row `row`.
 void add_outputs(GeneratedText &text, int d3, const char *row, bool with_derivative) {
   text.line("        const auto g = u.cotangent(0, %s, 0);", row);
   const bool is_scalar = d3 == 1 && with_derivative;
@@ -87,7 +88,7 @@ void add_outputs(GeneratedText &text, int d3, const char *row, bool with_derivat
   }
 }
 
-// to[m2] = sum_m1 x[m1] D[m1,m2] with D of `from`; for l2 = 0 one sum.
+// to[m2] = sum_m1 x[m1] D[m1,m2], where D is made from `from`; for l2 = 0 it is one sum.
 void add_couplings(GeneratedText &text, const PathSchedule &p, const char *from, const char *d, const char *to) {
   for (size_t k = 0; k < p.d.size(); ++k)
     text.line("        const T %s%d = %s;", d, static_cast<int>(k), text_of_form(p.d[k], from).c_str());

@@ -14,14 +14,14 @@
 
 namespace equi {
 
-// What printf would print, of any length: the sums over the harmonics of high orders are long.
+// The text that printf would print, of any length: the sums over the harmonics of high orders are long.
 __attribute__((format(printf, 1, 0))) inline std::string formatted(const char *format, va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   const int length = std::vsnprintf(nullptr, 0, format, again);
   va_end(again);
   if (length < 0) throw std::runtime_error(std::string("cannot format '") + format + "'");
-  std::string text(static_cast<size_t>(length) + 1, '\0');    // the terminating zero needs a place
+  std::string text(static_cast<size_t>(length) + 1, '\0');    // vsnprintf writes the terminating zero as well
   std::vsnprintf(text.data(), text.size(), format, arguments);
   text.resize(static_cast<size_t>(length));
   return text;
@@ -38,11 +38,11 @@ class GeneratedText {
     text_ += '\n';
   }
   void add(const std::string &more) { text_ += more; }
-  // Ends blocks, the innermost of which is indented by `from` and the outermost by `to`.
+  // Closes blocks; the innermost is indented by `from` and the outermost by `to`.
   void close(int from, int to) {
     for (; from >= to; from -= 2) line("%*s}", from, "");
   }
-  // The same to the end of a function.
+  // The same up to the end of a function.
   void close(int from) {
     close(from, 0);
     add("\n");
@@ -61,7 +61,7 @@ __attribute__((format(printf, 1, 2))) inline std::string text_from(const char *f
   return text;
 }
 
-// With one or two numbers.
+// A text with one or two numbers.
 inline std::string text_of(const char *format, int a, int b = 0) {
   return text_from(format, a, b);
 }
@@ -85,7 +85,7 @@ inline std::string list_of(std::string first, const char *format, const std::vec
   return first;
 }
 
-// A sum that the first of several summands starts and the others add to.
+// A sum: the first of several summands starts it, and the others are added.
 class GeneratedSum {
  public:
   GeneratedSum(std::string type, std::string name) : type_(std::move(type)), name_(std::move(name)) {}

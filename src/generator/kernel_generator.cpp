@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes files of host kernels, libraries of them and their lists.
 #include "src/generator/kernel_generator.h"
 
 #include "src/generator/contraction_generator.h"
@@ -12,7 +13,7 @@ namespace {
 
 using Text = GeneratedText;
 
-// How the kernels of a number type are called, what its numbers are made of, and the tables that it has (kernel_place).
+// The name of a number type's kernels, the parts of its numbers, and the tables that it uses (kernel_place).
 struct NumberName {
   const char *type, *name, *part;
   bool has_cubic;
@@ -68,7 +69,7 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
     const auto instance = [&](const std::string &function, const char *type, int rows) {
       return function + "<" + type + ", " + std::to_string(rows) + ">";
     };
-    // Weights of edges are neither for a gather nor for uvw paths.
+    // Weights of edges are used neither in a gather nor with uvw paths.
     const char *separator = "";
     for (const std::string function : {"forward", "backward", "gather"}) {
       std::string list;
@@ -83,7 +84,7 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
       separator = ", ";
     }
     for (const std::string function : {"moving_forward", "rigid_forward", "rigid_backward"}) {
-      if (dual)    // their numbers are plain: with the runs of these
+      if (dual)    // their numbers are plain: with the runs of duals
         text.line("  , path_group_%s::%s", key.c_str(), instance(function, number.part, number.fine_rows).c_str());
       else if (!is_uvw)
         text.line("  , nullptr");
@@ -92,7 +93,7 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
   }
 }
 
-// of_duals: the same path group with room for half as many numbers in registers; not for uvw paths.
+// of_duals: the same path group for half as many numbers in registers; unused for uvw paths.
 void generate_path_group_namespace(Text &text, const PathGroupSchedule &u, const PathGroupSchedule &of_duals) {
   const std::string key = u.shape.key();
   text.line("namespace path_group_%s {", key.c_str());
@@ -108,11 +109,11 @@ void generate_path_group_namespace(Text &text, const PathGroupSchedule &u, const
 // The arrays of kernels, and `definition` as the library of them.
 void list_kernels(Text &text, const KernelNames &names, const KernelTarget &target, const char *definition) {
   std::string lists;
-  // Kind of kernel, of the namespaces, of the lists.
+  // Arguments: kind of kernel, of the namespaces, of the lists.
   const auto list = [&](const char *kernel, const char *space, const char *kind, const std::vector<std::string> &keys,
                         const NumberName(&numbers)[2], const char *inner) {
     for (const NumberName &number : numbers) {
-      // One more than there are, for an array may not be empty.
+      // One entry more than there are kernels, because an array may not be empty.
       text.line("const %s<%s> *const %s_%s[] = {", kernel, number.type, number.name, kind);
       for (const std::string &key : keys) text.line("  &%s_%s::%s%s_KERNEL,", space, key.c_str(), inner, number.name);
       text.line("  nullptr};");
@@ -144,7 +145,7 @@ std::string file_of_kernels(const KernelTarget &target, const char *header, cons
 
 std::string generate_path_group(const PathGroupSchedule &path_group, const KernelTarget &target) {
   return file_of_kernels(target, "kokkos/kernel_interface/host_simd.h", [&](Text &text) {
-    // A dual takes two registers.
+    // A dual needs two registers.
     KernelTarget half = target;
     half.registers /= 2;
     generate_path_group_namespace(text, path_group, make_path_group_schedule(path_group.shape, half));

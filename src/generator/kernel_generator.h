@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writes the convolution kernels of a path group as straight-line C++: what a PathGroupSchedule lists, one statement
-// per product, with the couplings as constants. The text includes kokkos/kernel_interface/host_simd.h and nothing else,
-// and is generic in the type, the number of channels and the instruction set (EQUI_ISA, EQUI_SIMD_BYTES).
+// Writes the convolution kernels of a path group as straight-line C++: the products of a PathGroupSchedule, one
+// statement each, with the couplings as constants. The text includes only kokkos/kernel_interface/host_simd.h. It is
+// generic in the type, the number of channels and the instruction set (EQUI_ISA, EQUI_SIMD_BYTES).
 #ifndef EQUI_KERNEL_GENERATOR_H
 #define EQUI_KERNEL_GENERATOR_H
 
@@ -13,14 +13,14 @@
 
 namespace equi {
 
-// Keys of path groups of uvu paths, of uvw paths and of contractions. The path groups that a device's kernel takes in
-// one launch, with weights of tables and of edges; one may be in several.
+// Keys of path groups of uvu paths, of uvw paths and of contractions. For devices, the path groups of one launch of a
+// kernel, with weights of tables and of edges; a path group may be in several launches.
 struct KernelNames {
   std::vector<std::string> path_groups, uvw, contractions;
   std::vector<std::vector<std::string>> device_launches, device_edge_launches;
 };
 
-// A file with the kernels of one path group in a namespace of their own, with its PathGroupKernel<float> and
+// A file with the kernels of one path group in their own namespace, with its PathGroupKernel<float> and
 // PathGroupKernel<double>.
 std::string generate_path_group(const PathGroupSchedule &path_group, const KernelTarget &target);
 // The same for a symmetric contraction, with its ContractionKernels.
@@ -29,7 +29,7 @@ std::string generate_contraction(const ContractionSchedule &contraction, const K
 // KERNEL_LIBRARY, the kernels of other files by key.
 std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target);
 
-// Such a file with the exported object by which a library of its kernels is found.
+// Such a file with the exported object that identifies a library of its kernels.
 std::string as_library(const std::string &file, const KernelNames &names, const KernelTarget &target);
 // The kernels of a path group as a library.
 std::string generate_path_group_library(const PathGroupShape &shape, const KernelTarget &target);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the schedules of path groups and counts their operations and registers.
 #include "src/generator/kernel_schedule.h"
 
 #include "src/algebra/coupling.h"
@@ -13,17 +14,16 @@ namespace equi {
 
 namespace {
 
-// Couplings are accurate to 1e-14: entries that agree to this are equal.
+// Couplings are accurate to 1e-14; entries that agree to this tolerance are equal.
 constexpr double SAME = 1e-11;
 
-// A number whose last bits are noise of the recursion, rounded to the number that is meant where that is exact in
-// binary.
+// The last bits of the number are noise of the recursion. Rounds it to the exact value if that is a multiple of 1/4.
 double cleaned(double v) {
   const double rounded = std::round(v * 4.0) / 4.0;
   return std::fabs(v - rounded) < SAME ? rounded : v;
 }
 
-// The index of +-form in the known ones, appended if new; sets the sign.
+// The index of +-form among the known ones, to which it is appended if new; sets the sign.
 int find_form(std::vector<LinearForm> &known, LinearForm form, int &sign) {
   sign = form.terms[0].coefficient < 0.0 ? -1 : 1;
   for (auto &t : form.terms) t.coefficient *= sign;
@@ -160,7 +160,7 @@ int PathGroupSchedule::backward_products(int rows_per_bin, int outputs) const {
     for (const LinearForm &form : p.d) d_products += static_cast<int>(form.terms.size());
     const int once =
         coupling_products() + d_products + (p.is_diagonal() ? 0 : 2 * static_cast<int>(p.d_entries.size()));
-    // A scalar output takes the sums of the polynomial's rows, and the polynomial after that.
+    // A scalar output needs the sums of the polynomial's rows, and then the polynomial.
     const int per_output = p.l3 == 0 ? rows_per_bin : 2 * rows_per_bin - 3 + 2 * (2 * p.l3 + 1) + 1;
     return once + outputs * per_output;
   }
@@ -201,9 +201,9 @@ int PathGroupSchedule::forward_numbers(const Run &run, int channels) const {
 }
 
 int PathGroupSchedule::backward_numbers(const Run &run, int channels) const {
-  constexpr int WEIGHT = 2;                                                              // and its derivative
+  constexpr int WEIGHT = 2;                                                              // weight and its derivative
   if (shape.is_uvw()) return (backward_outputs + 2) * (2 * paths[0].l3 + 1) + WEIGHT;    // cotangents, h and dh
-  const int sums = 1 + static_cast<int>(harmonics(run).size());                          // over the channels
+  const int sums = 1 + static_cast<int>(harmonics(run).size());                          // sums over the channels
   int kept = 0, products = 0;
   for (int q = run.first; q < run.last; ++q) {
     kept += static_cast<int>(paths[q].d.size());
@@ -214,7 +214,7 @@ int PathGroupSchedule::backward_numbers(const Run &run, int channels) const {
 
 namespace {
 
-// Runs of paths, each as long as fits(run) allows; a path by itself is taken as it is.
+// Runs of paths, each as long as fits(run) allows; a single path always forms a run.
 template <class F>
 std::vector<PathGroupSchedule::Run> make_runs(int num_paths, const F &fits) {
   std::vector<PathGroupSchedule::Run> runs;
@@ -253,7 +253,7 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
       });
       u.backward_outputs = UVW_BLOCK;
     } else {
-      // Backward z, h, the fraction and four for weights and sums are there too.
+      // Backward also needs z, h, the fraction and four registers for weights and sums.
       u.forward_outputs = most([&](int outputs) { return outputs * d3 <= 3 * target.registers / 4; });
       u.backward_outputs = most([&](int outputs) { return (outputs + 2) * d3 + 5 <= target.registers; });
     }
@@ -262,8 +262,8 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
     u.backward_runs = make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= numbers; });
     if (std::max(u.forward_numbers(u.whole(), 2), u.backward_numbers(u.whole(), 2)) <= numbers) u.lane_channels = 2;
   } else {
-    // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than
-    // loading the sender once more: the largest path group of order 2 (22 accumulators of 32 registers) stays whole.
+    // Accumulators may use three quarters of the registers. Slightly more spills a little, which costs less than
+    // loading the sender again. The largest path group of order 2 (22 accumulators of 32 registers) stays whole.
     u.forward_runs = make_runs(num_paths, [&](const auto &run) {
       int accumulators = 0;
       for (int q = run.first; q < run.last; ++q) accumulators += 2 * u.paths[q].l3 + 1;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes the host kernels of path groups of uvu paths.
 #include "src/generator/path_group_generator.h"
 
 #include "src/generator/path_text.h"
@@ -46,14 +47,14 @@ std::string weight_of(const PathSchedule &p, int q) {
                  q);
 }
 
-// Products whose weights and whatever else they read `load` writes.
+// Products for which `load` writes the loads of weights and other operands.
 template <class F>
 void add_products(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, bool is_gather,
                   const F &load) {
   generate_products(text, {"V", host_coupled, load}, u, run, is_gather);
 }
 
-// Forward for the channels at xe, with the weights that weight(p, q) says.
+// Forward for the channels at xe, with the weights that weight(p, q) returns.
 template <class F>
 void add_forward_products(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const F &weight) {
   for (int a = 0; a < 2 * u.shape.l1 + 1; ++a)
@@ -62,7 +63,7 @@ void add_forward_products(Text &text, const PathGroupSchedule &u, const PathGrou
                [&](const PathSchedule &p, int q) { text.line("        const V w = %s;", weight(p, q).c_str()); });
 }
 
-// The sums of a block, stored by the first block of an atom and added by the others. out: of path %d.
+// The sums of a block: the first block of an atom stores them, and the others add them. out: address of path %d.
 void generate_store_sums(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *out) {
   for (const bool first_block : {true, false}) {
     text.line(first_block ? "      if (begin == 0) {" : "      } else {");
@@ -75,7 +76,7 @@ void generate_store_sums(Text &text, const PathGroupSchedule &u, const PathGroup
   text.line("      }");
 }
 
-// All components of the outputs of an atom without edges.
+// Stores zeros in all components of the outputs of an atom without edges.
 void generate_store_zeros(Text &text, const PathGroupSchedule &u, const char *out) {
   text.line("      for (int c = 0; c < u.channels; c += LANES<T>) {");
   for (int q = 0; q < static_cast<int>(u.paths.size()); ++q)
@@ -100,8 +101,8 @@ void generate_forward(Text &text, const PathGroupSchedule &u) {
   text.close(0);
 }
 
-// What is the same for all planes of a block, the radial weights of a run's paths, edge by edge; with their derivatives
-// by the fraction two numbers for each path.
+// The radial weights of a run's paths, edge by edge, which all planes of a block share. With their derivatives by the
+// fraction these are two numbers per path.
 void generate_block_weights(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run,
                             bool has_derivatives) {
   const int num_paths = run.last - run.first, per_edge = (has_derivatives ? 2 : 1) * num_paths;
@@ -119,7 +120,7 @@ void generate_block_weights(Text &text, const PathGroupSchedule &u, const PathGr
   text.line("      }");
 }
 
-// The loop over the edges of a block with the weights above, w alone, for one plane x of the features.
+// The loop over the edges of a block with the weights above, only w, for one plane x of the features.
 void begin_plane_sweep(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *x,
                        bool has_derivatives) {
   const int num_components_of_run = num_components(u, run);
@@ -131,7 +132,7 @@ void begin_plane_sweep(Text &text, const PathGroupSchedule &u, const PathGroupSc
             (has_derivatives ? 2 : 1) * (run.last - run.first));
 }
 
-// One plane of out from the same plane x of the features, as rigid edges have it.
+// One plane of `out` from the same plane x of the features, for rigid edges.
 void generate_plane(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *x,
                     const char *out, bool has_derivatives) {
   begin_plane_sweep(text, u, run, x, has_derivatives);
@@ -159,9 +160,9 @@ void generate_rigid_forward(Text &text, const PathGroupSchedule &u) {
   text.close(0);
 }
 
-// The tangents of a path of edges that move, primes being tangents: a'[m3] += sum_m1 M s[m1] + M' t[m1] with s = w x' +
-// w' x and t = w x, or, where it takes fewer products, w (sum_m1 M x' + M' x) + w' sum_m1 M x. In the text p is x' and
-// h is M'.
+// The tangents of a path for moving edges; primes mark tangents. a'[m3] += sum_m1 M s[m1] + M' t[m1] with s = w x' + w'
+// x and t = w x. If it needs fewer products, it is w (sum_m1 M x' + M' x) + w' sum_m1 M x. In the text p is x' and h is
+// M'.
 void generate_moving_products(Text &text, const PathSchedule &p, int d1, int base) {
   const int d3 = 2 * p.l3 + 1, num_m = static_cast<int>(p.m.size());
   if (p.is_diagonal()) {
@@ -256,7 +257,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   text.close(4);
 }
 
-// D of all paths for the channels from c, stored at d. g: where the cotangents of path %d lie.
+// D of all paths for the channels from c, stored at d. g: address of the cotangents of path %d.
 void generate_d(Text &text, const PathGroupSchedule &u, const char *g, const char *d) {
   int base = 0;
   for (size_t q = 0; q < u.paths.size(); ++q) {
@@ -271,12 +272,12 @@ void generate_d(Text &text, const PathGroupSchedule &u, const char *g, const cha
   }
 }
 
-// The sums over channels for the harmonics: r of dE/df, b of the others.
+// The sums over channels for the harmonics: r for dE/df, b for the others.
 void begin_harmonic_sums(Text &text, const std::vector<int> &harmonics) {
   text.line("    V r = V{};");
   for (int h : harmonics) text.line("    V b%d = V{};", h);
 }
-// The ends of the loops over the channels of an edge: p goes to x_adj, the sums to `to` by the function `add`.
+// The ends of the loops over the channels of an edge: adds p to x_adj, and the sums to `to` by the function `add`.
 void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const char *add, const char *to) {
   text.line("      if (x_adj) {");
   for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
@@ -368,9 +369,9 @@ void generate_backward(Text &text, const PathGroupSchedule &u) {
   text.close(2);
 }
 
-// A path of edges that do not move, primes being tangents: p'[m1] += w S'[m1] with S'[m1] = sum_m2 y[m2] D'[m1,m2];
-// with z[m2] = sum_m1 (x'[m1] D[m1,m2] + x[m1] D'[m1,m2]) then b'[m2] += w z[m2] and r' += (dw/df) sum_m2 y[m2] z[m2]:
-// three products for each D where duals take four. In the text t is x' and h is D'.
+// A path for edges that do not move; primes mark tangents. p'[m1] += w S'[m1] with S'[m1] = sum_m2 y[m2] D'[m1,m2].
+// With z[m2] = sum_m1 (x'[m1] D[m1,m2] + x[m1] D'[m1,m2]), b'[m2] += w z[m2] and r' += (dw/df) sum_m2 y[m2] z[m2].
+// These are three products for each D, where duals need four. In the text t is x' and h is D'.
 void generate_rigid_products(Text &text, const PathSchedule &p, int d1, int first_d) {
   const int y0 = p.l2 * p.l2, d2 = 2 * p.l2 + 1;
   if (p.is_scalar_product()) {

@@ -10,8 +10,8 @@ namespace equi {
 
 // The functions forward, backward and gather; NUM_COUPLED, NUM_D and ROW are those of the path group.
 void generate_path_group_functions(GeneratedText &text, const PathGroupSchedule &u);
-// Those of duals in several directions: moving_forward, and rigid_forward and rigid_backward for the tangents of the
-// first two where no edge moves.
+// The functions for duals in several directions: moving_forward, and rigid_forward and rigid_backward, which compute
+// the tangents of the first two for edges that do not move.
 void generate_functions_of_directions(GeneratedText &text, const PathGroupSchedule &u);
 
 }    // namespace equi

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
+// Writes the products of paths that host and device kernels share.
 #include "src/generator/path_text.h"
 
 namespace equi {
 
 namespace {
 
-// "m[16] * " in the words of a host, nothing for M = 1
+// "m[16] * " in the notation of a host, empty for M = 1.
 std::string factor_of(const Dialect &dialect, int form) {
   return form < 0 ? "" : dialect.form(form) + " * ";
 }

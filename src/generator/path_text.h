@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The text of what kernels for hosts and devices compute alike: the products of a path, forward and for a gather.
+// The text that kernels for hosts and devices share: the products of a path, forward and for a gather.
 #ifndef EQUI_PATH_TEXT_H
 #define EQUI_PATH_TEXT_H
 
@@ -11,30 +11,30 @@
 
 namespace equi {
 
-// How a text says what each of the two kinds of kernels does in its own way.
+// The parts of the text that differ between the two kinds of kernels.
 struct Dialect {
-  const char *number;    // type of what a register holds
+  const char *number;    // type of the number that a register holds
   std::function<std::string(int form)> form;
-  // What the products of a path begin with: its weight w and whatever else they read that is not there yet.
+  // Begins the products of a path: loads its weight w and the other operands that have not been loaded yet.
   std::function<void(const PathSchedule &p, int q)> load;
 };
 
-// Entry `form` of M, of the coupled ones at m: of 16 edges side by side, or in loads of four numbers m0, m1, ...
+// Entry `form` of M among the coupled ones at m: for 16 adjacent edges, or from loads of four numbers m0, m1, ...
 std::string host_coupled(int form);
 std::string device_coupled(int form);
 
 // The linear form of name0, name1, ...
 std::string text_of_form(const LinearForm &form, const std::string &name);
 
-// For each path of the run a0, a1, ... += w sum_m1 M[m1,m3] x[m1], its components after those of the path before;
-// for a gather += w sum_m3 M[m1,m3] g[m3] of all paths in the same components.
+// For each path of the run a0, a1, ... += w sum_m1 M[m1,m3] x[m1], with its components after those of the previous
+// path. For a gather += w sum_m3 M[m1,m3] g[m3] of all paths in the same components.
 void generate_products(GeneratedText &text, const Dialect &dialect, const PathGroupSchedule &u,
                        const PathGroupSchedule::Run &run, bool is_gather);
 
-// The gather of one path alone: a0, a1, ... += w sum_m3 M[m1,m3] g[m3].
+// The gather of only one path: a0, a1, ... += w sum_m3 M[m1,m3] g[m3].
 void add_gathered(GeneratedText &text, const Dialect &dialect, const PathSchedule &p, int d1);
 
-// Of a uvw path, forward: z0, z1, ... = sum_m1 M[m1,m3] x[m1], each followed by what `store` writes.
+// A uvw path, forward: z0, z1, ... = sum_m1 M[m1,m3] x[m1], each followed by the text that `store` writes.
 void generate_coupled(GeneratedText &text, const Dialect &dialect, const PathSchedule &p,
                       const std::function<void(int)> &store);
 // For a gather: to[m1] += sum_m3 M[m1,m3] h[m3].

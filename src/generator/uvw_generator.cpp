@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes the host kernels of uvw paths.
 #include "src/generator/uvw_generator.h"
 
 #include "src/generator/path_text.h"
@@ -12,7 +13,7 @@ namespace {
 using Text = GeneratedText;
 const Dialect DIALECT = {"V", host_coupled, {}};
 
-// "a0, a1, ..." with the format of one name
+// "a0, a1, ...", made with the format of one name.
 std::string names(const char *format, int count) {
   std::string list;
   for (int k = 0; k < count; ++k) list += (k ? ", " : "") + text_of(format, k);
@@ -111,7 +112,7 @@ void generate_forward(Text &text, const PathGroupSchedule &u) {
 // h += sum_w W g and r += sum_w W' g z of one edge; the cotangents g are in registers.
 void add_outputs(Text &text, int d3, int outputs) {
   if (d3 == 1) {
-    // The polynomial of the sums over w has a product per row less to pay for its derivative.
+    // With the polynomial of the sums over w, its derivative needs one product per row less.
     std::string sum;
     for (int k = 0; k < outputs; ++k)
       sum += (k ? " + " : "") + text_of("g%d * coefficient(t + %d, ROW, k)", k, CHANNEL_PAD * k);
@@ -141,7 +142,7 @@ void add_outputs(Text &text, int d3, int outputs) {
   }
 }
 
-// From h and r of each edge to the adjoints of x and y.
+// Computes the adjoints of x and y from h and r of each edge.
 void apply(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1, y0 = p.l2 * p.l2;

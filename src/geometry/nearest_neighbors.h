@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Models that see only the nearest of an atom's neighbors: where the farthest of these leaves the set and another takes
-// its place, energy and forces jump.
+// Models that use only the nearest of an atom's neighbors. Energy and forces jump where the farthest of these leaves
+// the set and another replaces it.
 #ifndef EQUI_NEAREST_NEIGHBORS_H
 #define EQUI_NEAREST_NEIGHBORS_H
 
@@ -10,17 +10,17 @@
 
 namespace equi {
 
-// An atom with more than `count` neighbors within the cutoff sees the `count` nearest. With a tolerance, in Angstrom^2,
-// it sees those whose squared distance is at most this much larger than that of its neighbor number count + 1.
+// An atom with more than `count` neighbors within the cutoff uses the `count` nearest. With a tolerance, in Angstrom^2,
+// it also uses neighbors whose squared distance exceeds that of neighbor number count + 1 by at most the tolerance.
 struct NearestNeighbors {
-  int count = 0;              // 0: all neighbors are seen
+  int count = 0;              // 0: all neighbors are used
   double tolerance = -1.0;    // negative: none
   bool operator==(const NearestNeighbors &other) const { return count == other.count && tolerance == other.tolerance; }
 };
 
-// Of the candidates first .. last - 1 of one atom, calls drop(c) for the neighbors that it does not see. square(c): the
-// squared distance of a neighbor, negative for a candidate that is none; what is not a number counts as the nearest.
-// Without a tolerance the first candidates are seen of those that are equally far.
+// Calls drop(c) for the neighbors that are not used, among the candidates first .. last - 1 of one atom. square(c): the
+// squared distance of a neighbor, negative for a candidate that is no neighbor. A square that is not a number ranks as
+// the nearest. Without a tolerance, the first candidates are used among those that are equally far.
 template <class Square, class Drop>
 EQUI_FUNCTION void drop_far_neighbors(const NearestNeighbors &nearest, int64_t first, int64_t last,
                                       const Square &square, const Drop &drop) {
@@ -29,11 +29,11 @@ EQUI_FUNCTION void drop_far_neighbors(const NearestNeighbors &nearest, int64_t f
   int64_t num = 0;
   for (int64_t c = first; c < last; ++c) num += is_neighbor(square(c));
   if (num <= nearest.count) return;
-  // The squared distance of the neighbor number `wanted`, distance by distance.
+  // Search the squared distance of the neighbor number `wanted`, distance by distance.
   const bool is_strict = nearest.tolerance < 0.0;
   const int64_t wanted = nearest.count + (is_strict ? 0 : 1);
   double limit = -1.0;
-  int64_t nearer = 0, found = 0;    // than the limit, and up to it
+  int64_t nearer = 0, found = 0;    // numbers of neighbors nearer than the limit, and up to it
   while (found < wanted) {
     double next = -1.0;
     int64_t same = 0;
@@ -52,7 +52,7 @@ EQUI_FUNCTION void drop_far_neighbors(const NearestNeighbors &nearest, int64_t f
     nearer = found;
     found += same;
   }
-  int64_t room = is_strict ? nearest.count - nearer : num;    // for those at the limit
+  int64_t room = is_strict ? nearest.count - nearer : num;    // remaining places for neighbors at the limit
   if (!is_strict) limit += nearest.tolerance;
   for (int64_t c = first; c < last; ++c) {
     const double s = square(c);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Builds structures of periodic images and their candidate neighbors.
 #include "src/geometry/neighbor_graph.h"
 
 #include <algorithm>
@@ -16,19 +17,19 @@ double dot(const Vector &a, const Vector &b) {
   return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-// Which images of an atom can lie within the cutoff of another one.
+// The range of images of an atom that can be within the cutoff of another atom.
 class ImageRange {
  public:
   ImageRange(const double cell[3][3], const bool periodic[3], double cutoff) : cutoff_(cutoff) {
-    // For each periodic direction the unit vector along the part of its lattice vector that is orthogonal to the other
-    // periodic ones. Along it a lattice vector advances by `height` and all others by nothing, so the images within the
+    // For each periodic direction, the unit vector along the part of its lattice vector that is orthogonal to the other
+    // periodic ones. Along it a lattice vector advances by `height` and all others by zero. So the images within the
     // cutoff of a pair are bounded direction by direction, for any shape of the cell.
     for (int k = 0; k < 3; ++k) {
       periodic_[k] = periodic[k];
       if (!periodic[k]) continue;
       Vector rest = {cell[k][0], cell[k][1], cell[k][2]};
       const double length = std::sqrt(dot(rest, rest));
-      std::vector<Vector> basis;    // orthonormal, of the other periodic directions
+      std::vector<Vector> basis;    // orthonormal basis of the other periodic directions
       for (int o = 0; o < 3; ++o) {
         if (o == k || !periodic[o]) continue;
         Vector b = {cell[o][0], cell[o][1], cell[o][2]};
@@ -37,7 +38,7 @@ class ImageRange {
           for (int d = 0; d < 3; ++d) b[d] -= c * e[d];
         }
         const double norm = std::sqrt(dot(b, b));
-        if (!(norm > 0.0)) continue;    // found again when this direction is k
+        if (!(norm > 0.0)) continue;    // reported when this direction is k
         for (int d = 0; d < 3; ++d) b[d] /= norm;
         basis.push_back(b);
       }
@@ -54,7 +55,7 @@ class ImageRange {
 
   // Shifts low .. high along each lattice vector, for an atom at `d` from the other one.
   void shifts(const Vector &d, int low[3], int high[3]) const {
-    constexpr double FARTHEST = 1e9;    // an int holds it
+    constexpr double FARTHEST = 1e9;    // fits into an int
     for (int k = 0; k < 3; ++k) {
       low[k] = high[k] = 0;
       if (!periodic_[k]) continue;

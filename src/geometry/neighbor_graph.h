@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Who sees whom: the atoms, candidate neighbors and feature rows that an evaluation works on.
+// The atoms, candidate neighbors and feature rows that an evaluation works on.
 //
 // Edge direction, stated here once: an edge belongs to its receiver i, which this rank owns; its sender j is any atom
 // this rank knows; its vector is r_j - r_i. Every ordered pair within the cutoff is one edge.
 //
-// Atoms and rows: an *atom* is an entry of the position array (owned atoms first, then ghosts, among them periodic
-// images). A *row* holds the features of one real atom. Images of an owned atom share the owner's row, images of one
-// remote atom share one row; only rows of remote atoms travel between ranks.
+// Atoms and rows: an *atom* is an entry of the position array (owned atoms first, then ghosts, including periodic
+// images). A *row* holds the features of one real atom. Images of an owned atom share the owner's row, and images of
+// one remote atom share one row. Only rows of remote atoms are sent between ranks.
 #ifndef EQUI_NEIGHBOR_GRAPH_H
 #define EQUI_NEIGHBOR_GRAPH_H
 
@@ -16,12 +16,12 @@
 
 namespace equi {
 
-// Changes when the host program rebuilds its neighbor list, not each step. Candidates may lie beyond the cutoff
+// Changes when the host program rebuilds its neighbor list, not in each step. Candidates may be beyond the cutoff
 // (skin).
 struct Neighborhood {
   int num_atoms = 0;               // entries of the position array
   int num_receivers = 0;           // N: receiver i has row i
-  int num_interior = 0;            // the first so many receivers are known to have only owned senders
+  int num_interior = 0;            // the first num_interior receivers are known to have only owned senders
   int num_rows = 0;                // A >= N: rows N..A-1 are remote atoms
   std::vector<int> receiver;       // [N] atom index of receiver i
   std::vector<int> row_species;    // [A] species of a row
@@ -30,21 +30,21 @@ struct Neighborhood {
   std::vector<int> sender_row;     // [candidates] row of j
 };
 
-// An atomic structure with its periodic images spelled out as atoms, all rows owned: for self-checks and tests.
+// An atomic structure with its periodic images as explicit atoms, all rows owned: for self-checks and tests.
 struct ImageStructure {
   std::vector<std::array<double, 3>> positions;    // owned first, then images
   std::vector<int> owner;                          // [atoms] index of the real atom
   Neighborhood neighborhood;
 };
 
-// Pairs of an atom and an image that build_image_structure looks at, which can be many more than there are neighbors.
-// Throws as it does.
+// Pairs of an atom and an image that build_image_structure examines; they can be far more than the neighbors. Throws
+// like that function.
 double num_image_candidates(const std::vector<std::array<double, 3>> &positions, const double cell[3][3],
                             const bool periodic[3], double cutoff);
 
-// All images within the cutoff, also for cells smaller than it. species[i] per owned atom; cell rows are lattice
-// vectors. Throws std::invalid_argument if the periodic ones are not independent, or positions lie billions of cells
-// apart.
+// All images within the cutoff, also for cells smaller than it. species[i] is that of owned atom i; cell rows are
+// lattice vectors. Throws std::invalid_argument if the periodic vectors are not independent, or if positions are
+// billions of cells apart.
 ImageStructure build_image_structure(const std::vector<std::array<double, 3>> &positions,
                                      const std::vector<int> &species, const double cell[3][3], const bool periodic[3],
                                      double cutoff);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Solves linear systems by the method of conjugate directions.
 #include "src/hessian/conjugate_directions.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ LinearSolutions solve_by_conjugate_directions(const SymmetricOperator &a, std::v
                                               double residual, int max_products) {
   LinearSolutions solutions;
   for (const Vector &b : residuals) solutions.x.emplace_back(b.size(), 0.0);
-  std::vector<Vector> directions, products;    // of length one along the direction: direction . product = 1
+  std::vector<Vector> directions, products;    // normalized: direction . product = 1
   for (;;) {
     Vector squares;
     for (const Vector &r : residuals) squares.push_back(std::inner_product(r.begin(), r.end(), r.begin(), 0.0));
@@ -40,7 +41,7 @@ LinearSolutions solve_by_conjugate_directions(const SymmetricOperator &a, std::v
     if (solutions.converged || solutions.products == max_products) return solutions;
 
     Vector p = residuals[worst], q(residuals[worst].size());
-    for (int pass = 0; pass < 2; ++pass) {    // the second one takes away what rounding left
+    for (int pass = 0; pass < 2; ++pass) {    // the second pass removes what rounding left
       const Vector overlaps = dots(a, p, products);
       for (size_t k = 0; k < directions.size(); ++k) add(p, -overlaps[k], directions[k]);
     }

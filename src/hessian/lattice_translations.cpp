@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Searches the translations of a crystal that map its atoms onto themselves.
 #include "src/hessian/lattice_translations.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 
 using Place = std::array<double, 3>;
 
-// Finds the atom at a place through a grid of cells with about one atom each.
+// Finds the atom at a place with a grid of cells that contain about one atom each.
 class Finder {
  public:
   Finder(const std::vector<Place> &fractional, const std::vector<int> &kind, const double (&cell)[3][3],
@@ -27,7 +28,7 @@ class Finder {
     }
   }
 
-  // -1: none. The places of bins next to that of the place are read too.
+  // Returns -1 if there is none. The bins next to that of the place are searched too.
   int at(const Place &place, int kind) const {
     int center[3];
     for (int k = 0; k < 3; ++k) center[k] = bin(place[k]);
@@ -85,7 +86,7 @@ Translations find_translations(const std::vector<Place> &fractional, const std::
   const int num_atoms = static_cast<int>(fractional.size());
   Translations t(num_atoms);
   const Finder finder(fractional, kind, cell, periodic, tolerance);
-  // Atom 0 goes to another of its kind, and then all others have to find a place.
+  // Atom 0 is mapped onto another atom of its kind; then all other atoms must have an image.
   for (int to = 1; to < num_atoms; ++to) {
     if (kind[to] != kind[0]) continue;
     std::vector<int> image(num_atoms);

@@ -10,19 +10,19 @@ namespace equi {
 
 class Translations {
  public:
-  // Of num_atoms atoms, none but the one that leaves everything in its place.
+  // For num_atoms atoms; only the translation that leaves each atom in its place.
   explicit Translations(int num_atoms);
 
   int count() const { return static_cast<int>(image_.size()); }
   // Smallest atom that a translation maps onto this one: atoms of an orbit share it.
   int orbit(int atom) const { return orbit_[atom]; }
-  // Per atom, the one that the translation from `from` to `to` (of one orbit) maps onto it.
+  // For each atom, the atom that the translation from `from` to `to` (in one orbit) maps onto it.
   std::vector<int> preimages(int from, int to) const;
 
  private:
   friend Translations find_translations(const std::vector<std::array<double, 3>> &, const std::vector<int> &,
                                         const double (&)[3][3], const bool (&)[3], double);
-  std::vector<std::vector<int>> image_;    // per translation [atoms]
+  std::vector<std::vector<int>> image_;    // [atoms] per translation
   std::vector<int> orbit_;
 };
 

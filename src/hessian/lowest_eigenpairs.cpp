@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Block Lanczos with full orthogonalization and thick restarts: the basis grows by the residuals of the wanted Ritz
+// Block Lanczos with full orthogonalization and thick restarts. The basis grows by the residuals of the wanted Ritz
 // vectors, and shrinks to the lowest of these when it is full. Blocks find equal eigenvalues.
 #include "src/hessian/lowest_eigenpairs.h"
 
@@ -70,7 +70,7 @@ class Basis {
   const std::vector<Vector> &vectors() const { return v_; }
   const std::vector<Vector> &products() const { return w_; }
 
-  // The part of x that is new to the basis, if there is one, and its product with A.
+  // Adds the part of x that is new to the basis, if there is one, and its product with A.
   bool add(Vector x) {
     constexpr double NOTHING_NEW = 1e-10;
     if (!normalize(x, 0.0)) return false;
@@ -88,7 +88,7 @@ class Basis {
   }
   int num_products() const { return products_; }
 
-  // Of the matrix A between the basis vectors.
+  // Ritz values and vectors of the matrix A between the basis vectors.
   void ritz(Vector &values, Vector &u) const {
     const int n = size();
     Vector t(static_cast<size_t>(n) * n);
@@ -137,7 +137,7 @@ class Basis {
 
 Eigenpairs lowest_eigenpairs(const SymmetricOperator &a, std::vector<Vector> start, const EigenOptions &options,
                              const std::function<void(int, int)> &progress) {
-  // A few more than sought, so that the last of them is not cut off from its equals.
+  // A few more than sought, so the last of them is not separated from equal ones.
   const int sought = options.count + options.num_known, block = sought + std::max(2, sought / 4),
             most = std::max(6 * block, 60);
   Basis basis(a);
@@ -168,13 +168,13 @@ Eigenpairs lowest_eigenpairs(const SymmetricOperator &a, std::vector<Vector> sta
     if (done < sought && basis.num_products() < options.max_products) {
       if (n + num > most) {
         basis.shrink(std::min(2 * block, n), u);
-        // The Ritz vectors are the basis now, and the residuals are orthogonal to them as before.
+        // The Ritz vectors are the basis now, and the residuals remain orthogonal to them.
       }
       for (int k = 0; k < num; ++k)
         if (!is_done(k)) grows = basis.add(std::move(residuals[k])) || grows;
     }
     if (grows) continue;
-    // Finished, out of products, or the basis spans all that the start can reach.
+    // Converged, out of products, or the basis spans everything that the start vectors can reach.
     result.converged = done >= std::min(sought, num);
     result.products = basis.num_products();
     for (int k = 0; k < std::min(options.count, num); ++k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds the lowest eigenvalues of a symmetric matrix that is known by its products with vectors, which are split among
-// ranks.
+// Computes the lowest eigenvalues of a symmetric matrix that is known by its products with vectors, which are split
+// among ranks.
 #ifndef EQUI_LOWEST_EIGENPAIRS_H
 #define EQUI_LOWEST_EIGENPAIRS_H
 
@@ -13,17 +13,17 @@ namespace equi {
 
 struct EigenOptions {
   int count = 1;
-  // Eigenvectors among the start. That these have converged says nothing of others, which may be lower: as many pairs
-  // more than wanted must converge.
+  // Number of eigenvectors among the start vectors. Their convergence proves nothing about others, which may be lower.
+  // So this number of additional pairs must converge.
   int num_known = 0;
-  double tolerance = 1e-8;    // of the residual |A x - value x|, relative to the largest eigenvalue met
+  double tolerance = 1e-8;    // bound of the residual |A x - value x|, relative to the largest eigenvalue met
   int max_products = 1000;
 };
 
 struct Eigenpairs {
   std::vector<double> values;                  // ascending
   std::vector<std::vector<double>> vectors;    // this rank's parts, of length one
-  std::vector<double> residuals;               // relative as the tolerance
+  std::vector<double> residuals;               // relative, like the tolerance
   int products = 0;
   bool converged = false;
 };

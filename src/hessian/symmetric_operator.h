@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The interface between the solvers of this folder and a matrix that is split among ranks.
 #ifndef EQUI_SYMMETRIC_OPERATOR_H
 #define EQUI_SYMMETRIC_OPERATOR_H
 

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Computes the deviations between the models of a committee for LAMMPS.
 #include "src/lammps/compute_equi_deviation.h"
 
 #include "src/lammps/pair_equi.h"
@@ -42,7 +43,7 @@ ComputeEquiDeviation::~ComputeEquiDeviation() {
   delete[] vector;
 }
 
-// Asked for each time: pair_style may have replaced it since the last setup.
+// Looked up each time: a new pair_style may have replaced it since the last setup.
 PairEqui *ComputeEquiDeviation::pair() const {
   auto *pair = dynamic_cast<PairEqui *>(force->pair_match("^equi", 0));
   if (!pair) error->all(FLERR, "Compute equi/deviation needs one pair style equi");

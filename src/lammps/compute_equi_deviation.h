@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// compute equi/deviation: how far the models of a committee are apart. The manual page is doc/committee.rst.
+// compute equi/deviation: how much the models of a committee differ. The manual page is doc/committee.rst.
 
 #ifndef LMP_COMPUTE_EQUI_DEVIATION_H
 #define LMP_COMPUTE_EQUI_DEVIATION_H

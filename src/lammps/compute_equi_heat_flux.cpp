@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Computes the heat flux of pair style equi from energy moments.
 #include "src/lammps/compute_equi_heat_flux.h"
 
 #include "src/lammps/lammps_faults.h"
@@ -48,7 +49,7 @@ void ComputeEquiHeatFlux::init() {
   evaluated_ = -1;
 }
 
-// Asked for each time: pair_style may have replaced it since the last setup.
+// Looked up each time: a new pair_style may have replaced it since the last setup.
 PairEqui *ComputeEquiHeatFlux::pair() const {
   auto *pair = dynamic_cast<PairEqui *>(force->pair);
   if (!pair) error->all(FLERR, "Compute equi/heat/flux needs pair style equi as the only pair style");
@@ -91,7 +92,7 @@ void ComputeEquiHeatFlux::compute_vector() {
 
 void ComputeEquiHeatFlux::compute_peratom() {
   equi::local_try(error, world, "Compute equi/heat/flux", [&] {
-    // What the vector has made at this step is for the same atoms.
+    // The results of the vector at this step are for the same atoms.
     if (invoked_vector != update->ntimestep || evaluated_ != update->ntimestep) evaluate();
     if (atom->nmax > capacity_ || !array_atom) {
       memory->destroy(array_atom);

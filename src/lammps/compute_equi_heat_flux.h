@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// compute equi/heat/flux: the heat flux of pair style equi, exact for potentials whose energies of atoms depend on more
-// than pairs. The manual page is doc/second_derivatives.rst.
+// compute equi/heat/flux: the heat flux of pair style equi. It is exact for potentials whose energies of atoms depend
+// on more than pairs. The manual page is doc/second_derivatives.rst.
 
 #ifndef LMP_COMPUTE_EQUI_HEAT_FLUX_H
 #define LMP_COMPUTE_EQUI_HEAT_FLUX_H
@@ -30,11 +30,11 @@ class ComputeEquiHeatFlux : public Compute {
   double memory_usage() override;
 
  private:
-  using Flux = std::array<double, 6>;    // as the compute's vector
+  using Flux = std::array<double, 6>;    // same components as the compute's vector
   std::vector<double> energies_;
   std::vector<std::array<double, 3>> moments_;
   std::vector<Flux> flux_;    // [nlocal], zero outside the group
-  bigint evaluated_ = -1;     // the step of flux_
+  bigint evaluated_ = -1;     // the step at which flux_ was computed
   int capacity_ = 0;
 
   class PairEqui *pair() const;

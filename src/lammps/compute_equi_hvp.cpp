@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Reads a vector per atom from LAMMPS and computes its product with the Hessian.
 #include "src/lammps/compute_equi_hvp.h"
 
 #include "src/lammps/lammps_faults.h"
@@ -57,7 +58,7 @@ void ComputeEquiHVP::init() {
   pair()->init_hessian();
 }
 
-// Asked for each time: pair_style may have replaced it since the last setup.
+// Looked up each time: a new pair_style may have replaced it since the last setup.
 PairEqui *ComputeEquiHVP::pair() const {
   auto *pair = dynamic_cast<PairEqui *>(force->pair);
   if (!pair) error->all(FLERR, "Compute equi/hvp needs pair style equi as the only pair style");

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Writes the dynamical matrix from exact second derivatives, with lattice translations used where possible.
 #include "src/lammps/equi_dynamical_matrix.h"
 
 #include "src/hessian/lattice_translations.h"
@@ -32,8 +33,8 @@ namespace {
 
 constexpr char NAME[] = "equi_dynamical_matrix";
 
-// Atoms this close to each other's translated places, in Angstrom, are taken as equal: second derivatives differ by
-// about a hundred times as much in eV/Angstrom^2.
+// Atoms within this distance of each other's translated places, in Angstrom, count as equal. Second derivatives then
+// differ by about a hundred times as much in eV/Angstrom^2.
 constexpr double TRANSLATION_TOLERANCE = 1e-7;
 
 struct Options {
@@ -58,7 +59,7 @@ class MatrixFile {
       for (size_t k = 0; k < row.size(); k++) std::fprintf(file_, k % 3 == 2 ? "%4.8f\n" : "%4.8f ", row[k]);
     if (std::ferror(file_)) refuse();
   }
-  // The last numbers leave the buffer here, and may find the disk full.
+  // The last numbers leave the buffer here, and the disk may be full.
   void close() {
     if (!is_closed()) refuse();
   }
@@ -99,8 +100,8 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
   return o;
 }
 
-// Known to all ranks, by ID: which atoms the rows and columns of the matrix are of, and of all atoms the roots of their
-// masses, their kinds (of type and mass) and fractional coordinates.
+// Data that all ranks have, by ID. They include the atoms of the rows and of the columns of the matrix. For all atoms
+// they include the roots of their masses, their kinds (by type and mass) and fractional coordinates.
 struct MatrixAtoms {
   std::vector<bigint> rows, columns;
   std::vector<double> root_mass;
@@ -118,7 +119,7 @@ MatrixAtoms find_atoms(const equi::LammpsHessian &hessian, int igroup, bool fold
   }
   const std::vector<double> all = hessian.gather(6, local);
   MatrixAtoms atoms;
-  std::map<std::pair<double, double>, int> kind_of;    // by type and mass
+  std::map<std::pair<double, double>, int> kind_of;    // key: type and mass
   for (bigint i = 0; i < atom.natoms; i++) {
     const double *a = &all[6 * i];
     if (a[0] > 0.0) atoms.rows.push_back(i);
@@ -145,7 +146,7 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
   const std::string style = arg[1];
   if (style != "regular" && style != "eskm")
     error->all(FLERR, "{}: style must be regular or eskm, not {}", NAME, style);
-  // Read for the sake of input written for finite differences; derivatives need no displacement.
+  // Accepted for input that was written for finite differences; the derivatives need no displacement.
   utils::numeric(FLERR, arg[2], false, lmp);
   const Options options = parse(narg - 3, arg + 3, lmp);
 

@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The command equi_dynamical_matrix: that of LAMMPS's dynamical_matrix with exact second derivatives. The manual page
-// is doc/second_derivatives.rst.
+// The command equi_dynamical_matrix: like LAMMPS's dynamical_matrix, but with exact second derivatives. The
+// manual page is doc/second_derivatives.rst.
 
 #ifndef LMP_EQUI_DYNAMICAL_MATRIX_H
 #define LMP_EQUI_DYNAMICAL_MATRIX_H

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Computes elastic constants from derivatives by strains, with and without relaxation of the atoms.
 #include "src/lammps/equi_elastic.h"
 
 #include "src/hessian/conjugate_directions.h"
@@ -36,7 +37,7 @@ namespace {
 
 constexpr char NAME[] = "equi_elastic";
 
-// Voigt's order: xx, yy, zz, yz, xz, xy, and where it is in the order of virials (xx, yy, zz, xy, xz, yz).
+// Voigt's order, xx, yy, zz, yz, xz, xy, and its positions in the order of virials (xx, yy, zz, xy, xz, yz).
 constexpr int STRAINS = 6, FIRST[STRAINS] = {0, 1, 2, 1, 0, 0}, SECOND[STRAINS] = {0, 1, 2, 2, 2, 1},
               OF_VIRIAL[STRAINS] = {0, 1, 2, 5, 4, 3};
 
@@ -77,15 +78,15 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
   return o;
 }
 
-// What strains of clamped atoms give.
+// The results of strains with clamped atoms.
 struct Strained {
   Constants clamped{};
   double pressure[STRAINS] = {};
   std::vector<std::vector<double>> force_tangents;    // [strains][3 nlocal]
 };
 
-// Pressures are virials over the volume, P = W / V, so that the derivative of the stress -P by a strain e is
-// -(dW/de) / V + W tr(e) / V. gpa: of an energy.
+// Pressures are virials over the volume, P = W / V. So the derivative of the stress -P by a strain e is -(dW/de) / V +
+// W tr(e) / V. gpa: converts an energy.
 Strained strain_atoms(equi::LammpsHessian &hessian, int nlocal, double gpa) {
   Strained s;
   for (int j = 0; j < STRAINS; j++) {
@@ -106,7 +107,7 @@ Strained strain_atoms(equi::LammpsHessian &hessian, int nlocal, double gpa) {
   return s;
 }
 
-// Sums over all atoms of products of two vectors of this rank's, for each of the second ones.
+// Sums over all atoms of the products of vector `a` of this rank with each of `vectors`.
 std::vector<double> products(const equi::LammpsHessian &hessian, const std::vector<double> &a,
                              const std::vector<std::vector<double>> &vectors) {
   std::vector<double> sums;
@@ -136,11 +137,11 @@ void EquiElastic::calculate(int narg, char **arg) {
 
   const bool is_metal = std::string(update->unit_style) == "metal";
   const double volume = domain->xprd * domain->yprd * domain->zprd;
-  const double gpa = force->nktv2p * (is_metal ? 1e-4 : 1.01325e-4) / volume;    // of an energy; bars or atmospheres
+  const double gpa = force->nktv2p * (is_metal ? 1e-4 : 1.01325e-4) / volume;    // per energy; bars or atmospheres
   const Strained strained = strain_atoms(hessian, nlocal, gpa);
   const auto &force_tangents = strained.force_tangents;
 
-  // Atoms follow a strain by u, H u = the derivative of the forces L: the energy falls by L u / 2.
+  // Atoms follow a strain by u, H u = the derivative of the forces L: the energy decreases by L u / 2.
   equi::SymmetricOperator matrix;
   equi::LammpsHessian::Vectors v, hv;
   matrix.multiply = [&](const std::vector<double> &x, std::vector<double> &y) {
@@ -154,7 +155,7 @@ void EquiElastic::calculate(int narg, char **arg) {
   for (const auto &t : force_tangents) squares.push_back(std::inner_product(t.begin(), t.end(), t.begin(), 0.0));
   hessian.sum_over_ranks(squares);
   const double largest_square = *std::max_element(squares.begin(), squares.end());
-  // Below the second number, in eV/Angstrom, derivatives of forces are rounding, and change no constant.
+  // Below this number, in eV/Angstrom, derivatives of forces are rounding errors and change no constant.
   constexpr double NEGLIGIBLE = 1e-6;
   const double ev = is_metal ? 1.0 : utils::get_conversion_factor(utils::ENERGY, utils::METAL2REAL);
   const double allowed = std::max(options.tolerance * std::sqrt(largest_square), NEGLIGIBLE * ev);

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Computes the lowest vibrational modes of a group and writes them as tables and frames.
 #include "src/lammps/equi_modes.h"
 
 #include "src/hessian/lowest_eigenpairs.h"
@@ -32,7 +33,7 @@ namespace {
 
 constexpr char NAME[] = "equi_modes";
 
-// A number in [-1, 1) for an atom, the same on every number of ranks.
+// A number in [-1, 1) for an atom, the same on any number of ranks.
 double random_component(uint64_t seed, uint64_t id, uint64_t component) {
   uint64_t z = seed * 0x9e3779b97f4a7c15ull + id * 0xbf58476d1ce4e5b9ull + component * 0x94d049bb133111ebull;
   for (int k = 0; k < 2; k++) {
@@ -78,10 +79,10 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
 struct GroupAtoms {
   std::vector<int> index;
   std::vector<double> root_mass;
-  bigint count = 0;    // of all ranks
+  bigint count = 0;    // over all ranks
 };
 
-// The translations, eigenvectors if all atoms may move, and noise.
+// The translations, which are eigenvectors if all atoms may move, and noise.
 std::vector<std::vector<double>> starting_vectors(const Atom &atom, const GroupAtoms &group, const Options &options) {
   std::vector<std::vector<double>> start;
   for (int n = 0; n < options.eigen.count + options.eigen.num_known + 5; n++) {
@@ -96,7 +97,8 @@ std::vector<std::vector<double>> starting_vectors(const Atom &atom, const GroupA
   return start;
 }
 
-// In THz, negative for imaginary ones: of an eigenvalue in ps^-2, its root over 2 pi. unit: of eigenvalues, in ps^-2.
+// Frequencies in THz, negative for imaginary ones: the root of an eigenvalue in ps^-2 over 2 pi. unit: unit of
+// eigenvalues, in ps^-2.
 std::string table_of(const equi::Eigenpairs &modes, double unit) {
   std::string table = "  mode   eigenvalue (THz^2 4 pi^2)   frequency (THz)   residual\n";
   for (size_t n = 0; n < modes.values.size(); n++) {
@@ -107,9 +109,9 @@ std::string table_of(const equi::Eigenpairs &modes, double unit) {
   return table;
 }
 
-constexpr int FRAME_WIDTH = 8;    // whether the atom is in the group, type, position, displacement
+constexpr int FRAME_WIDTH = 8;    // columns: whether the atom is in the group, type, position, displacement
 
-// atoms [natoms][FRAME_WIDTH]; displacements are multiplied by the factor.
+// atoms [natoms][FRAME_WIDTH]; displacements are multiplied by `factor`.
 void write_frame(FILE *fp, size_t number, bigint count, Domain &domain, const std::vector<double> &atoms,
                  double factor) {
   char boundary[9];
@@ -159,7 +161,7 @@ void EquiModes::calculate(int narg, char **arg) {
   if (options.eigen.count > 3 * group.count)
     error->all(FLERR, "{}: {} modes of a group of {} atoms", NAME, options.eigen.count, group.count);
   if (group.count == atom->natoms) options.eigen.num_known = 3;
-  equi::ResultFile file(lmp, NAME, options.file);    // before the work, which may take hours
+  equi::ResultFile file(lmp, NAME, options.file);    // opened before the work, which may take hours
 
   // D = M^-1/2 H M^-1/2
   equi::SymmetricOperator dynamical;

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Entry of equiplugin.so: registers pair style, compute and commands with the LAMMPS that loads it.
+// Entry of equiplugin.so: registers pair style, computes and commands with the LAMMPS that loads it.
 
 #include "src/lammps/compute_equi_deviation.h"
 #include "src/lammps/compute_equi_heat_flux.h"
@@ -27,7 +27,7 @@
 
 using namespace LAMMPS_NS;
 
-// LAMMPS takes a pointer to the base class. A rank without memory for a style ends all.
+// LAMMPS expects a pointer to the base class. A rank without memory for a style ends all ranks.
 template <class Base, class Style, class... Arguments>
 static void *make(void *lmp, Arguments... arguments) {
   LAMMPS *lammps = static_cast<LAMMPS *>(lmp);
@@ -37,7 +37,7 @@ static void *make(void *lmp, Arguments... arguments) {
 }
 
 #ifndef EQUI_KK
-// Stands for equi/kk in a LAMMPS that cannot have it.
+// Replaces equi/kk in a LAMMPS that cannot run it.
 static void *refuse_kokkos_style(void *lmp) {
   static_cast<LAMMPS *>(lmp)->error->all(
       FLERR,
@@ -72,7 +72,7 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
 #ifdef EQUI_KK
   equi::add_kokkos_styles(add_pair);
 #else
-  // Where LAMMPS has the package, its suffix kk is to go on finding plain equi.
+  // If LAMMPS has the package, a command with its suffix kk must still find plain equi.
   if (!Info::has_package("KOKKOS"))
     for (const char *name : {"equi/kk", "equi/kk/device", "equi/kk/host"}) add_pair(name, refuse_kokkos_style);
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The declarations of what kokkos/lammps/ defines for the plugin's entry, in builds with equi/kk.
+// Declares what kokkos/lammps/ defines for the plugin's entry, in builds with equi/kk.
 #ifndef EQUI_KOKKOS_STYLES_H
 #define EQUI_KOKKOS_STYLES_H
 

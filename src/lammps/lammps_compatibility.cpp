@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Compares version, integers and MPI of the running LAMMPS with those that the plugin was compiled for.
 #include "src/lammps/lammps_compatibility.h"
 
 #include <mpi.h>
@@ -16,17 +17,17 @@
 #include <cstring>
 #include <string>
 
-// Of LAMMPS's C library (library.h), which an lmp that is linked statically may lack.
+// From LAMMPS's C library (library.h); weak, because a static lmp may lack it.
 extern "C" {
 __attribute__((weak)) int lammps_version(void *lmp);                              // 20250204
-__attribute__((weak)) int lammps_extract_setting(void *lmp, const char *name);    // -1: not known
+__attribute__((weak)) int lammps_extract_setting(void *lmp, const char *name);    // -1: unknown setting
 }
 
 namespace equi {
 
 namespace {
 
-// "4 Feb 2025" as lammps_version() has it; 0 if it is something else.
+// Converts "4 Feb 2025", the form of lammps_version(); returns 0 for any other text.
 [[maybe_unused]] int number_of_version(const char *text) {
   constexpr const char *MONTHS[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
   int day = 0, year = 0;
@@ -37,7 +38,7 @@ namespace {
   return 0;
 }
 
-// Implementations whose handles are the same, by what their libraries say of themselves; empty: not known.
+// Returns the family of MPI implementations with the same handles, from the text of its library; empty: unknown.
 std::string mpi_family(const std::string &text) {
   for (const char *name : {"MPICH", "Intel(R) MPI", "MVAPICH"})
     if (text.find(name) != std::string::npos) return "MPICH";
@@ -54,7 +55,7 @@ constexpr const char *COMPILED_FOR_MPI = "MPICH";
 constexpr const char *COMPILED_FOR_MPI = "";
 #endif
 
-// In what the LAMMPS differs, or nothing.
+// Returns the difference between this LAMMPS and the plugin's, or nothing.
 std::string difference(void *lmp) {
 #ifdef EQUI_LAMMPS_VERSION
   if (lammps_version) {
@@ -76,7 +77,7 @@ std::string difference(void *lmp) {
       return std::string("a LAMMPS whose ") + integer.name + " has " + std::to_string(8 * integer.size) +
              " bits, and that of this one has " + std::to_string(8 * found) + " (smallbig or bigbig)";
   }
-  char text[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "";    // as long as that of another MPI may be
+  char text[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "";    // large enough for the text of another MPI
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string family = mpi_family(text);

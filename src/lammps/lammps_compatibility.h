@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Whether a plugin fits the LAMMPS that loads it. Classes of LAMMPS are laid out in other ways in other versions and
-// with integers of other sizes, and a handle of one MPI means nothing to another one: a plugin that was compiled for
-// another LAMMPS would read and write memory that is not what it takes it for.
+// Checks whether a plugin fits the LAMMPS that loads it. The memory layout of LAMMPS's classes depends on its version
+// and on the sizes of its integers. A handle of one MPI means nothing to another. So a plugin compiled for another
+// LAMMPS would read and write the wrong memory.
 #ifndef EQUI_LAMMPS_COMPATIBILITY_H
 #define EQUI_LAMMPS_COMPATIBILITY_H
 
 namespace equi {
 
-// lmp: the LAMMPS, as the functions of its C library take it, of which nothing else is read. If it differs from the one
-// whose headers this was compiled with, rank 0 says on standard error in what.
+// lmp: the LAMMPS, in the form that the functions of its C library expect; nothing else of it is read. If it differs
+// from the LAMMPS whose headers this was compiled with, rank 0 prints the difference on standard error.
 bool is_compatible(void *lmp);
 
 }    // namespace equi

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Packs and unpacks rows of features for LAMMPS's communication.
 #include "src/lammps/lammps_exchange.h"
 
 #include "atom.h"
@@ -26,7 +27,7 @@ void LammpsExchange::set_rows(const std::vector<int> *atom_row, bool active) {
   active_ = active;
 }
 
-// Copies are told apart by their IDs, whatever their types: those may change while ghosts stay.
+// Copies are recognized by their IDs, whatever their types, which may change while ghosts stay.
 void LammpsExchange::set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom) {
   comm_ = comm;
   sent_.clear();
@@ -46,7 +47,7 @@ void LammpsExchange::communicate(bool forward) {
     comm_->reverse_comm(pair_);
 }
 
-// Every rank adds in the order of ranks: MPI_Allreduce need not give all of them the same bits.
+// Every rank adds in the order of ranks: MPI_Allreduce may return different bits on different ranks.
 void LammpsExchange::sum(double *numbers, int count) {
   int size = 1;
   MPI_Comm_size(world_, &size);
@@ -72,7 +73,7 @@ void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
   send(size_, forward);
 }
 
-// LAMMPS sized its buffers for comm_forward and comm_reverse at setup; within that the size may vary from call to call.
+// LAMMPS has sized its buffers for comm_forward and comm_reverse at setup; up to this size each call may use another.
 void LammpsExchange::send(int size, bool forward) {
   const int forward_size = pair_->comm_forward, reverse_size = pair_->comm_reverse,
             reverse_off_size = pair_->comm_reverse_off;

@@ -9,18 +9,18 @@
 
 // Exchanges remote rows of features through LAMMPS's own communication (comm styles brick and tiled).
 //
-// LAMMPS fills ghosts in several swaps; ghosts of an earlier swap are sent on in a later one. Rows are shared
-// (neighbor_graph.h): copies of one remote atom have one row, and images of an owned atom have the owner's. Of LAMMPS's
-// messages only the numbers for the first copy of each remote atom travel, which ranks agree on when they have new
-// ghosts. Both directions stay exact.
+// LAMMPS fills ghosts in several swaps, and a later swap may send on ghosts of an earlier one. Rows are shared
+// (neighbor_graph.h): copies of one remote atom have one row, and images of an owned atom have the owner's. LAMMPS's
+// messages contain only the numbers for the first copy of each remote atom. The ranks agree on these copies when they
+// have new ghosts. Both directions stay exact.
 //
-// Forward, a ghost that is sent on has a row that an earlier swap has filled, since the first copy comes before all
+// Forward, an earlier swap has filled the row of a ghost that is sent on, because the first copy comes before all
 // others. Rows of owned atoms are never written.
 //
-// In reverse, LAMMPS runs the swaps backward, so that what later swaps return for a row is in its sum before the first
-// copy is sent. It takes the sum with it and leaves zeros. The numbers that arrive for a ghost are added to its row. If
-// the row is owned, they are at their destination; otherwise its first copy is of an earlier swap and is sent on after
-// this one.
+// In reverse, LAMMPS runs the swaps backward, so a row's sum includes what later swaps return before the first copy is
+// sent. Sending moves the sum out of the row and leaves zeros. The numbers that arrive for a ghost are added to its
+// row. If the row is owned, they have arrived. Otherwise the row's first copy belongs to an earlier swap and is sent on
+// after this one.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_H
 #define EQUI_LAMMPS_EXCHANGE_H
@@ -41,12 +41,12 @@ class Pair;
 
 namespace equi {
 
-// Which of LAMMPS's hooks are used, those of a device or the classic ones: LAMMPS decides, or it is always one kind.
+// Which of LAMMPS's hooks are used, those of a device or the classic ones: LAMMPS decides, or the kind is fixed.
 enum class ExchangeMode { automatic, device, host };
 
 class LammpsExchange : public GhostExchange {
  public:
-  // world: of all ranks of the simulation.
+  // world: all ranks of the simulation.
   LammpsExchange(LAMMPS_NS::Pair *pair, MPI_Comm world) : pair_(pair), world_(world) {}
 
   // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. active: whether any rank has remote
@@ -62,18 +62,18 @@ class LammpsExchange : public GhostExchange {
   void reverse(const FeaturePieces<double> &rows) override { run(rows, false); }
   void sum(double *numbers, int count) override;
 
-  // Called back by the pair style's hooks. Buffers are of doubles; floats travel two to a double.
+  // Called by the pair style's hooks. Buffers contain doubles; two floats are packed into a double.
   virtual int pack_forward(int n, const int *list, double *buffer);
   virtual void unpack_forward(int n, int first, const double *buffer);
   virtual int pack_reverse(int n, int first, double *buffer);
   virtual void unpack_reverse(int n, const int *list, const double *buffer);
 
-  // Doubles per atom for a feature of that many bytes per row.
+  // Doubles per atom for a feature with this number of bytes per row.
   static int buffer_size(std::size_t bytes_per_row) {
     return static_cast<int>((bytes_per_row + sizeof(double) - 1) / sizeof(double));
   }
 
-  // What this rank handed to LAMMPS since the last call of restart_counting().
+  // Amounts that this rank has passed to LAMMPS since the last call of restart_counting().
   struct Traffic {
     double bytes = 0.0, bytes_beside_work = 0.0;
     int messages = 0;
@@ -88,17 +88,17 @@ class LammpsExchange : public GhostExchange {
     int bytes;    // per row
   };
   const std::vector<int> *atom_row_ = nullptr;
-  std::vector<Piece> pieces_;    // of the feature on its way
+  std::vector<Piece> pieces_;    // the feature that is being sent
   bool is_float_ = false;
   int size_ = 0;    // doubles per atom
   bool active_ = false;
 
-  // The atoms of which numbers travel, of each message that has atoms: by LAMMPS's list of those to send, and by the
-  // first of its ghosts. No two of a message have the same row.
+  // The atoms whose numbers are sent, for each message with atoms. The keys are LAMMPS's list of atoms to send, and the
+  // first ghost of the message. No two atoms of a message have the same row.
   std::unordered_map<const int *, std::vector<int>> sent_;
   std::unordered_map<int, std::vector<int>> received_;
 
-  int packed(std::size_t n);    // counts a message with numbers of n atoms; their number
+  int packed(std::size_t n);    // counts a message with numbers of n atoms and returns their number
   virtual void communicate(bool forward);
   LAMMPS_NS::Pair *pair() const { return pair_; }
   LAMMPS_NS::Comm *comm() const { return comm_; }
@@ -114,7 +114,7 @@ class LammpsExchange : public GhostExchange {
   MPI_Comm world_;
   LAMMPS_NS::Comm *comm_ = nullptr;
   Traffic traffic_;
-  std::vector<char> is_first_copy_;    // of ghosts, and one that is none; empty unless ranks agree on messages
+  std::vector<char> is_first_copy_;    // flags of ghosts, and one more; empty unless ranks agree on messages
   int first_ghost_ = 0;
 };
 

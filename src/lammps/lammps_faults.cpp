@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Reports errors of single ranks without allocating memory.
 #include "src/lammps/lammps_faults.h"
 
 #include "error.h"
@@ -26,16 +27,16 @@ namespace equi {
 
 namespace {
 
-// Room for the elements of any model and for a path, on the stack: there may be no other memory.
+// Space on the stack for the elements of any model and for a path: there may be no other memory.
 constexpr int MAX_TEXT = 4096;
 
-// Room for a subject in front of such a text.
+// Space for a subject in front of such a text.
 constexpr int MAX_MESSAGE = MAX_TEXT + 512;
 
-// LAMMPS takes the name of the source as a string, which is made while there is memory.
+// LAMMPS expects the name of the source as a string, which is made while there is memory.
 const std::string SOURCE = __FILE__;
 
-// What is known of the exception that is being handled.
+// Describes the exception that is being handled.
 void describe_exception(char (&text)[MAX_TEXT]) {
   const char *what = "";
   const auto copy = [&] { std::snprintf(text, MAX_TEXT, "%s", what); };
@@ -60,7 +61,7 @@ void collective_try(Error *error, MPI_Comm world, const char *subject, Work work
   int me, num_ranks;
   MPI_Comm_rank(world, &me);
   MPI_Comm_size(world, &num_ranks);
-  int mine[2] = {num_ranks, 0}, all[2];    // the rank of a fault; minus the number of a rank without one
+  int mine[2] = {num_ranks, 0}, all[2];    // the rank with a fault; minus the number of a rank without one
   try {
     work();
     mine[1] = -1;

@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Errors of single ranks. With MPI, ranks that wait for one that has left wait forever. So either all ranks of a world
-// learn of an error and stop together, or the rank that has it ends them all.
+// Errors of single ranks. With MPI, ranks that wait for a rank that has left wait forever. So either all ranks of a
+// world learn of an error and stop together, or the rank with the error ends them all.
 
 #ifndef EQUI_LAMMPS_FAULTS_H
 #define EQUI_LAMMPS_FAULTS_H
@@ -21,8 +21,8 @@ class Error;
 
 namespace equi {
 
-// A reference to a function object, which must outlive it. Unlike std::function it needs no memory, which may be
-// missing.
+// A reference to a function object, which must outlive it. Unlike std::function it allocates no memory, which a rank
+// with a fault may lack.
 class Work {
  public:
   template <class F>
@@ -34,20 +34,20 @@ class Work {
   void (*call_)(const void *);
 };
 
-// Nothing here takes memory of its own, which a rank with a fault may lack: texts are cut at some thousand characters.
+// Nothing here allocates memory, which a rank with a fault may lack: texts are cut at some thousand characters.
 
-// Does `work` on each rank of `world`. Where it throws anything, all ranks end by Error::all() with "SUBJECT: TEXT" of
-// the lowest rank on which it did, and with that rank's number unless all failed. Collective, hence `work` must not
-// communicate: a rank that leaves it early would let the others wait.
+// Runs `work` on each rank of `world`. If it throws on any rank, all ranks end by Error::all() with "SUBJECT: TEXT" of
+// the lowest such rank. The message has that rank's number unless all failed. Collective; `work` must not communicate,
+// because a rank that leaves it early would let the others wait.
 void collective_try(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
 
-// For work that communicates, or that other ranks know nothing of: what it throws, other than LAMMPS's own errors, ends
+// For work that communicates, or that other ranks do not know of. An exception, other than LAMMPS's own errors, ends
 // all ranks of `world` with "SUBJECT: TEXT" (end_all_ranks).
 void local_try(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
 
-// Error::one() with this text. Ranks that end each other at the same time may end without a message, so a rank first
-// gives those below it a pause of two seconds at most to end all. And mpirun may drop what a rank has printed just
-// before it ends all, so there is another pause between the two.
+// Calls Error::one() with this text. Ranks that end each other at the same time may end without a message. So a rank
+// first pauses for at most two seconds, in which lower ranks can end all. mpirun may drop output that a rank prints
+// just before it ends all, so there is another pause after the output.
 [[noreturn]] void end_all_ranks(LAMMPS_NS::Error *error, MPI_Comm world, const char *text);
 
 }    // namespace equi

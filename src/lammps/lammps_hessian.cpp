@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Sets up LAMMPS for second derivatives, and converts vectors and units.
 #include "src/lammps/lammps_hessian.h"
 
 #include "src/lammps/lammps_faults.h"
@@ -44,7 +45,7 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_d
   pair_->init_hessian(kept_directions);
   lmp->init();
 
-  // Ghosts and neighbors of the atoms as they are, as at the setup of a run.
+  // Updates ghosts and neighbors for the present atoms, as at the setup of a run.
   const int triclinic = domain->triclinic;
   if (triclinic) domain->x2lamda(atom->nlocal);
   domain->pbc();
@@ -64,7 +65,7 @@ void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
   std::vector<const double(*)[3]> from;
   std::vector<double(*)[3]> to;
   for (int k = 0; k < count; k++) {
-    hv[k].resize(atom->nlocal + 1);    // one at least, so that there is an address
+    hv[k].resize(atom->nlocal + 1);    // at least one entry, so that there is an address
     from.push_back(reinterpret_cast<const double(*)[3]>(v[k].data()));
     to.push_back(reinterpret_cast<double(*)[3]>(hv[k].data()));
   }
@@ -76,7 +77,7 @@ void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
 PairEqui::StrainDerivatives LammpsHessian::strain(const double strain[3][3], Vectors &forces) {
   forces.resize(atom->nlocal + 1);
   const auto derivatives = pair_->strain_derivatives(strain, reinterpret_cast<double(*)[3]>(forces.data()));
-  is_first_ = true;    // values that further directions could use are not kept
+  is_first_ = true;    // values for further directions have not been kept
   forces.resize(atom->nlocal);
   return derivatives;
 }
@@ -109,7 +110,7 @@ std::vector<double> LammpsHessian::gather(int width, const std::vector<double> &
 }
 
 double LammpsHessian::energy_per_area_and_mass() const {
-  // The constants of LAMMPS's dynamical_matrix, so that files of both may be mixed.
+  // The constants of LAMMPS's dynamical_matrix, so files of both can be combined.
   return std::string(update->unit_style) == "real" ? 418.4 : 9648.5;
 }
 

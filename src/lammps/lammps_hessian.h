@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Second derivatives for commands: LAMMPS is set up for the present positions of the atoms, then products of the matrix
+// Second derivatives for commands. LAMMPS is set up for the present positions of the atoms; then products of the matrix
 // of second derivatives with vectors are computed.
 
 #ifndef EQUI_LAMMPS_HESSIAN_H
@@ -27,46 +27,46 @@ namespace equi {
 
 class LammpsHessian : protected LAMMPS_NS::Pointers {
  public:
-  // Checks that pair style equi is the only pair style, applies the init() of LAMMPS, and sets up ghosts and
-  // neighbors. command: for error messages. kept_directions: if not 0, the evaluation uses memory for vectors that are
-  // 0 for most atoms; products after the first, of this number of vectors at a time, then cost less. This function and
-  // all below are collective.
+  // Checks that pair style equi is the only pair style, calls the init() of LAMMPS, and sets up ghosts and neighbors.
+  // command: for error messages. kept_directions: if not 0, the evaluation uses memory for vectors that are 0 for most
+  // atoms. Later products, of this number of vectors at a time, then cost less. This function and all below are
+  // collective.
   LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, int kept_directions = 0);
 
-  // H v for each of `count` vectors; v and H v of this rank's atoms, [nlocal].
+  // H v for each of `count` vectors; v and H v are those of this rank's atoms, [nlocal].
   using Vectors = std::vector<std::array<double, 3>>;
   void multiply(int count, const Vectors *v, Vectors *hv);
 
-  // Derivatives by a homogeneous strain; `forces`: those of forces on this rank's atoms, [nlocal].
+  // Derivatives by a homogeneous strain; `forces`: those of the forces on this rank's atoms, [nlocal].
   LAMMPS_NS::PairEqui::StrainDerivatives strain(const double strain[3][3], Vectors &forces);
 
-  // Whether a turn of all atoms leaves the energy as it is, but for rounding.
+  // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const { return pair_->is_invariant(); }
 
   int find_group(const std::string &id) const;
   bool in_group(int igroup, int atom_index) const;
-  // Of this rank's atoms.
+  // Mass of one of this rank's atoms.
   double mass(int atom_index) const;
-  // Numbers of all ranks, in place of this one's.
+  // Replaces this rank's numbers by their sums over all ranks.
   void sum_over_ranks(std::vector<double> &numbers) const;
   // [natoms] by ID, on all ranks; IDs must be 1 .. natoms.
   std::vector<double> gather(int width, const std::vector<double> &of_local_atoms) const;
-  // From energy/length^2/mass in LAMMPS's units to 10 J/mol/Angstrom^2/(g/mol), the unit of frequencies in 1/ps
-  // squared.
+  // Factor from energy/length^2/mass in LAMMPS's units to 10 J/mol/Angstrom^2/(g/mol), the unit of squared frequencies
+  // in 1/ps.
   double energy_per_area_and_mass() const;
 
  private:
   std::string command_;
   LAMMPS_NS::PairEqui *pair_;
-  bool is_first_ = true;    // no product has been taken
+  bool is_first_ = true;    // no product has been computed yet
 };
 
-// A file of results, which rank 0 writes. All ranks stop if it cannot be opened, which is collective.
+// A file of results, which rank 0 writes. All ranks stop if it cannot be opened; opening is collective.
 class ResultFile {
  public:
   ResultFile(LAMMPS_NS::LAMMPS *lmp, const std::string &command, const std::string &name);
   FILE *stream() const { return file_.get(); }    // null on other ranks
-  // Throws if what was written until now has not arrived.
+  // Throws if the data written so far have not reached the file.
   void check() const;
 
  private:

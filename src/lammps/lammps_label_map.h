@@ -7,10 +7,11 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The labels of atom types. Their search has another name from some version between 22Jul2025 and 4Jul2026 on. It is
-// declared here under both names, of which the LAMMPS that loads the plugin has one: the class is only reached through
-// a pointer, and its search is not virtual. The headers are not asked, for not every LAMMPS installs label_map.h, and
-// because a plugin that needed the name of one version could not be loaded by another, and not tell it what is wrong.
+// The labels of atom types. The name of their search changed in a version between 22Jul2025 and 4Jul2026. It is
+// declared here under both names, and the LAMMPS that loads the plugin has one of them. This works because the class is
+// reached only through a pointer, and its search is not virtual. The headers of LAMMPS are not used, because not every
+// LAMMPS installs label_map.h. A plugin that needed the name of one version could not even be loaded by another, and so
+// could not report what is wrong.
 #ifndef EQUI_LAMMPS_LABEL_MAP_H
 #define EQUI_LAMMPS_LABEL_MAP_H
 
@@ -32,7 +33,7 @@ namespace equi {
 
 // The number of the type that has this label, -1 if none has it; mode: Atom::ATOM for types of atoms.
 inline int type_of_label(const LAMMPS_NS::LabelMap &map, const std::string &label, int mode) {
-  // A compiler takes a pointer to a member for one that is never null; the function that it holds is weak and may be.
+  // A compiler assumes that a pointer to a member is never null; but the function here is weak and may be missing.
   const auto search = &LAMMPS_NS::LabelMap::find_type;
   std::uintptr_t function;
   std::memcpy(&function, &search, sizeof function);

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// Converts LAMMPS's atoms and lists to rows and candidates, and counts the ranks of a node.
 #include "src/lammps/lammps_neighborhood.h"
 
 #include "atom.h"
@@ -38,7 +39,7 @@ void build_neighborhood(const Atom &atom, const FullList &list, const std::vecto
   std::vector<int> species(nall);
   for (int i = 0; i < nall; i++) species[i] = species_of_atom(atom, type_species, i);
 
-  // Owned atoms that are not in the list have no row, nor have their images.
+  // Owned atoms that are not in the list have no row, and neither have their images.
   std::unordered_map<tagint, int> row_of_tag;
   row_of_tag.reserve(2 * static_cast<size_t>(nlocal));
   for (int i = 0; i < nlocal; i++) row_of_tag[atom.tag[i]] = -1;
@@ -101,7 +102,7 @@ void build_neighborhood(const Atom &atom, const FullList &list, const std::vecto
 
 namespace {
 
-// The ranks of world that share this rank's memory.
+// The ranks of `world` that share this rank's memory.
 class NodeComm {
  public:
   explicit NodeComm(MPI_Comm world) {
@@ -125,8 +126,8 @@ class NodeComm {
 
 ThreadPlan threads_per_rank(MPI_Comm world, int partitions) {
   NodeComm node(world);
-  // A launcher may have bound each rank to cores of its own, so the node's cores are those that any of its ranks may
-  // use. Masks are of one length on a node, unless a rank could not read its own.
+  // A launcher may have bound each rank to separate cores, so the node's cores are those that any of its ranks may use.
+  // Masks have the same length on a node, unless a rank could not read its own.
   std::vector<unsigned char> mine = affinity_mask();
   const int own_cores = count_cores(mine);
   int length = static_cast<int>(mine.size());

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Makes a Neighborhood from LAMMPS's atoms and full neighbor list, and finds what a rank should know of its node.
+// Makes a Neighborhood from LAMMPS's atoms and full neighbor list, and collects what a rank must know of its node.
 
 #ifndef EQUI_LAMMPS_NEIGHBORHOOD_H
 #define EQUI_LAMMPS_NEIGHBORHOOD_H
@@ -30,37 +30,37 @@ namespace equi {
 struct FullList {
   int num_atoms = 0;
   const int *atoms = nullptr;                // [num_atoms]
-  const int *num_neighbors = nullptr;        // by atom
-  const int *const *firstneigh = nullptr;    // by atom
+  const int *num_neighbors = nullptr;        // indexed by atom
+  const int *const *firstneigh = nullptr;    // indexed by atom
   int64_t stride = 1;
 };
 
-// The bit of LAMMPS's group all in the masks of atoms. An atom without it is none for the model: Monte Carlo fixes that
-// try what the energy is without an atom take it out of all groups and leave it in its place (fix gcmc full_energy). It
-// has no neighbors then, but a model gives an atom without neighbors an energy, too.
+// The bit of LAMMPS's group all in the masks of atoms. The model skips an atom without it. Monte Carlo fixes that need
+// the energy without an atom remove it from all groups and leave it in place (fix gcmc full_energy). The atom then has
+// no neighbors, but a model would still assign it an energy.
 constexpr int GROUP_ALL = 1;
-// The species of atom i, a ghost or not; -1 for none. type_species [ntypes+1]: that of a type, -1 for none.
+// The species of atom i, which may be a ghost; -1 for none. type_species [ntypes+1]: species of a type, -1 for none.
 int species_of_atom(const LAMMPS_NS::Atom &atom, const std::vector<int> &type_species, int i);
 
-// Rows as lammps_exchange.h and neighbor_graph.h say: receivers are the atoms of the list that have a species, those
-// with owned senders alone first; images of receivers share their rows, copies of one remote atom (recognized by its
-// ID) share one. atom_row: set for all atoms, ghosts included. Candidates of a receiver are in the order of their IDs,
-// images of one atom in that of their positions, so that sums do not depend on how LAMMPS built its list or ordered its
-// ghosts. Throws std::runtime_error if an owned neighbor has a species but is missing from the list.
+// Rows follow lammps_exchange.h and neighbor_graph.h. Receivers are the atoms of the list that have a species; those
+// with only owned senders come first. Images of receivers share their rows, and copies of one remote atom (recognized
+// by its ID) share one. atom_row: set for all atoms, ghosts included. Candidates of a receiver are in the order of
+// their IDs, and images of one atom in the order of their positions. So sums do not depend on how LAMMPS built its list
+// or ordered its ghosts. Throws std::runtime_error if an owned neighbor has a species but is missing from the list.
 void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const std::vector<int> &type_species,
                         Neighborhood &neighborhood, std::vector<int> &atom_row);
 
-// Threads for this rank: OMP_NUM_THREADS if set, else the cores that the ranks of this node may use, divided by their
-// number. partitions: how many worlds share the node. Collective over world.
+// Threads for this rank: OMP_NUM_THREADS if it is set, else the cores that the ranks of this node may use, divided by
+// their number. partitions: number of worlds that share the node. Collective over world.
 ThreadPlan threads_per_rank(MPI_Comm world, int partitions);
 
-// Which of the ranks of its node this one is. Collective over world.
+// Index of this rank among the ranks of its node. Collective over world.
 struct NodePlace {
   int rank, num_ranks;
 };
 NodePlace node_place(MPI_Comm world);
 
-// How many ranks of this one's node use its GPU; all of them where there is none. Collective over world.
+// Number of ranks on this rank's node that use its GPU; all of them if there is none. Collective over world.
 int ranks_on_device(MPI_Comm world, const DeviceIdentity &mine);
 
 }    // namespace equi

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The plugin interface of LAMMPS (its package PLUGIN). Binary distributions of LAMMPS do not always install
-// lammpsplugin.h, so the few types that a plugin shares with its host are declared here. They have been stable since
+// lammpsplugin.h. So the few types that a plugin shares with its host are declared here. They have been stable since
 // LAMMPS 10Mar2021.
 #ifndef EQUI_LAMMPS_PLUGIN_API_H
 #define EQUI_LAMMPS_PLUGIN_API_H
@@ -11,7 +11,7 @@ typedef void *(*lammpsplugin_make)(void *lammps);
 typedef void *(*lammpsplugin_make_with_arguments)(void *lammps, int narg, char **arg);
 
 struct lammpsplugin_t {
-  const char *version;    // of the LAMMPS that the plugin was compiled for
+  const char *version;    // version of the LAMMPS that the plugin was compiled for
   const char *style;      // "pair"
   const char *name;
   const char *info;

@@ -7,6 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
+// The pair style: setup, neighbor lists, evaluation of a step and its results.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/evaluation/committee.h"
@@ -39,7 +40,7 @@ namespace {
 // Numbers per atom.
 constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;
 
-// Of what is said of a fault, without taking memory: there may be none.
+// Sizes of messages about faults, which must not allocate memory: there may be none.
 constexpr int SUBJECT_SIZE = 200, MESSAGE_SIZE = 1000;
 
 #ifdef EQUI_DEVICE
@@ -83,7 +84,7 @@ void PairEqui::allocate() {
 
 /* ---------------------------------------------------------------------- */
 
-// Whether a periodic box has images of itself so near.
+// Whether a periodic box has images of itself within this distance.
 static bool has_image_within(const Domain &box, double cutoff) {
   const double lengths[3] = {box.xprd, std::hypot(box.xy, box.yprd), std::hypot(box.xz, box.yz, box.zprd)};
   const int periodic[3] = {box.xperiodic, box.yperiodic, box.zperiodic};
@@ -117,7 +118,7 @@ void PairEqui::prepare() {
   check_pressure();
   neighbor->add_request(this, NeighConst::REQ_FULL);
   make_models_for_system();
-  // Before LAMMPS makes lists of all images, of which a small cell has too many to hold.
+  // Checked before LAMMPS makes lists of all images, which may be too many in a small cell.
   collective_try([&] {
     for (const equi::Model &model : impl->models)
       if (equi::needs_all_pairs(model.layers)) {
@@ -133,7 +134,8 @@ void PairEqui::prepare() {
   impl->is_set_up = true;
 }
 
-// Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
+// Under a hybrid style LAMMPS sizes its buffers for the hybrid, which read the sizes of its parts before this one was
+// known.
 void PairEqui::share_buffer_sizes() {
   force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
   force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
@@ -218,13 +220,13 @@ void PairEqui::make_evaluator() {
   MPI_Allreduce(&sharing, &most, 1, MPI_INT, MPI_MAX, world);
   if (comm->me == 0 && equi::num_devices() > 0 && most > 1)
     error->warning(FLERR, "Pair style equi: {} ranks share a GPU: one rank for each is usually faster", most);
-  // Once Kokkos runs on all ranks: that takes some memory, too.
+  // After Kokkos runs on all ranks, because it uses some memory, too.
   double share = 0.0;
   collective_try([&] { share = equi::memory_available(sharing); });
-  // The same number for all ranks: that of the smallest share.
+  // All ranks use the same number: that of the smallest share.
   MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
   if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
-  // The whole style changes on all ranks or on none: it has no evaluator before it has been checked.
+  // The whole style changes on all ranks or on none: it gets no evaluator before all have been checked.
   std::unique_ptr<equi::Evaluator> evaluator;
   std::string description;
   collective_try([&] {
@@ -265,7 +267,7 @@ void PairEqui::update_neighborhood() {
   check_composition();
   sync_host_atoms();
   const int nall = atom->nlocal + atom->nghost;
-  // A list of this step is read, even if it was read before: its arrays can be new.
+  // A list of this step is read even if it was read before, because its arrays may be new.
   const bool is_old = neighbor->ago != 0;
   if (is_old) check_listed_atoms();
   if (is_old && update->ntimestep == update->firststep + 1) check_ghost_types();
@@ -284,7 +286,7 @@ void PairEqui::update_neighborhood() {
   };
   int any = impl->exchange->active();
   const auto has_remote_rows = [&] { return impl->neighborhood.num_rows > impl->neighborhood.num_receivers; };
-  if (same_list) {    // only this rank knows that types have changed, so nothing may be asked of the others
+  if (same_list) {    // only this rank knows that types have changed, so nothing may be requested from the others
     run_on_this_rank([&] {
       read();
       if (has_remote_rows() && !any)
@@ -367,8 +369,8 @@ equi::EvaluationResult PairEqui::run_evaluator() {
   const int nall = atom->nlocal + atom->nghost;
   equi::EvaluationRequest request;
   request.positions = reinterpret_cast<const double(*)[3]>(positions());
-  // One entry at least: a rank without atoms takes part in all exchanges, and a null pointer means that no forces are
-  // wanted.
+  // At least one entry: a rank without atoms takes part in all exchanges, and a null pointer means that no forces are
+  // requested.
   impl->forces.assign(nall + 1, {0.0, 0.0, 0.0});
   request.forces = reinterpret_cast<double(*)[3]>(impl->forces.data());
   request.virial = wants_virial();
@@ -490,7 +492,7 @@ void PairEqui::log_exchange_and_memory() {
 
 /* ---------------------------------------------------------------------- */
 
-// What other ranks may not know of, or what communicates: a fault ends all ranks.
+// For work that communicates, or that other ranks may not know of: a fault ends all ranks.
 void PairEqui::run_on_this_rank(equi::Work work) {
   try {
     work();
@@ -517,7 +519,7 @@ void PairEqui::run_on_this_rank(equi::Work work) {
                   static_cast<long long>(update->ntimestep));
     equi::end_all_ranks(error, world, text);
   } catch (...) {
-    impl->unset();    // an evaluation that broke off anywhere is not used again
+    impl->unset();    // an evaluation that stopped anywhere is not used again
     char subject[SUBJECT_SIZE];
     std::snprintf(subject, sizeof subject, "Pair style equi on step %lld with %d atoms on this rank",
                   static_cast<long long>(update->ntimestep), atom->nlocal);

@@ -50,40 +50,41 @@ class PairEqui : public Pair {
   double memory_usage() override;
 
   // Second derivatives, for commands and computes. hessian_vectors() writes H v, in LAMMPS's units, for each of `count`
-  // vectors v [nlocal][3], H the matrix of second derivatives of this style's energy by the positions.
-  // Collective. init_hessian() comes before the init() of LAMMPS or, in a compute, within it: LAMMPS then sizes its
-  // buffers. kept_directions: if not 0, the evaluation uses memory so that products after the first, of this number of
-  // vectors at a time, cost less. same_positions: nothing has moved since the last call.
+  // vectors v [nlocal][3]. H is the matrix of second derivatives of this style's energy by the positions. Collective.
+  // Call init_hessian() before LAMMPS's init(), or from a compute's init(): LAMMPS then sizes its buffers.
+  // kept_directions: if not 0, the evaluation uses memory so that later products, of this number of vectors at a time,
+  // cost less. same_positions: nothing has moved since the last call.
   void init_hessian(int kept_directions = 0);
-  // read_new_list() follows a neighbor list that a command has made of atoms that then stay where they are: the style
-  // keeps what it makes of the list. Collective.
+  // Call read_new_list() after a command has made a neighbor list for atoms that then stay in place: the style keeps
+  // the data that it derives from the list. Collective.
   void read_new_list();
   void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
-  // For computes, which LAMMPS may ask for between runs: an error if these are not the atoms whose forces were computed
-  // last, or if they have moved since. Collective; after init_hessian() or init_energy_moments(), or with a committee.
+  // For computes, which LAMMPS may call between runs. Stops with an error if these are not the atoms whose forces were
+  // computed last, or if they have moved since. Collective; after init_hessian() or init_energy_moments(), or with a
+  // committee.
   void check_same_atoms(bool at_same_positions);
 
-  // Derivatives by a homogeneous strain, in LAMMPS's units, of an energy times 1 per unit of strain: of the forces on
-  // this rank's atoms [nlocal] at fixed fractional coordinates, and of the virial of all ranks (xx,yy,zz,xy,xz,yz),
-  // with the virial itself. Collective; after init_hessian().
+  // Derivatives by a homogeneous strain, in LAMMPS's units of energy per unit of strain. They are those of the forces
+  // on this rank's atoms [nlocal] at fixed fractional coordinates, and of the virial of all ranks (xx,yy,zz,xy,xz,yz).
+  // The virial itself is included. Collective; after init_hessian().
   struct StrainDerivatives {
     double virial[6], virial_tangent[6];
   };
   StrainDerivatives strain_derivatives(const double strain[3][3], double (*force_tangents)[3]);
-  // Whether a turn of all atoms leaves the energy as it is, but for rounding.
+  // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const;
 
-  // How far the models of a committee are apart at the present positions, whose forces have been computed on this step:
-  // the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F - mean F|^2), [nlocal],
-  // and that of the energy of all atoms, both in LAMMPS's units. Collective.
+  // How much the models of a committee differ at the present positions, whose forces have been computed on this step.
+  // The first result is the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F -
+  // mean F|^2), [nlocal]. The second one is that of the energy of all atoms. Both are in LAMMPS's units. Collective.
   const double *force_deviation();
   double energy_deviation();
   void *extract(const char *, int &) override;
   void *extract_peratom(const char *, int &) override;
 
-  // The energies of this rank's atoms and the moments of their derivatives, sum over j of (r_i - r_j) (de_i/dr_j .
-  // v_j), along the velocities v [nlocal][3] in LAMMPS's units (equi::EvaluationRequest::energy_moments). energies
-  // [nlocal] and moments [nlocal][3] are written. Collective. init_energy_moments() is called as init_hessian().
+  // The energies of this rank's atoms, and the moments of their derivatives, sum over j of (r_i - r_j) (de_i/dr_j .
+  // v_j). The velocities v [nlocal][3] are in LAMMPS's units (equi::EvaluationRequest::energy_moments). Writes energies
+  // [nlocal] and moments [nlocal][3]. Collective. Call init_energy_moments() like init_hessian().
   void init_energy_moments();
   void energy_moments(const double (*v)[3], double *energies, double (*moments)[3]);
 
@@ -96,34 +97,38 @@ class PairEqui : public Pair {
   struct Impl;    // pair_equi_impl.h
   std::unique_ptr<Impl> impl;
 
-  // The steps of compute(): energy and virial into Pair's, forces and, if the flags ask for them, per-atom quantities
-  // into the arrays of impl; after the first time also the lines of the log and the check of forces.
+  // The steps of compute(). evaluate() adds energy and virial to Pair's, and stores forces and, if the flags request
+  // them, per-atom quantities in the arrays of impl. After the first evaluation follow the lines of the log and the
+  // check of forces.
   void evaluate();
   void finish_first_evaluation();
-  // Work of a setup, without communication: an error of any rank stops all.
+  // For work of a setup, without communication: an error of any rank stops all.
   void collective_try(equi::Work);
-  // Work of a step, which may communicate: an error of this rank ends all, and what was evaluated is not used again.
+  // For work of a step, which may communicate: an error of this rank ends all ranks, and the evaluation is not used
+  // again.
   void run_on_this_rank(equi::Work);
-  // What LAMMPS calls, as a whole: no exception but LAMMPS's own leaves it, for then a rank would be missed by others.
+  // Wraps a function that LAMMPS calls. It lets only LAMMPS's own exceptions out, because other ranks would wait for a
+  // rank that leaves early.
   void report_exceptions(equi::Work);
 
-  // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
-  // that read and write them there.
-  virtual bool sync_host_bonds() const;                // whether Neighbor has them in host memory, as it has now
-  virtual void read_neighbor_list();                   // into the neighborhood and the rows of atoms of impl
-  virtual void use_neighborhood(bool is_exchanged);    // by the exchange and the evaluator
-  virtual equi::EvaluationResult run_evaluator();      // results into what compute() reads
+  // Access to LAMMPS's atoms and neighbors. equi/kk has them in views that may be in another memory, and its
+  // evaluations read and write them there.
+  virtual bool sync_host_bonds() const;                // whether Neighbor has the present bonds in host memory
+  virtual void read_neighbor_list();                   // fills the neighborhood and the rows of atoms of impl
+  virtual void use_neighborhood(bool is_exchanged);    // passes it to the exchange and the evaluator
+  virtual equi::EvaluationResult run_evaluator();      // stores the results where compute() reads them
   virtual double energy_of_rank();                     // eV, at positions that have changed
   virtual void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
-  // Receivers, and their candidates by atom, of the present neighborhood: that of impl, or `space`, filled.
+  // Receivers of the present neighborhood and their candidates by atom: returns that of impl, or fills and returns
+  // `space`.
   virtual const equi::Neighborhood &neighborhood_on_host(equi::Neighborhood &space);
-  bool wants_virial() const;                                     // of the next evaluation
-  virtual bool is_for_gpus() const;                              // which kernels the keyword `kernels` means by auto
+  bool wants_virial() const;           // in the next evaluation
+  virtual bool is_for_gpus() const;    // which kernels the keyword `kernels` selects with auto
   virtual bool has_host_neighborhood() const { return true; }    // read_neighbor_list() fills that of impl
   virtual const double *positions();                             // [atoms][3], null without atoms
-  virtual void sync_host_atoms() {}                              // before all but positions is read from atom
-  virtual void sync_host_positions() {}                          // before positions are read from atom->x
-  virtual void modified_host_positions() {}                      // after they were changed there
+  virtual void sync_host_atoms() {}                              // call before anything but positions is read from atom
+  virtual void sync_host_positions() {}                          // call before positions are read from atom->x
+  virtual void modified_host_positions() {}                      // call after positions were changed there
 
  private:
   using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// What pair style equi checks of the bonds that LAMMPS provides.
+// Checks of the bonds that LAMMPS provides.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/lammps/lammps_neighborhood.h"
@@ -29,7 +29,7 @@
 
 using namespace LAMMPS_NS;
 
-// What to do with bonds of a force field among atoms of the model.
+// How to handle bonds of a force field among atoms of the model.
 static const std::string NO_BONDS =
     "take them away by delete_bonds GROUP multi remove special, or let them add no energy by bond_style zero "
     "(angle_style zero, ...)";
@@ -40,7 +40,7 @@ static const std::string NO_BONDS =
 ------------------------------------------------------------------------- */
 
 void PairEqui::check_special_neighbors() {
-  // During a step a hybrid style puts the weights of pair_modify in place of those of special_bonds.
+  // During a step a hybrid style replaces the weights of special_bonds by those of pair_modify.
   const double *weight = force->special_lj;
   if (atom->molecular == Atom::ATOMIC || std::all_of(weight + 1, weight + 4, [](double w) { return w == 1.0; })) return;
   const auto has_species = [&](int i) { return equi::species_of_atom(*atom, impl->type_species, i) >= 0; };
@@ -55,7 +55,7 @@ void PairEqui::check_special_neighbors() {
   const std::string all = fmt::format("{:.6g} {:.6g} {:.6g}", weight[1], weight[2], weight[3]);
   for (int i = 0; i < atom->nlocal; i++) {
     if (!has_species(i)) continue;
-    if (atom->molecular == Atom::TEMPLATE) {    // whose bonds are not listed by atom
+    if (atom->molecular == Atom::TEMPLATE) {    // its bonds are not listed by atom
       if (atom->nbonds > 0 && atom->molindex[i] >= 0 && atom->molatom[i] >= 0)
         refuse(fmt::format("atom ID {} belongs to a molecule with bonds", atom->tag[i]), all);
       continue;
@@ -63,7 +63,7 @@ void PairEqui::check_special_neighbors() {
     // Three kinds, one after another: 1-2, 1-3 and 1-4 neighbors.
     for (int k = 0, s = 0; k < 3; k++)
       for (; s < atom->nspecial[i][k]; s++) {
-        const int j = atom->map(atom->special[i][s]);    // -1: beyond all ghosts
+        const int j = atom->map(atom->special[i][s]);    // -1: outside all ghosts
         if (weight[k + 1] != 1.0 && j >= 0 && has_species(j))
           refuse(fmt::format("atoms with IDs {} and {} are 1-{} neighbors through bonds", atom->tag[i],
                              atom->special[i][s], k + 2),
@@ -80,12 +80,12 @@ bool PairEqui::sync_host_bonds() const {
   return !lmp->kokkos;    // with KOKKOS the lists may be in the memory of a device
 }
 
-// Once per setup of a run. Collective.
+// Called once per setup of a run. Collective.
 void PairEqui::check_bonds() {
   impl->bonds_are_checked = true;
   std::string styles;
-  // Of one kind: list [count][num_atoms + 1] of atoms and type; `known` has all styles of LAMMPS, and
-  // match() finds those in use.
+  // Adds bonds of one kind: list [count][num_atoms + 1] of atoms and type. `known` has all styles of LAMMPS, and
+  // match() returns those in use.
   const auto add = [&](const char *kind, const char *style, const auto &known, const auto &match, int **list, int count,
                        int num_atoms) {
     if (!style) return;
@@ -94,7 +94,7 @@ void PairEqui::check_bonds() {
     // Those of KOKKOS take no style zero, and match() does not look into them.
     const bool is_hybrid = is_hybrid_name(style) && !utils::strmatch(style, "/kk");
     if (is_zero(style)) return;
-    std::vector<const int *> parts;    // of a hybrid style: the types that a style other than zero has
+    std::vector<const int *> parts;    // for a hybrid style: the types that a style other than zero uses
     if (is_hybrid)
       for (const auto &entry : known)
         if (const auto *part = is_zero(entry.first) || is_hybrid_name(entry.first) ? nullptr : match(entry.first))

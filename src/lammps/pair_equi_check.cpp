@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// What pair style equi checks of a model and of the system at hand: the composition, and what `check yes` asks for.
+// Checks of a model and of the simulated system: the composition, and the checks that `check yes` requests.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/evaluation/law_check.h"
@@ -36,8 +36,8 @@
 
 using namespace LAMMPS_NS;
 
-// Of LAMMPS's C library (library.h), which an lmp that is linked statically may lack: the headers of LAMMPS's packages
-// do not have the class of thermo output.
+// From LAMMPS's C library (library.h); weak, because a static lmp may lack it. The headers of LAMMPS's packages do not
+// include the class of thermo output.
 extern "C" {
 __attribute__((weak)) void *lammps_last_thermo(void *lmp, const char *what, int index);
 }
@@ -71,7 +71,7 @@ void PairEqui::check_kernels(const equi::Model &model) {
   std::string fault, line;
   collective_try([&] {
     int number = 0;
-    double largest = 0.0;    // in units of what is allowed
+    double largest = 0.0;    // in units of the largest allowed difference
     for (const equi::KernelCheck &k : equi::check_kernels(model, "")) {
       number++;
       if (k.allowed > 0.0) largest = std::max(largest, k.difference / k.allowed);
@@ -86,7 +86,7 @@ void PairEqui::check_kernels(const equi::Model &model) {
   });
 }
 
-// After the first evaluation of a system.
+// Called after the first evaluation of a system.
 void PairEqui::check_system() {
   if (!has_host_neighborhood()) {
     if (comm->me == 0)
@@ -118,7 +118,7 @@ void PairEqui::check_system() {
     const double(*x)[3] = reinterpret_cast<const double(*)[3]>(positions());
     for (int i = 0; i < nall; i++) {
       system.positions.push_back({x[i][0], x[i][1], x[i][2]});
-      // A number of an atom's ID, so that all copies of the atom have the same.
+      // Computed from the ID of an atom, so all copies of the atom have the same direction.
       const double id = static_cast<double>(atom->tag[i]);
       system.direction.push_back({std::sin(1.3 * id), std::sin(2.1 * id + 1.0), std::sin(2.9 * id + 2.0)});
     }
@@ -168,7 +168,7 @@ double PairEqui::energy_by(equi::Evaluator &evaluator) {
   return evaluator.evaluate(request, *impl->exchange).energy;
 }
 
-// By the pair style's evaluator, or by that of plain loops.
+// Computed by the pair style's evaluator, or by plain loops.
 double PairEqui::total_energy(bool is_plain) {
   double mine = 0.0, all = 0.0;
   run_on_this_rank([&] { mine = is_plain ? energy_by(*impl->plain) : energy_of_rank(); });
@@ -204,10 +204,11 @@ begins with the old one. The numbers in it then mean other atoms, or other image
 image flag.
 ------------------------------------------------------------------------- */
 
-// On every step with an old list. Only some of the ranks may know: they end the others, which would wait for them.
+// Called on every step with an old list. If only some ranks see the fault, they end the others, which would wait for
+// them.
 void PairEqui::check_listed_atoms() {
   const auto equal = [](const auto &a, const auto *b, int n) { return std::equal(a.begin(), a.end(), b, b + n); };
-  // A list that LAMMPS has allocated and not made has no receivers.
+  // A list that LAMMPS has allocated but not made has no receivers.
   if (list->inum == impl->list_length && equal(impl->list_ids, atom->tag, atom->nlocal + atom->nghost) &&
       equal(impl->list_images, atom->image, atom->nlocal))
     return;
@@ -218,8 +219,8 @@ void PairEqui::check_listed_atoms() {
   equi::end_all_ranks(error, world, text.c_str());
 }
 
-// On the first step of a run, with an old list: commands between runs (set type) change types of atoms, and ghosts on
-// other ranks keep theirs. Collective.
+// Called on the first step of a run with an old list. Commands between runs (set type) may change types of atoms, while
+// ghosts on other ranks keep theirs. Collective.
 void PairEqui::check_ghost_types() {
   std::vector<tagint> mine;    // IDs and types of atoms whose type has changed
   const int nlocal = impl->neighborhood_is_set ? atom->nlocal : 0;
@@ -253,10 +254,10 @@ void PairEqui::check_ghost_types() {
 away, and counts atoms only for thermo output. Through faces that are not periodic atoms may leave.
 ------------------------------------------------------------------------- */
 
-// Before a new list is read. Collective.
+// Called before a new list is read. Collective.
 void PairEqui::check_dropped_atoms() {
   if (domain->nonperiodic) return;
-  // Numbers of atoms and sums of IDs, now and with the list before.
+  // Numbers of atoms and sums of IDs, now and with the previous list.
   const size_t listed = impl->list_images.size();
   bigint mine[4] = {atom->nlocal, 0, static_cast<bigint>(listed), 0}, all[4];
   for (int i = 0; i < atom->nlocal; i++) mine[1] += atom->tag[i];
@@ -278,7 +279,7 @@ systems are mixed when a run starts. Fixes that insert, delete or swap atoms cha
 lists, of which only one rank knows.
 ------------------------------------------------------------------------- */
 
-// The atoms of all ranks that the models are used for, by symbol.
+// The atoms of all ranks to which the models apply, by symbol.
 std::map<std::string, int64_t> PairEqui::count_elements() {
   std::vector<int64_t> mine(impl->symbols.size(), 0), all(impl->symbols.size());
   for (int i = 0; i < atom->nlocal; i++)
@@ -297,7 +298,7 @@ void PairEqui::make_models_for_system() {
   if (!any && !impl->system.says_something() && are_read) return;
   equi::AtomicSystem wanted = impl->system;
   wanted.atoms = count_elements();
-  if (wanted.atoms.empty())    // a box without atoms is one of equal numbers
+  if (wanted.atoms.empty())    // a box without atoms counts as one with equal numbers
     for (const std::string &symbol : impl->symbols) wanted.atoms[symbol] = 1;
   for (const equi::Model &model : impl->models) {
     if (!model.mixture || model.mixture->tasks.size() <= 1 || !wanted.task.empty()) continue;
@@ -362,7 +363,7 @@ void PairEqui::check_forces() {
   std::string fault;
   std::string table = "  force check: atom ID  component  force         difference\n";
   for (int k = 0; k < MAX_ATOMS; k++) {
-    // The receiver with the smallest ID not below an even spread over all IDs.
+    // The receiver with the smallest ID that is not below this point of an even distribution over all IDs.
     const tagint from = 1 + k * (largest / MAX_ATOMS);
     tagint best = MAXTAGINT, id = MAXTAGINT;
     int owner = -1;
@@ -401,7 +402,7 @@ void PairEqui::check_forces() {
                   equi::stencil_error(impl->options.precision) * std::max(1.0, std::fabs(analytic));
       return difference <= tolerance;
     };
-    // Neighbors on a device are none that plain loops know.
+    // Plain loops cannot read neighbors on a device.
     const bool has_plain = has_host_neighborhood(), can_be_fine = has_plain || is_double;
     const bool passed = passes(false, equi::coarse_step(impl->options.precision)) ||
                         (can_be_fine && passes(has_plain, equi::FINE_STEP));

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The commands pair_style and pair_coeff of pair style equi: what they accept, and warnings about what they mean.
+// The commands pair_style and pair_coeff of pair style equi: their arguments, and warnings about their meaning.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/lammps/lammps_faults.h"
@@ -36,7 +36,7 @@ using namespace LAMMPS_NS;
 
 namespace {
 
-// The bytes of a model file, which is searched for as LAMMPS searches for potentials. The error says where.
+// The bytes of a model file, which is searched in the same folders as LAMMPS's potentials. The error lists them.
 std::string read_potential_file(const std::string &name) {
   const std::string path = utils::get_potential_file_path(name);
   if (!path.empty()) return equi::read_file_bytes(path);
@@ -51,7 +51,7 @@ std::string read_potential_file(const std::string &name) {
   }
 }
 
-// Whether an argument of pair_coeff after the first file names another one.
+// Whether an argument of pair_coeff after the first file names another file.
 bool is_model_file(const std::string &word) {
   return utils::strmatch(word, "\\.equi$");
 }
@@ -109,8 +109,8 @@ void PairEqui::read_settings(int narg, char **arg) {
       else
         error->all(FLERR, "Pair style equi: precision must be {}, not {}", choices, v);
     } else if (keyword == "radial") {
-      // `table` is also a pair style, so that a hybrid style cuts its list of words there: the tolerance alone will do
-      // as well.
+      // pair_style hybrid splits its arguments at `table`, the name of another style, so the bare tolerance is
+      // accepted, too.
       const std::string choices = "table TOLERANCE, TOLERANCE or exact";
       const std::string v = value(
           keyword, choices + "; under a hybrid style, which takes the word table for a pair style, TOLERANCE alone");
@@ -193,7 +193,7 @@ equi::Model PairEqui::read_model(const std::string &file, const equi::AtomicSyst
   bigint length = static_cast<bigint>(bytes.size());
   MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
   collective_try([&] { bytes.resize(length); });
-  // In pieces: MPI counts are int.
+  // Sent in pieces: MPI counts are int.
   for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
     MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
   equi::Model model;
@@ -225,7 +225,7 @@ void PairEqui::read_coefficients(int narg, char **arg) {
   fresh.read_with = impl->forces_of;
   for (int k = 2; k < first_symbol; k++) {
     fresh.files.push_back(arg[k]);
-    // What it is to be used for is known when a run starts; until then its elements and its cutoff are wanted.
+    // The system is known only when a run starts. Until then, only its elements and its cutoff are needed.
     fresh.models.push_back(read_model(arg[k], {}));
   }
   collective_try([&] {
@@ -259,7 +259,7 @@ void PairEqui::read_coefficients(int narg, char **arg) {
     for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
 }
 
-// Of a style that a restart file has made the keywords have their defaults.
+// A style created by read_restart has default keywords.
 void PairEqui::check_commands() {
   const auto refuse = [&](const char *command) {
     error->all(FLERR, "Pair style equi: the last {} command was refused: give one that is accepted before a run",
@@ -279,14 +279,14 @@ void PairEqui::check_setup() {
                "without the option pre no sets it up");
 }
 
-// The wrong order of symbols gives wrong energies and no error: the data file knows better.
+// A wrong order of symbols gives wrong energies without an error, so it is compared with the type labels and masses.
 void PairEqui::check_symbols() {
   constexpr double TOLERANCE = 0.01;
   const auto is_mass_of = [](double mass, const std::string &symbol) {
     const double expected = equi::standard_atomic_mass(symbol);
     return std::fabs(mass - expected) <= TOLERANCE * expected;
   };
-  std::vector<std::string> label(atom->ntypes + 1);    // of the types whose label is the symbol of an element
+  std::vector<std::string> label(atom->ntypes + 1);    // labels of types that are the symbol of an element
   if (atom->labelmapflag)
     for (const std::string &element : equi::chemical_symbols())
       if (const int t = equi::type_of_label(*atom->lmap, element, Atom::ATOM); t > 0) label[t] = element;
@@ -294,7 +294,7 @@ void PairEqui::check_symbols() {
     const std::string &symbol = impl->type_symbol[t];
     const double expected = symbol.empty() ? 0.0 : equi::standard_atomic_mass(symbol);
     if (expected == 0.0) continue;
-    // Where atoms have masses of their own, those of types mean nothing.
+    // If atoms have individual masses, those of types mean nothing.
     const double mass = atom->mass && !atom->rmass_flag ? atom->mass[t] : expected;
     const bool label_fits = label[t].empty() || label[t] == symbol, mass_fits = is_mass_of(mass, symbol);
     if (label_fits && mass_fits) continue;
@@ -311,9 +311,9 @@ void PairEqui::check_symbols() {
   }
 }
 
-// The usual timestep of units real, 1, is a thousand times too long in those of metal.
+// A timestep of 1, usual in units real, is a thousand times too long in units metal.
 void PairEqui::check_timestep() {
-  constexpr double LONG_STEP = 0.02;    // ps: no vibration of atoms can be followed in steps of 20 fs
+  constexpr double LONG_STEP = 0.02;    // ps: steps of 20 fs cannot resolve any vibration of atoms
   const double dt = update->dt;
   if (std::strcmp(update->unit_style, "metal") != 0 || update->whichflag != 1 || update->nsteps == 0 ||
       dt < LONG_STEP || dt == impl->timestep_with_warning)
@@ -326,12 +326,12 @@ void PairEqui::check_timestep() {
                    dt, 1e3 * dt);
 }
 
-// A pair that is left out of the neighbor list changes what the model sees of both surroundings, and so the forces of
-// third atoms. Exclusions of groups without atoms, as Monte Carlo fixes make them, hide nothing.
+// A pair that is missing from the neighbor list changes the surroundings of both atoms in the model, and so the forces
+// on third atoms. Exclusions of groups without atoms, as made by Monte Carlo fixes, hide nothing.
 void PairEqui::check_exclusions() {
   if (impl->has_warned_of_exclusions) return;
   const auto has_species = [&](int type) { return impl->type_species[type] >= 0; };
-  // Whether any rank has an atom of the model in the group of this number, or outside.
+  // Whether any rank has an atom of the model inside the group with this number, or outside.
   const auto any_atom = [&](int number, bool inside) {
     int mine = 0, any = 0;
     for (int i = 0; i < atom->nlocal && !mine; i++)
@@ -351,7 +351,7 @@ void PairEqui::check_exclusions() {
   if (!command.empty()) warn_of_hidden_pairs(command);
 }
 
-// A hybrid style asks the pair style for the cutoffs of the pairs of types that it leaves to it.
+// A hybrid style asks this style for the cutoffs only of the pairs of types that it assigns to it.
 void PairEqui::check_pairs_of_types() {
   if (impl->has_warned_of_exclusions) return;
   bool has_all = true;

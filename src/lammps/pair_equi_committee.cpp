@@ -6,7 +6,7 @@
    This file derives from classes of LAMMPS and is distributed under the
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
-// How far the models of a committee are apart, for fix pair of LAMMPS and for compute equi/deviation.
+// How much the models of a committee differ, for fix pair of LAMMPS and for compute equi/deviation.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/evaluation/committee.h"
@@ -39,7 +39,7 @@ void PairEqui::find_deviations() {
   if (impl->evaluation_step != step) error->all(FLERR, "Pair style equi: no forces were computed on step {}", step);
   const int num_models = committee->size(), width = 3 * num_models, nlocal = atom->nlocal;
 
-  // What ghosts felt goes to their owners.
+  // Sends the forces on ghosts to their owners.
   run_on_this_rank([&] {
     std::vector<double> &sums = impl->row_sums;
     sums.assign(static_cast<size_t>(impl->neighborhood.num_rows + 1) * width, 0.0);
@@ -95,6 +95,6 @@ void *PairEqui::extract(const char *name, int &dim) {
 void *PairEqui::extract_peratom(const char *name, int &num_columns) {
   num_columns = 0;
   if (impl->models.size() < 2 || std::strcmp(name, DEVIATION) != 0) return nullptr;
-  impl->force_deviation.resize(atom->nlocal + 1);    // before the first evaluation
+  impl->force_deviation.resize(atom->nlocal + 1);    // needed before the first evaluation
   return impl->force_deviation.data();
 }

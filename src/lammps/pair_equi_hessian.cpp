@@ -51,7 +51,7 @@ void PairEqui::make_directional() {
   reserve_buffers(*impl->directional);
 }
 
-// An evaluator with these options that computes derivatives along directions, of what `name` says in the log.
+// Makes an evaluator with these options that computes derivatives along directions. name: the derivatives, for the log.
 std::unique_ptr<equi::Evaluator> PairEqui::make_directional(equi::EvaluatorOptions options, EvaluatorMaker *maker,
                                                             const char *name) {
   if (impl->reference) error->all(FLERR, "Pair style equi: {} need reference no", name);
@@ -66,7 +66,7 @@ std::unique_ptr<equi::Evaluator> PairEqui::make_directional(equi::EvaluatorOptio
   return made;
 }
 
-// Sizes only grow: at any time either evaluator may run.
+// Sizes only grow, because either evaluator may run at any time.
 void PairEqui::reserve_buffers(const equi::Evaluator &evaluator) {
   const int size = equi::LammpsExchange::buffer_size(evaluator.exchange_bytes_per_row());
   comm_forward = std::max(comm_forward, size);
@@ -86,7 +86,7 @@ void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*
   run_on_this_rank([&] { multiply_hessian(count, v, hv, same_positions); });
 }
 
-// Ghosts move like the atoms whose copies they are, those of their rows. copies: [nlocal + nghost].
+// Ghosts move like the owners of their rows. copies: [nlocal + nghost].
 void PairEqui::spread_to_copies(const double (*v)[3], double (*copies)[3]) {
   const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
   const std::vector<int> &atom_row = impl->atom_row;
@@ -129,7 +129,7 @@ void PairEqui::set_directional_neighborhood() {
   impl->directional_is_set = true;
 }
 
-// Sums over each of this rank's atoms [nlocal] and its ghosts on all ranks, times a factor.
+// For each of this rank's atoms [nlocal], the sum over the atom and its ghosts on all ranks, times a factor.
 void PairEqui::sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]) {
   auto &rows = impl->row_values;
   rows.assign(impl->neighborhood.num_rows + 1, {});

@@ -27,8 +27,8 @@
 
 namespace LAMMPS_NS {
 
-// Whether the command that says something has been given, and whether the last one was accepted: after an error, which
-// a program that uses LAMMPS as a library survives, nothing of an earlier command is used.
+// Whether a command has been used, and whether its last use was accepted. A program that uses LAMMPS as a library
+// survives an error; nothing of an earlier command is used afterwards.
 enum class EquiCommand { missing, refused, accepted };
 
 // The settings of pair_style. Each command replaces all of them at once.
@@ -43,12 +43,12 @@ struct EquiSettings {
   equi::AtomicSystem system;     // task, charge and spin, for files for all systems
 };
 
-// The settings of pair_coeff, likewise.
+// The settings of pair_coeff. Each command replaces all of them, too.
 struct EquiCoefficients {
   EquiCommand pair_coeff = EquiCommand::missing;
-  std::vector<equi::Model> models;    // of all elements; several are a committee
-  std::vector<std::string> files;     // of the models, as pair_coeff names them
-  equi::AtomicSystem made_for;        // what models of files for all systems have been made for
+  std::vector<equi::Model> models;    // with all elements; several models are a committee
+  std::vector<std::string> files;     // files of the models, as pair_coeff names them
+  equi::AtomicSystem made_for;        // the system that models of files for all systems were made for
   equi::ForcesOf read_with = equi::ForcesOf::energy;
   std::vector<std::string> symbols;        // elements in use, in the order of species of the evaluator
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
@@ -58,7 +58,7 @@ struct EquiCoefficients {
 struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   Impl(Pair *pair, MPI_Comm world) : exchange(std::make_unique<equi::LammpsExchange>(pair, world)) {}
 
-  // Called before a command or a setup that may be refused: drops everything that was set up.
+  // Call before a command or a setup that may be refused: drops everything that was set up.
   void unset() {
     is_set_up = false;
     evaluator.reset();
@@ -67,14 +67,14 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
     moments.reset();
   }
 
-  // The largest of the models.
+  // The largest cutoff of the models.
   double cutoff() const {
     double largest = 0.0;
     for (const equi::Model &model : models) largest = std::max(largest, model.reach());
     return largest;
   }
 
-  // Whether a turn of all atoms leaves the energy as it is, but for rounding.
+  // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const {
     return std::all_of(models.begin(), models.end(),
                        [](const auto &model) { return equi::is_invariant(model.layers); });
@@ -86,8 +86,8 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::unique_ptr<equi::Evaluator> evaluator;
   bool wants_hessian = false, wants_moments = false;
   int kept_directions = 0;
-  std::unique_ptr<equi::Evaluator> plain;          // with `check yes` until the first evaluation is compared with it
-  std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
+  std::unique_ptr<equi::Evaluator> plain;    // with `check yes`, until the first evaluation has been compared with it
+  std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something requests them
   std::unique_ptr<equi::Evaluator> moments;        // for energy moments, likewise
   double energy_unit = 1.0;                        // LAMMPS's units per eV
 
@@ -95,14 +95,15 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   equi::Neighborhood neighborhood;
   std::vector<int> atom_row;
   bool neighborhood_is_set = false, directional_is_set = false, moments_is_set = false;
-  tagint hidden_atom = 0;    // of this rank, since the last list: the ID of one outside the group all, or 0
+  tagint hidden_atom = 0;    // ID of an atom of this rank outside the group all, since the last list; or 0
   std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
   std::vector<std::array<double, 9>> virials;                            // [atoms], eV
   std::vector<double> energies;                                          // [atoms], eV
   std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
-  std::vector<double> row_sums;    // forces and virials of ghosts on their way to their owners
+  std::vector<double> row_sums;    // forces and virials of ghosts, while sent to their owners
   std::vector<int> atom_type;      // [atoms] types that the neighborhood was built with
-  // Of the neighbor list when it was read: IDs [atoms], ghosts included, image flags [nlocal], number of receivers.
+  // State of the neighbor list when it was read: IDs [atoms], ghosts included, image flags [nlocal], number of
+  // receivers.
   std::vector<tagint> list_ids;
   std::vector<imageint> list_images;
   int list_length = -1;
@@ -111,18 +112,18 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   bool forces_are_checked = false, memory_is_logged = false;
   bool symbols_are_checked = false, start_is_checked = false;    // since the last pair_coeff
   int wants_deviation = 0;                                       // LAMMPS's fix pair sets it to 1 for the next step
-  bigint deviation_step = -1;                                    // the step that the deviations are of
+  bigint deviation_step = -1;                                    // the step at which the deviations were computed
   std::vector<double> force_deviation;                           // [nlocal+1] in LAMMPS's units
-  double energy_deviation = 0.0;                                 // of all atoms, in LAMMPS's units
+  double energy_deviation = 0.0;                                 // deviation for all atoms, in LAMMPS's units
   bigint evaluation_step = -1;                                   // the step of the last evaluation of forces
-  // Of the atoms then, with ghosts, where something may be asked of them between runs (keeps_atoms()).
+  // The atoms of that step, with ghosts, if something may request their data between runs (keeps_atoms()).
   std::vector<tagint> evaluated_ids;
   std::vector<std::array<double, 3>> evaluated_positions;
   bool keeps_atoms() const { return models.size() > 1 || wants_hessian || wants_moments; }
-  double virial_trace = 0.0;             // of this rank's edges in the last evaluation, eV
-  double timestep_with_warning = 0.0;    // that a warning was given for, ps
+  double virial_trace = 0.0;             // trace over this rank's edges in the last evaluation, eV
+  double timestep_with_warning = 0.0;    // the timestep that a warning was printed for, ps
   bool has_warned_of_exclusions = false;
-  std::vector<char> has_pair;    // [types+1][types+1], i <= j: whether LAMMPS leaves the pair to this style
+  std::vector<char> has_pair;    // [types+1][types+1], i <= j: whether LAMMPS assigns the pair to this style
 };
 
 }    // namespace LAMMPS_NS

@@ -7,8 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// A wrong order of symbols that neither labels nor masses show is seen in the first structure that is evaluated: atoms
-// are too close for their elements, or the model strains against the box more than any structure of its training.
+// Checks the first structure that is evaluated. It shows a wrong order of symbols that neither labels nor masses show:
+// atoms are too close for their elements, or the model strains against the box more than in any structure of its
+// training.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/lammps/lammps_faults.h"
@@ -26,11 +27,11 @@ using namespace LAMMPS_NS;
 
 namespace {
 
-// Bonds are longer: the shortest for their elements, those of UO2(2+), have 0.68 of the sum of the covalent radii.
+// Bonds are longer: the shortest ones for their elements, in UO2(2+), are 0.68 times the sum of the covalent radii.
 constexpr double LEAST_DISTANCE = 0.6;
 // In eV, a third of the trace of the virial per atom, which is pressure times volume per atom. It needs no volume, so
-// that it has a meaning in every box. SevenNet-0 gives 2.9 and more to four of the five wrong orders of SrTiO3 (the
-// distance shows the others) and at most 2.2 to sound structures that are strained by some percent, also at 40 GPa.
+// it has a meaning in every box. With SevenNet-0 it is 2.9 or more for four of the five wrong orders of SrTiO3; the
+// distance shows the others. It is at most 2.2 for sound structures strained by some percent, also at 40 GPa.
 constexpr double LARGEST_STRAIN_ENERGY = 2.5;
 constexpr double GPA = 160.2176634;    // per eV/Angstrom^3
 
@@ -41,7 +42,7 @@ struct ClosestPair {
   int type[2] = {0, 0};
 };
 
-// Of all pairs of a rank's neighborhood. radius [ntypes+1]: 0 for elements without one.
+// The closest pair of a rank's neighborhood. radius [ntypes+1]: 0 for elements without one.
 ClosestPair closest_pair(const Atom &atom, const equi::Neighborhood &n, const double (*x)[3],
                          const std::vector<double> &radius) {
   ClosestPair closest;

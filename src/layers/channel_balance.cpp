@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer channel_balance and counts its operations.
 #include "src/layers/channel_balance.h"
 
 #include "src/layers/layer_reader.h"
@@ -48,7 +49,8 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
   return b;
 }
 
-// Each way a sum and a difference; of shares also squares, their sums and the adjoints of what is squared.
+// Each pass needs a sum and a difference. Shares also need squares, their sums and the adjoints of the squared
+// channels.
 LayerOperations ChannelBalance::operations(const OperationContext &) const {
   const double n = static_cast<double>(target.size());
   return {has_shares() ? n * Operations{6.0, 8.0} : n * Operations{2.0, 2.0}, {}};

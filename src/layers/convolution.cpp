@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer convolution and counts its operations.
 #include "src/layers/convolution.h"
 
 #include "src/base/model_limits.h"
@@ -90,7 +91,7 @@ LayerOperations Convolution::operations(const OperationContext &context) const {
                                   group.shape.is_uvw() ? product.irreps_out[out].mul : 0);
   }
   if (has_network) n = n + network_operations(radial.network);
-  // The activation, the column's constant and the cutoff function; backward the adjoint of the latter, too.
+  // The activation, the column's constant and the cutoff function; backward also the adjoint of the cutoff function.
   if (has_network && radial.output == RadialFunction::Output::activated)
     n = n + radial.num_outputs() * Operations{4.0, 6.0};
   return {{}, n};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// This layer sums over an atom's neighbors the tensor products of their feature with the harmonics of the edge,
-// weighted by radial functions.
+// This layer sums over an atom's neighbors: it adds the tensor products of the neighbors' feature with the harmonics of
+// the edges, weighted by radial functions.
 #ifndef EQUI_CONVOLUTION_H
 #define EQUI_CONVOLUTION_H
 

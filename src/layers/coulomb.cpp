@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer coulomb and counts its operations.
 #include "src/layers/coulomb.h"
 
 #include "src/base/model_limits.h"
@@ -49,8 +50,8 @@ Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
   return c;
 }
 
-// Of an edge within the layer's own cutoff, of which there are more than of others: products of charges, and the
-// function of the distance.
+// Operations per edge within the layer's own cutoff, which has more edges than the model's: products of charges, and
+// the function of the distance.
 LayerOperations Coulomb::operations(const OperationContext &) const {
   const double n = static_cast<double>(weights.size());
   return {{}, {3.0 * n + 30.0, 2.0 * n + 30.0}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// This layer adds the Coulomb energy of charges that a model has given to its atoms.
+// This layer adds the Coulomb energy of the charges that a model has assigned to its atoms.
 #ifndef EQUI_COULOMB_H
 #define EQUI_COULOMB_H
 
@@ -10,12 +10,12 @@
 
 namespace equi {
 
-// With q the channels of a feature that has 0e blocks alone, in the order of the blocks:
+// With q the channels of a feature that has only 0e blocks, in the order of the blocks:
 //   e_i += 1/2 sum_j k(r_ij) sum_c w_c q_c(i) q_c(j),
-// the sum running over neighbors nearer than a cutoff of the layer's own, which may be larger than that of the model.
-// With a reaction field of permittivity p beyond the cutoff R, k vanishes there: square = (p - 1)/((2 p + 1) R^3),
-// shift = 3 p/((2 p + 1) R). Without it, k is the bare interaction, and the sum is one over all pairs: a structure in
-// which two atoms are farther apart, or an atom has an image within the cutoff, is refused.
+// where the sum runs over neighbors within the layer's own cutoff, which may be larger than that of the model. With a
+// reaction field of permittivity p beyond the cutoff R, k vanishes there: square = (p - 1)/((2 p + 1) R^3), shift = 3
+// p/((2 p + 1) R). Without it, k is the bare interaction, and the sum must include all pairs. A structure in which two
+// atoms are farther apart, or an atom has an image within the cutoff, is refused.
 struct Coulomb {
   static constexpr const char *TYPE = "coulomb";
 

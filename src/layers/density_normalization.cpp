@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer density_normalization and counts its operations.
 #include "src/layers/density_normalization.h"
 
 #include "src/base/model_limits.h"
@@ -26,7 +27,7 @@ DensityNormalization DensityNormalization::read(const JsonField &layer, LayerRea
   d.density = read_radial_function(layer["radial"], reader.basis, 1, reader.tensors);
   d.density.output = RadialFunction::Output::tanh_square;
   d.offset = layer["offset"].number();
-  // An atom without neighbors is divided by it.
+  // An atom without neighbors is divided by the offset.
   if (!(std::fabs(d.offset) >= MIN_DIVISOR)) layer["offset"].fail("a magnitude of at least " + text_of(MIN_DIVISOR));
   d.factor = layer["factor"].number();
   return d;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer direct_forces and counts its operations.
 #include "src/layers/direct_forces.h"
 
 #include "src/layers/layer_reader.h"

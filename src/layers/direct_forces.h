@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Forces that a model makes of features, instead of differentiating its energy.
+// Forces that a model computes from features, instead of differentiating its energy.
 #ifndef EQUI_DIRECT_FORCES_H
 #define EQUI_DIRECT_FORCES_H
 
@@ -7,8 +7,8 @@
 
 namespace equi {
 
-// The force on atom i is scale x_i, x the one vector of a block, in eV/Angstrom. Energy is not conserved, and there is
-// no virial.
+// The force on atom i is scale x_i in eV/Angstrom, where x is the only vector of a block. Energy is not conserved, and
+// there is no virial.
 struct DirectForces {
   static constexpr const char *TYPE = "direct_forces";
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer gate and counts its operations.
 #include "src/layers/gate.h"
 
 #include "src/layers/layer_reader.h"
@@ -9,12 +10,12 @@ namespace equi {
 
 namespace {
 
-// Whether a(x) is an even or odd function, which activations of odd scalars must be.
+// Whether a(x) is an even or odd function, as required for activations of odd scalars.
 bool has_parity(Activation a) {
   return a == Activation::identity || a == Activation::tanh || a == Activation::abs;
 }
 
-// First of `num` channels inside a block.
+// The first of `num` channels inside a block.
 int read_channels(const JsonField &field, const IrrepBlock &block, int num) {
   const int offset = field.integer();
   if (offset > block.mul - num)
@@ -35,8 +36,8 @@ GateTerm read_term(const JsonField &t, const Irreps &in, const Irreps &out, std:
   term.activation = read_activation(t["activation"]);
   term.scale = t["scale"].number();
 
-  // The parity of the output block is not compared: frameworks keep an odd label where an even function such as abs has
-  // acted on odd scalars, and the label, not the law of inversion, is what later layers go by.
+  // The parity of the output block is not compared. Frameworks keep an odd label where an even function such as abs has
+  // been applied to odd scalars. Later layers follow the label, not the law of inversion.
   Irrep activated = in[term.in].irrep;
   if (t.has("gate_in")) {
     term.gate_in = t["gate_in"].integer(0, in.size() - 1);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer grid_network and counts its operations.
 #include "src/layers/grid_network.h"
 
 #include "src/base/model_limits.h"
@@ -10,7 +11,7 @@ namespace equi {
 
 namespace {
 
-// Of one channel of all blocks.
+// Components of one channel of all blocks.
 int64_t num_components(const Irreps &irreps) {
   return irreps.dim() / irreps[0].mul;
 }
@@ -60,8 +61,8 @@ GridNetwork GridNetwork::read(const JsonField &layer, LayerReader &reader) {
   return g;
 }
 
-// Forward and backward go through the matrices once each, the first and the last of which are applied to components,
-// and backward evaluates the hidden layers again.
+// Each pass uses all matrices once; the first and the last one are applied to components. The backward pass evaluates
+// the hidden layers again.
 LayerOperations GridNetwork::operations(const OperationContext &) const {
   const std::vector<Matrix> &weights = network.weights;
   const int points = num_points(), in = to_points.cols, out = from_points.cols;

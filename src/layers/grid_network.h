@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// This layer evaluates functions on the sphere at points, applies one network to the channels at each point, and takes
-// components of the results. An activation is no polynomial, so that the sums over points are not exact: a turn of the
-// input turns the output but for an error of the points.
+// This layer evaluates functions on the sphere at points, applies one network to the channels at each point, and
+// computes components of the results. An activation is no polynomial, so the sums over points are not exact. A rotation
+// of the input rotates the output, except for an error of the points.
 #ifndef EQUI_GRID_NETWORK_H
 #define EQUI_GRID_NETWORK_H
 
@@ -10,14 +10,15 @@
 
 namespace equi {
 
-// y_c = sum_q from[q,c] network(sum_d to[q,d] x_d), x_d and y_c being the channels of a component. Components are those
-// of one channel of the input, or of the output, block after block; all blocks of a feature have equal channels.
+// y_c = sum_q from[q,c] network(sum_d to[q,d] x_d), where x_d and y_c are the channels of a component. Components are
+// those of one channel of the input, or of the output, block after block. All blocks of a feature have equally many
+// channels.
 struct GridNetwork {
   static constexpr const char *TYPE = "grid_network";
 
   int input, output;
   Matrix to_points, from_points;    // [points, components of the input] and [points, components of the output]
-  Network network;                  // of two matrices or more
+  Network network;                  // two matrices or more
 
   int num_points() const { return to_points.rows; }
 

@@ -39,7 +39,7 @@ struct Ports {
   int input = -1, output = -1;    // the features that the layer reads and writes, -1: none
   bool keeps_input = false;    // the backward pass needs the values of what is read, which it replaces by their adjoint
   int second_input = -1;       // another feature that is read
-  bool keeps_output = false;    // the backward pass needs the values of what is written; the layer alone writes them
+  bool keeps_output = false;    // the backward pass needs the output, and only this layer writes it
 
   InputFeatures inputs() const { return {input, second_input}; }
   template <class F>
@@ -49,39 +49,38 @@ struct Ports {
   }
 };
 
-// Answers of a layer to an evaluation. The answers of most layers, which map the rows of atoms to rows, are the
-// defaults.
+// Answers of a layer to an evaluation. The defaults are the answers of most layers, which map rows of atoms to rows.
 struct LayerTraits {
-  // What it reads besides the rows of an atom.
+  // The data that it reads besides the rows of an atom.
   bool reads_senders = false;            // its input at the senders of edges, and sums over the edges of each receiver
-  bool reads_receivers = false;          // its input at the receivers of edges, too
+  bool reads_receivers = false;          // also its input at the receivers of edges
   bool depends_on_edges = false;         // distances or directions of neighbors
-  double far_cutoff = 0.0;               // Angstrom; 0: it has no edges besides those within the cutoff of the model
+  double far_cutoff = 0.0;               // Angstrom; 0: no edges beyond the cutoff of the model
   bool needs_all_pairs = false;          // each pair of atoms must be nearer than far_cutoff
   bool sums_over_atoms = false;          // sums of its input over the atoms of all ranks, before its stage begins
   bool needs_geometric_input = false;    // its input must depend on positions, not only on the species
 
-  // What it gives to energies and forces.
+  // Its contributions to energies and forces.
   bool is_readout = false;          // a function of an atom's own feature is added to the energy
   bool adds_pair_energy = false;    // a function of pairs of atoms is added to the energy
   bool scales_energies = false;     // the energies of atoms are scaled and shifted
-  bool gives_forces = false;        // the output of the model has forces that are no derivatives of the energy
+  bool gives_forces = false;        // the output of the model has forces that are not derivatives of the energy
 
   // How it may be evaluated.
-  bool is_linear = false;    // by constants; it may add to an output of others even if values and adjoints are kept
-  bool is_cheap = false;     // a map of rows that costs little to evaluate again
-  bool has_costly_edges = false;        // cheap layers cost little next to its edges: models evaluate them again
-  bool has_edge_networks = false;       // its radial network reads features: it is evaluated for each edge
-  bool changes_in_place = false;        // the output takes the memory of the input
+  bool is_linear = false;               // constant coefficients; may add to the output of others even if that is kept
+  bool is_cheap = false;                // a map of rows that costs little to recompute
+  bool has_costly_edges = false;        // cheap layers cost little compared with its edges, so models recompute them
+  bool has_edge_networks = false;       // its radial network reads features and is evaluated for each edge
+  bool changes_in_place = false;        // the output uses the memory of the input
   bool needs_own_adjoint = false;       // the adjoint of the output does not replace its values
-  bool tangents_need_values = false;    // tangents are not evaluated without the values in the same pass
+  bool tangents_need_values = false;    // tangents can be evaluated only in the same pass as the values
 
-  // What holds for a model that has it.
-  bool depends_on_orientation = false;    // a turn of all atoms changes the energy by more than rounding
+  // Properties of a model that has it.
+  bool depends_on_orientation = false;    // a rotation of all atoms changes the energy by more than rounding
   bool is_single = false;                 // there is no second layer of this type
 };
 
-// Restricts what a layer holds for each species to a subset of them.
+// Restricts the data that a layer stores per species to a subset of the species.
 struct KeptSpecies {
   const std::vector<int> &kept;    // in their new order
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer layer_norm and counts its operations.
 #include "src/layers/layer_norm.h"
 
 #include "src/layers/layer_reader.h"

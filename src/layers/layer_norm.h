@@ -9,7 +9,7 @@
 
 namespace equi {
 
-// y = weight (x - mean) / sqrt(variance + epsilon) + bias over all n channels of a feature that has 0e blocks alone.
+// y = weight (x - mean) / sqrt(variance + epsilon) + bias over all n channels of a feature that has only 0e blocks.
 struct LayerNorm {
   static constexpr const char *TYPE = "layer_norm";
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Checks the features that layers name when they are read.
 #include "src/layers/layer_reader.h"
 
 #include "src/base/model_limits.h"

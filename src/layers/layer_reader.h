@@ -14,19 +14,19 @@
 
 namespace equi {
 
-// The channels that a block takes in the layout of the kernels.
+// The channels of a block in the layout of the kernels.
 int64_t padded_channels(const IrrepBlock &block);
 
-// The fields by which layers name the feature that they read, and the one that they write.
+// The fields in which layers name the feature that they read, and the one that they write.
 FieldSpecs input_fields();
 FieldSpecs input_and_output_fields();
 
-// Refuses products whose blocks, or components of one channel, are more than the kernels of contractions hold.
+// Refuses products with more blocks, or more components of one channel, than the kernels of contractions support.
 void check_product_size(const JsonField &layer, const Irreps &in, const Irreps &out, int most_components);
 
 class LayerReader {
  public:
-  // tensors must outlive the reader.
+  // `tensors` must outlive the reader.
   LayerReader(TensorReader &tensors, RadialBasis basis, int lmax_edge, bool edge_parity)
       : tensors(tensors), basis(std::move(basis)), lmax_edge(lmax_edge), edge_parity(edge_parity) {}
 
@@ -35,31 +35,31 @@ class LayerReader {
   const int lmax_edge;
   const bool edge_parity;    // whether harmonics of odd l change their sign under inversion
 
-  std::vector<std::string> notes;    // what a layer reports to the user, without indentation
+  std::vector<std::string> notes;    // reports of layers to the user, without indentation
 
-  // By number.
+  // Indexed by the number of the feature.
   const std::vector<Irreps> &features() const { return features_; }
   const std::vector<std::string> &feature_names() const { return names_; }
-  int64_t num_components() const { return num_components_; }    // of all features, in the layout of the kernels
+  int64_t num_components() const { return num_components_; }    // for all features, in the kernels' layout
 
-  // The number of the feature that the layer reads, of the one that it writes as the first, and of one that an earlier
-  // layer has written too. Their irreps are those that the layer states.
+  // The number of the feature that the layer reads, of one that it writes first, and of one that an earlier layer has
+  // written too. The layer states their irreps.
   int input(const JsonField &layer);
   int input(const JsonField &name, const JsonField &irreps);
   int output(const JsonField &layer, const char *irreps_key = "irreps_out");
   int accumulated_output(const JsonField &layer);
-  // The same of a layer that changes the feature in place, and of one that needs what it has written in the backward
-  // pass: no other layer reads what it reads, or adds to what it writes.
+  // The same for a layer that changes the feature in place, and for one that needs its output in the backward pass. No
+  // other layer reads such an input, or adds to such an output.
   int input_of_one(const JsonField &layer);
   int output_of_one(const JsonField &layer);
   // Refuses irreps other than those of the feature.
   void check_irreps(const JsonField &field, int feature) const;
-  // Refuses a feature of more blocks.
+  // Refuses a feature with more blocks.
   void check_num_blocks(const JsonField &field, int feature, int most) const;
   // Refuses a feature whose blocks have different numbers of channels.
   void check_equal_channels(const JsonField &field, int feature) const;
 
-  // Counts columns of radial functions, which are bounded for all convolutions together.
+  // Counts columns of radial functions, whose number is limited for all convolutions together.
   void count_weights(const JsonField &field, int64_t num);
 
  private:

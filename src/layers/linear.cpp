@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer linear and counts its operations.
 #include "src/layers/linear.h"
 
 #include "src/layers/layer_reader.h"
@@ -10,9 +11,9 @@ namespace equi {
 
 namespace {
 
-// Runs of blocks of one irrep, which lie side by side in memory (kokkos/kernel_interface/feature_layout.h).
+// Runs of blocks of one irrep, which are adjacent in memory (kokkos/kernel_interface/feature_layout.h).
 struct BlockRuns {
-  std::vector<int64_t> channels;    // of each run
+  std::vector<int64_t> channels;    // per run
   std::vector<int> of_block;        // the run of each block
 
   explicit BlockRuns(const Irreps &irreps) {
@@ -36,7 +37,7 @@ void read_blocks(const JsonField &blocks, const Irreps &in, const Irreps &out, L
     if (bi.irrep != bo.irrep)
       b.fail("equal irreps in and out", Irreps({bi}).to_string() + " and " + Irreps({bo}).to_string());
     if (!pairs.emplace(block.in, block.out).second) b.fail("one entry per pair of blocks", "a second one");
-    // A matrix and its transpose connect two runs, however few of their blocks are connected.
+    // A matrix and its transpose connect two runs, even if only few of their blocks are connected.
     const int from = runs_in.of_block[block.in], to = runs_out.of_block[block.out];
     if (run_pairs.emplace(from, to).second)
       tensors.lay_out(
@@ -99,7 +100,7 @@ void Linear::restrict_to(const KeptSpecies &kept) {
 
 LayerOperations Linear::operations(const OperationContext &context) const {
   const Irreps &out = context.features[output];
-  // A row of its species is copied or added.
+  // A row of the atom's species is copied or added.
   if (context.fixed_input) return {{accumulate ? static_cast<double>(out.dim()) : 0.0, 0.0}, {}};
   Operations n;
   for (const LinearBlock &block : blocks) {

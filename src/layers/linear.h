@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// This layer mixes the channels of blocks of equal irreps, perhaps by matrices of the atom's species.
+// This layer mixes the channels of blocks of equal irreps, perhaps with a matrix per species of the atom.
 #ifndef EQUI_LINEAR_H
 #define EQUI_LINEAR_H
 

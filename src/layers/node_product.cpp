@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer node_product and counts its operations.
 #include "src/layers/node_product.h"
 
 #include "src/algebra/gaunt_product.h"

@@ -12,7 +12,7 @@ struct NodeProduct {
   static constexpr const char *TYPE = "node_product";
 
   int input, second_input, output;    // second_input -1: none
-  ChannelwiseProduct product;         // its input blocks are those of the first and then of the second feature
+  ChannelwiseProduct product;         // its input blocks are those of the first feature, then those of the second
 
   static const FieldSpecs &fields();
   static NodeProduct read(const JsonField &layer, LayerReader &reader);
@@ -23,7 +23,7 @@ struct NodeProduct {
     t.needs_geometric_input = true;
     return t;
   }
-  // What is evaluated by the kernels of contractions.
+  // The polynomials that the kernels of contractions evaluate.
   ContractionProduct polynomials() const { return product.polynomials(); }
   void restrict_to(const KeptSpecies &) {}
 };

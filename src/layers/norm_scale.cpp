@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer norm_scale and counts its operations.
 #include "src/layers/norm_scale.h"
 
 #include "src/layers/layer_reader.h"
@@ -7,7 +8,7 @@ namespace equi {
 
 const FieldSpecs &NormScale::fields() {
   using namespace field;
-  // A channel of zeros is divided by the offset, and a negative factor has a pole.
+  // A channel of zeros is divided by the offset, and a negative factor would have a pole.
   static const FieldSpecs fields =
       joined(input_and_output_fields(),
              {divisor("offset", "divisor of a channel of zeros"), number("factor", "factor of the squared norm", 0.0)});
@@ -26,7 +27,7 @@ NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
   return n;
 }
 
-// Backward computes the squares again.
+// The backward pass computes the squares again.
 LayerOperations NormScale::operations(const OperationContext &context) const {
   const Irreps &in = context.features[input];
   const double n = in.dim(), mul = in[0].mul;

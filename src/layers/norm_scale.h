@@ -7,8 +7,8 @@
 
 namespace equi {
 
-// y[u] = x[u] / (offset + factor |x[u]|^2), the square summed over the components of channel u in all blocks, which
-// have one multiplicity.
+// y[u] = x[u] / (offset + factor |x[u]|^2). The square is summed over the components of channel u in all blocks, which
+// have the same multiplicity.
 struct NormScale {
   static constexpr const char *TYPE = "norm_scale";
 

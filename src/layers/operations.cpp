@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Counts the operations of path groups, contractions and networks.
 #include "src/layers/operations.h"
 
 namespace equi {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The floating-point operations of layers, as the kernels' schedules have them.
+// The floating-point operations of layers, as counted by the kernels' schedules.
 //
-// A multiply-add counts as two operations; an activation, its derivative, a root, an exponential and a quotient count
+// A multiply-add counts as two operations. An activation, its derivative, a root, an exponential and a quotient count
 // as one each. Padding does not count, nor do layers and products that are evaluated once per species when a model is
-// loaded, nor what all layers share: distances, harmonics and rotations of edges, positions in tables, sums of forces.
-// Radial factors of SO(2) convolutions count as their network, complex products as four real ones.
+// loaded. The work that all layers share does not count either: distances, harmonics and rotations of edges, positions
+// in tables, sums of forces. Radial factors of SO(2) convolutions count like their network, and complex products like
+// four real ones.
 #ifndef EQUI_OPERATIONS_H
 #define EQUI_OPERATIONS_H
 
@@ -17,7 +18,7 @@
 
 namespace equi {
 
-// backward: what the adjoints of forces take besides the forward pass.
+// backward: operations of the adjoints of forces, in addition to the forward pass.
 struct Operations {
   double forward = 0.0, backward = 0.0;
   double both() const { return forward + backward; }
@@ -31,31 +32,31 @@ inline Operations operator*(double factor, const Operations &a) {
 
 struct LayerOperations {
   Operations per_atom, per_edge;
-  // Of an atom with this number of neighbors.
+  // Operations of an atom with this number of neighbors.
   Operations per_atom_with(double neighbors) const { return per_atom + neighbors * per_edge; }
 };
 
-// Of a dense product of `rows` rows by a matrix [in, out].
+// Operations of a dense product of `rows` rows by a matrix [in, out].
 inline double product_operations(double rows, double in, double out) {
   return 2.0 * rows * in * out;
 }
-// Of a path group on one edge, whose input block has `channels` channels and whose radial weights come from tables of
-// rows_per_bin rows (1: from a network). outputs: channels of the output of a uvw path.
+// Operations of a path group on one edge. Its input block has `channels` channels, and its radial weights come from
+// tables of rows_per_bin rows (1: from a network). outputs: channels of the output of a uvw path.
 Operations path_group_operations(const PathGroupSchedule &schedule, int channels, int rows_per_bin, int outputs = 0);
-// Of a contraction on one atom.
+// Operations of a contraction on one atom.
 Operations contraction_operations(const ContractionSchedule &schedule, int channels);
-// Of a network on one row: all matrices once in each direction, and activations between them.
+// Operations of a network on one row: all matrices once in each direction, and the activations between them.
 Operations network_operations(const Network &network);
-// Of polynomials on one atom.
+// Operations of polynomials on one atom.
 LayerOperations polynomial_operations(const ContractionProduct &product);
 
-// What a layer counts with, besides its own numbers.
+// The data that a layer needs to count, besides its own numbers.
 struct OperationContext {
   const std::vector<Irreps> &features;
   // The schedules of all targets have the same operations.
   const KernelTarget &target;
-  int rows_per_bin;            // of radial tables
-  bool fixed_input = false;    // the input depends on the species only
+  int rows_per_bin;            // rows per bin of radial tables
+  bool fixed_input = false;    // the input depends only on the species
 };
 
 }    // namespace equi

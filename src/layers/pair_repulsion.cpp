@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer pair_repulsion and computes its energies of pairs.
 #include "src/layers/pair_repulsion.h"
 
 #include "src/base/model_limits.h"
@@ -52,7 +53,7 @@ void PairRepulsion::restrict_to(const KeptSpecies &kept) {
 double PairRepulsion::energy(int receiver, int sender, double r, double *derivative, double *second) const {
   if (derivative) *derivative = 0.0;
   if (second) *second = 0.0;
-  if (r >= cutoff(receiver, sender)) return 0.0;    // what is not a number goes on
+  if (r >= cutoff(receiver, sender)) return 0.0;    // a distance that is not a number passes
   const Jet e = repulsion_function(Jet::variable(r), prefactor(receiver, sender), length(receiver, sender),
                                    cutoff(receiver, sender), p, static_cast<int>(coefficients.size()),
                                    coefficients.data(), exponents.data());
@@ -61,7 +62,8 @@ double PairRepulsion::energy(int receiver, int sender, double r, double *derivat
   return e.value();
 }
 
-// Per exponential its argument, itself and a multiply-add, and another one of the derivative; the cutoff polynomial.
+// Each exponential counts its argument, itself and a multiply-add, and another one for the derivative. The cutoff
+// polynomial follows.
 LayerOperations PairRepulsion::operations(const OperationContext &) const {
   const double n = static_cast<double>(coefficients.size());
   return {{}, {4.0 * n + 12.0, 2.0 * n + 12.0}};

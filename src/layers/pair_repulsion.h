@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// This layer adds a short-range repulsion between pairs of atoms: the universal potential of Ziegler, Biersack and
-// Littmark (The Stopping and Range of Ions in Solids, 1985) with the constants that each framework gives it.
+// This layer adds a short-range repulsion between pairs of atoms. It is the universal potential of Ziegler, Biersack
+// and Littmark (The Stopping and Range of Ions in Solids, 1985), with the constants of each framework.
 #ifndef EQUI_PAIR_REPULSION_H
 #define EQUI_PAIR_REPULSION_H
 
@@ -11,8 +11,8 @@
 
 namespace equi {
 
-// For each neighbor j of i nearer than cutoff: e_i += prefactor / r sum_k c_k exp(-b_k r / length) f(r / cutoff), f
-// the polynomial cutoff function. Matrices are [receiver species, sender species].
+// For each neighbor j of i within the cutoff: e_i += prefactor / r sum_k c_k exp(-b_k r / length) f(r / cutoff), where
+// f is the polynomial cutoff function. Matrices are [receiver species, sender species].
 struct PairRepulsion {
   static constexpr const char *TYPE = "pair_repulsion";
 

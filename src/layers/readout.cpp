@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer readout and counts its operations.
 #include "src/layers/readout.h"
 
 #include "src/layers/layer_reader.h"

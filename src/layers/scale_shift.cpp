@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer scale_shift and counts its operations.
 #include "src/layers/scale_shift.h"
 
 #include "src/layers/layer_reader.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer so2_convolution, checks its symmetry and counts its operations.
 #include "src/layers/so2_convolution.h"
 
 #include "src/base/model_limits.h"
@@ -14,7 +15,7 @@ namespace equi {
 
 namespace {
 
-// A block of so many channels for each l = 0 .. lmax in this order; others are refused.
+// Requires a block with this number of channels for each l = 0 .. lmax in this order.
 void check_blocks(const JsonField &field, const Irreps &irreps, int lmax) {
   std::vector<IrrepBlock> blocks;
   for (int l = 0; l <= lmax; ++l) blocks.push_back({irreps[0].mul, {l, 1}});
@@ -22,14 +23,14 @@ void check_blocks(const JsonField &field, const Irreps &irreps, int lmax) {
   if (irreps != expected) field.fail(expected.to_string());
 }
 
-// Numbers of a matrix with padded channels, for which the evaluation has two copies.
+// Numbers of a matrix with padded channels, of which the evaluation has two copies.
 int64_t laid_out(int64_t orders_in, int64_t orders_out, const So2Linear &linear) {
   const auto channels = [](int mul) { return padded_channels({mul, {0, 1}}); };
   const int factors = linear.has_product() ? 2 : 1;
   return 2 * orders_in * channels(linear.channels_in) * orders_out * factors * channels(linear.channels_out / factors);
 }
 
-// Products of components are exact where they should vanish up to this part of the largest.
+// Tolerance for products of components that should vanish, relative to the largest.
 constexpr double NO_PRODUCT = 1e-10;
 
 struct Component {
@@ -57,7 +58,7 @@ std::vector<double> coefficients(const Matrix &to, const Matrix &from) {
   return found;
 }
 
-// The largest change by a turn about the edge, under which component m of an order becomes m times component -m.
+// The largest change by a rotation about the edge, which maps component m of an order to m times component -m.
 double change_by_a_turn(const std::vector<double> &product, const std::vector<Component> &of) {
   const int size = static_cast<int>(of.size());
   std::vector<int> other(size);
@@ -209,7 +210,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
   c.lmax = in.lmax();
   check_blocks(layer["irreps_in"], in, c.lmax);
   check_blocks(layer["irreps_out"], out, c.lmax);
-  // Its linears mix what is even and odd under the inversion, and its torque becomes a gradient by harmonics of l = 1.
+  // Its linears mix even and odd features, and its torque becomes a gradient by harmonics of l = 1.
   if (reader.edge_parity) layer["type"].refuse("an SO(2) convolution needs \"edge_parity\": false");
   if (reader.lmax_edge < 1) layer["type"].refuse("an SO(2) convolution needs an \"lmax_edge\" of 1 or more");
   c.mmax = layer["mmax"].integer(0, c.lmax);
@@ -218,7 +219,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
   const JsonField linears = layer["linears"];
   const size_t num = linears.size();
   if (layer.has("radial_linear")) c.radial_linear = layer["radial_linear"].integer(0, static_cast<int>(num) - 1);
-  int channels = 2 * in[0].mul;    // of sender and receiver
+  int channels = 2 * in[0].mul;    // sender and receiver
   int64_t num_factors = 0;
   for (size_t k = 0; k < num; ++k) {
     for (int m = 0; static_cast<int>(k) == c.radial_linear && m <= c.mmax; ++m)
@@ -245,7 +246,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
 
 // Forward: rotations, radial factors, linears, the cutoff function, the rotation back. Backward: the adjoints of all.
 LayerOperations So2Convolution::operations(const OperationContext &context) const {
-  double rotation = 0.0;    // of one channel
+  double rotation = 0.0;    // for one channel
   for (int l = 0; l <= lmax; ++l) rotation += 2.0 * (2 * l + 1) * (2 * std::min(l, mmax) + 1);
   const int channels_in = context.features[input][0].mul, channels_out = context.features[output][0].mul;
   const double rotations = rotation * (2 * channels_in + channels_out);
@@ -261,7 +262,7 @@ LayerOperations So2Convolution::operations(const OperationContext &context) cons
       products += (m == 0 ? 1 : 4) * product_operations(1, w.rows, w.cols);
     }
     gates.forward += static_cast<double>(linear.bias.size());
-    if (linear.has_product()) {    // each term; scalars, gates and what they multiply
+    if (linear.has_product()) {    // each term; scalars, gates and the numbers that they multiply
       const double terms = static_cast<double>(linear.product.terms.size());
       gates = gates + linear.channels_after() * Operations{4.0 * terms + 4.0, 9.0 * terms + 6.0};
     }
@@ -277,7 +278,7 @@ LayerOperations So2Convolution::operations(const OperationContext &context) cons
       gates = gates + linear.channels_out * Operations{1.0 + d, 2.0 + 3.0 * d};
     }
   }
-  // Of attention: norms and sums of scores, and the products of messages with weights.
+  // Attention: norms and sums of scores, and the products of messages with weights.
   const double of_scores = attention.heads * attention.channels;
   if (attention.heads > 0) gates = gates + Operations{14.0 * of_scores + cutoff, 40.0 * of_scores + 3.0 * cutoff};
   const Operations network = network_operations(radial.network);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer species_embedding and counts its operations.
 #include "src/layers/species_embedding.h"
 
 #include "src/layers/layer_reader.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer spherical_norm and counts its operations.
 #include "src/layers/spherical_norm.h"
 
 #include "src/layers/layer_reader.h"
@@ -14,7 +15,7 @@ bool is_scalar(const IrrepBlock &block) {
   return block.irrep == Irrep{0, 1};
 }
 
-// is_taken: of each block, whether a group has it.
+// is_taken: for each block, whether a group contains it.
 NormGroup read_group(const JsonField &g, const Irreps &irreps, std::vector<bool> &is_taken) {
   NormGroup group;
   const JsonField blocks = g["blocks"], weights = g["weights"];

@@ -9,15 +9,15 @@
 
 namespace equi {
 
-// Blocks that are divided by one norm: y_b = scale_b x_b / sqrt(sum over these blocks of weight_b |x_b|^2 + epsilon),
-// |x_b|^2 summed over components and channels.
+// Blocks that are divided by the same norm: y_b = scale_b x_b / sqrt(sum over these blocks of weight_b |x_b|^2 +
+// epsilon), where |x_b|^2 is summed over components and channels.
 struct NormGroup {
   std::vector<int> blocks;
-  std::vector<double> weights;    // of each of them, not negative
-  bool center;                    // whether the mean of channels is taken from its 0e blocks first
+  std::vector<double> weights;    // weight per block, not negative
+  bool center;                    // whether the mean of channels is first subtracted from its 0e blocks
 };
 
-// All blocks have one number of channels, and each is in one group.
+// All blocks have the same number of channels, and each belongs to one group.
 struct SphericalNorm {
   static constexpr const char *TYPE = "spherical_norm";
 
@@ -25,7 +25,7 @@ struct SphericalNorm {
   std::vector<NormGroup> groups;
   double epsilon;
   Matrix scale;                // [blocks, channels]
-  std::vector<double> bias;    // [channels], added to the one 0e block; or empty
+  std::vector<double> bias;    // [channels], added to the only 0e block; or empty
 
   static const FieldSpecs &fields();
   static SphericalNorm read(const JsonField &layer, LayerReader &reader);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Reads the layer symmetric_contraction and counts its operations.
 #include "src/layers/symmetric_contraction.h"
 
 #include "src/base/printable.h"
@@ -23,7 +24,7 @@ void check_channels(const JsonField &field, const Irreps &irreps, int mul) {
 
 void read_entries(const JsonField &coupling, const ContractionProduct &product, ContractionTerm &term,
                   TensorReader &tensors) {
-  std::vector<int> parity;    // of the components of one channel of the input
+  std::vector<int> parity;    // parities of the components of one channel of the input
   for (const IrrepBlock &b : product.irreps_in) parity.insert(parity.end(), b.irrep.dim(), b.irrep.p);
   const Irrep &irrep = product.irreps_out[term.out].irrep;
   const int columns = term.degree + 3;

@@ -23,7 +23,7 @@ struct SymmetricContraction {
     t.needs_geometric_input = true;
     return t;
   }
-  // What is evaluated by the kernels of contractions.
+  // The polynomials that the kernels of contractions evaluate.
   const ContractionProduct &polynomials() const { return product; }
   void restrict_to(const KeptSpecies &kept);
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The table of symbols, masses and radii of the chemical elements.
 #include "src/model/chemical_elements.h"
 
 namespace equi {

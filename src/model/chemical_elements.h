@@ -11,10 +11,10 @@ namespace equi {
 // Standard atomic weight in g/mol, 0 if the symbol is not an element.
 double standard_atomic_mass(const std::string &symbol);
 
-// Covalent radius in Angstrom, 0 if the symbol is not an element or its radius is not known.
+// Covalent radius in Angstrom, 0 if the symbol is not an element or its radius is unknown.
 double covalent_radius(const std::string &symbol);
 
-// The symbols of all elements, by atomic number from H on.
+// The symbols of all elements, in the order of atomic numbers from H on.
 std::vector<std::string> chemical_symbols();
 
 }    // namespace equi

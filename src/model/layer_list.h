@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The list of layers, where each type is registered once, and what follows from it: the variant, and answers about one
+// The list of layers, which registers each type once, and what follows from it: the variant, and answers about one
 // layer of any type.
 #ifndef EQUI_LAYER_LIST_H
 #define EQUI_LAYER_LIST_H
@@ -36,7 +36,7 @@ struct LayerList {
   using Variant = std::variant<L...>;
 };
 
-// A PairRepulsion before ScaleShift is scaled by it, one after it is not.
+// ScaleShift scales a PairRepulsion that precedes it, but not one that follows it.
 using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
                          ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
                          Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
@@ -65,7 +65,7 @@ constexpr bool HAS_POLYNOMIALS = false;
 template <class L>
 constexpr bool HAS_POLYNOMIALS<L, std::void_t<decltype(std::declval<const L &>().polynomials())>> = true;
 
-// What a layer evaluates by the kernels of contractions, if it does.
+// The polynomials of a layer that the kernels of contractions evaluate, if it has any.
 inline std::optional<ContractionProduct> polynomials(const Layer &layer) {
   return std::visit(
       [](const auto &l) -> std::optional<ContractionProduct> {

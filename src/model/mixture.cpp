@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Describes the system that a model was made for, and compares two systems.
 #include "src/model/mixture.h"
 
 #include <algorithm>

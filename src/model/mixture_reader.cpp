@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Makes the tensors of one system from the experts and embeddings of a file for all systems.
 #include "src/model/mixture_reader.h"
 
 #include "src/base/model_limits.h"
@@ -34,7 +35,7 @@ void append(std::vector<double> &to, const Matrix &rows, size_t row) {
   to.insert(to.end(), rows.data.begin() + row * rows.cols, rows.data.begin() + (row + 1) * rows.cols);
 }
 
-// The row of a number, charge or spin, of a table that begins with the number "first".
+// Appends the row of a number, charge or spin, from a table whose first row belongs to the number "first".
 void append_row(std::vector<double> &to, const JsonField &table, const char *name, int number, TensorReader &reader) {
   table.only_keys({"rows", "first"});
   const Matrix rows = reader.matrix(table["rows"], ANY, ANY);
@@ -47,7 +48,7 @@ void append_row(std::vector<double> &to, const JsonField &table, const char *nam
 
 struct Embedding {
   int task = 0;
-  std::vector<double> values;    // [channels], added to scalars of all atoms
+  std::vector<double> values;    // [channels], added to the scalars of all atoms
 };
 
 Embedding read_embedding(const JsonField &field, const JsonField &tasks, const AtomicSystem &system, Mixture &mixture,
@@ -159,13 +160,13 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
         name.fail("rows of " + std::to_string(width) + " numbers, as many as the embedding has", tensor.shape_text());
       made = std::move(all);
       for (size_t i = 0; i < made.size(); ++i) made[i] += embedding.values[i % width];
-    } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by it
+    } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by the number
       const bool is_charge = kind.text() == "charge";
       (is_charge ? mixture.depends_on_charge : mixture.depends_on_spin) = true;
       const int factor = is_charge ? mixture.charge : mixture.spin - 1;
       made = std::move(all);
       for (double &v : made) v *= factor;
-    } else if (kind.text() == "task" || kind.text() == "experts") {    // one for each
+    } else if (kind.text() == "task" || kind.text() == "experts") {    // one row for each
       const bool of_task = kind.text() == "task";
       std::vector<double> factors = coefficients;
       if (of_task) {

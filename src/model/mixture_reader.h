@@ -13,14 +13,14 @@
 
 namespace equi {
 
-// The tensors of a file as its layers are to read them for one system.
+// The tensors of a file in the form that its layers read for one system.
 struct SystemTensors {
   Mixture mixture;
   SafetensorsFile container;
-  std::list<std::vector<double>> made;    // what tensors of container point into
+  std::list<std::vector<double>> made;    // storage to which tensors of `container` point
 };
 
-// mixture: that field of the document. Throws ModelFileError.
+// mixture: this field of the document. Throws ModelFileError.
 SystemTensors make_system_tensors(const JsonField &mixture, const SafetensorsFile &container,
                                   const std::vector<std::string> &elements, const std::string &file,
                                   const AtomicSystem &system);

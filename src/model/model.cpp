@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Restricts models to a subset of their elements or layers.
 #include "src/model/model.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A model is a potential as an ordered list of layers: it says what is to be computed, independent of how and where.
-// The reader (model_file.h) fills it, with all normalization constants folded in, in float64. doc/model_file.rst
-// states the meaning of every layer.
+// A model is a potential as an ordered list of layers: it states what to compute, independent of how and where. The
+// reader (model_file.h) fills it in float64, with all normalization constants folded in. doc/model_file.rst states the
+// meaning of every layer.
 #ifndef EQUI_MODEL_H
 #define EQUI_MODEL_H
 
@@ -27,16 +27,16 @@ const L *find_layer(const std::vector<Layer> &layers) {
   return nullptr;
 }
 
-// Whether a trait holds for any of the layers.
+// Whether a trait is true for any of the layers.
 bool any_layer(const std::vector<Layer> &layers, bool LayerTraits::*trait);
-// The largest cutoff of edges besides those of the model, Angstrom; 0: there are none.
+// The largest cutoff of edges other than those of the model, Angstrom; 0: there are none.
 double far_cutoff(const std::vector<Layer> &layers);
 
-// Whether the energy is one of clusters, in which each pair of atoms is nearer than far_cutoff.
+// Whether the energy is that of clusters, in which each pair of atoms is nearer than far_cutoff.
 inline bool needs_all_pairs(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::needs_all_pairs);
 }
-// Whether a turn of all atoms leaves the energy as it is, but for rounding.
+// Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
 inline bool is_invariant(const std::vector<Layer> &layers) {
   return !any_layer(layers, &LayerTraits::depends_on_orientation);
 }
@@ -44,12 +44,12 @@ inline bool is_invariant(const std::vector<Layer> &layers) {
 inline bool sums_over_atoms(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::sums_over_atoms);
 }
-// Whether forces come from features: they are no derivatives of the energy.
+// Whether forces come from features and are therefore not derivatives of the energy.
 inline bool has_direct_forces(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::gives_forces);
 }
 
-// A structure with the framework's own answers in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).
+// A structure with the framework's own results in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).
 struct ReferenceStructure {
   std::string name;
   std::vector<std::string> symbols;
@@ -63,44 +63,44 @@ struct ReferenceStructure {
 };
 
 struct Model {
-  // Texts of the file are printable (printable.h).
-  std::string file;    // where it was read from, for messages
+  // Texts from the file are printable (printable.h).
+  std::string file;    // path of the file, for messages
   std::string framework, framework_version, architecture;
   std::vector<std::string> elements;    // index = species
-  double cutoff = 0.0;                  // Angstrom, of all layers without a far_cutoff
+  double cutoff = 0.0;                  // Angstrom, for all layers without a far_cutoff
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
-  int max_neighbors = 0;               // of an atom within the cutoff, more are refused; 0: any number
-  NearestNeighbors nearest;            // of an atom's neighbors within the cutoff, those that it sees
-  std::vector<int64_t> composition;    // empty, or by species the atoms of the one formula that the model holds for
-  std::optional<Mixture> mixture;      // of a file for all systems: what this model has been made for
+  int max_neighbors = 0;    // largest number of an atom's neighbors within the cutoff, more are refused; 0: any number
+  NearestNeighbors nearest;            // which of an atom's neighbors within the cutoff it uses
+  std::vector<int64_t> composition;    // empty, or by species the atoms of the only formula that the model is valid for
+  std::optional<Mixture> mixture;      // set for a file for all systems: the system this model has been made for
   std::vector<std::string> feature_names;
   std::vector<Irreps> features;
   std::vector<Layer> layers;
-  bool offers_direct_forces = false;    // whether the file has them, for which other layers are wanted, too
+  bool offers_direct_forces = false;    // whether the file has them; they need other layers, too
   std::map<std::string, std::string> provenance;
   std::vector<ReferenceStructure> self_check;
-  std::vector<std::string> notes;    // of the reader, for the user: lines without indentation
+  std::vector<std::string> notes;    // notes of the reader, for the user: lines without indentation
 
   int num_species() const { return static_cast<int>(elements.size()); }
-  int species(const std::string &symbol) const;    // -1 if the model does not know it
+  int species(const std::string &symbol) const;    // -1 if the model does not know the element
   int num_convolutions() const;
   // The energy of an atom of a species is scale times the sum of its readouts plus shift (eV), per species.
   struct EnergyScale {
     std::vector<double> scale, shift;
   };
   EnergyScale energy_scale() const;
-  // The largest distance within which atoms must know each other: of all cutoffs. Angstrom
+  // The largest of all cutoffs: atoms within this distance must know each other. Angstrom
   double reach() const {
     const double far = far_cutoff(layers);
     return far > cutoff ? far : cutoff;
   }
-  // The same model for a subset of its elements, in the given order; weights of other species are dropped.
+  // The same model for a subset of its elements, in the order of `symbols`; weights of other species are dropped.
   Model restricted_to(const std::vector<std::string> &symbols) const;
-  // The same model with the derivatives of the energy as forces: without direct forces and the layers that lead to them
-  // alone. Features keep their numbers.
+  // The same model with the derivatives of the energy as forces: without direct forces and the layers that lead only to
+  // them. Features keep their numbers.
   Model without_direct_forces() const;
-  // By layer, whether that model has it.
+  // For each layer, whether that model has it.
   std::vector<bool> layers_of_energy() const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From the container's document to a Model. Every number is checked before it is used as an index or a size.
+// Converts the container's document to a Model. Every number is checked before it is used as an index or a size.
 #include "src/model/model_file.h"
 
 #include "src/base/data_hash.h"
@@ -47,7 +47,7 @@ void read_composition(const JsonField &field, Model &model) {
     if (model.composition[s] == 0) field.fail("all elements of the model", "no " + model.elements[s]);
 }
 
-// Tells the user what it means.
+// Reads the limit of neighbors, and explains it to the user.
 NearestNeighbors read_nearest(const JsonField &field, std::vector<std::string> &notes) {
   field.only_keys({"count", "tolerance"});
   NearestNeighbors nearest{field["count"].integer(1, MAX_NEAREST), -1.0};
@@ -95,7 +95,7 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
 
   model.cutoff = d["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
   model.lmax_edge = d["lmax_edge"].integer(0, LMAX_SUPPORTED);
-  d["edge_parity"].boolean();    // of the layers
+  d["edge_parity"].boolean();    // for the layers
   if (d.has("max_neighbors")) model.max_neighbors = d["max_neighbors"].integer(1, INT32_MAX);
   if (d.has("nearest_neighbors")) model.nearest = read_nearest(d["nearest_neighbors"], model.notes);
   if (d.has("composition")) read_composition(d["composition"], model);
@@ -117,7 +117,7 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
 
 // ---- layers ----
 
-// Reads a layer as the one of the types in the list that it names.
+// Reads a layer as the type in the list that it names.
 template <class... L>
 Layer read_layer(LayerList<L...>, const JsonField &layer, LayerReader &reader) {
   const JsonField type = layer["type"];
@@ -211,7 +211,7 @@ void check_cell(const JsonField &field, const ReferenceStructure &r) {
     field.fail("a cell with a volume", "none");
 }
 
-// num_pairs: of all structures up to this one.
+// num_pairs: sum over all structures up to this one.
 void check_images(const JsonField &field, const ReferenceStructure &r, double cutoff, double &num_pairs) {
   num_pairs += field.checked([&] { return num_image_candidates(r.positions, r.cell, r.periodic, cutoff); });
   if (num_pairs > MAX_STRUCTURE_PAIRS)
@@ -251,7 +251,7 @@ ReferenceStructure read_structure(const JsonField &f, const Model &model, int64_
   return r;
 }
 
-// The tensors for one system of a file for all of them.
+// The tensors for one system of a file for all systems.
 SystemTensors read_mixture(const JsonField &document, const SafetensorsFile &container, const AtomicSystem &system,
                            Model &model) {
   const JsonField field = document["mixture"];
@@ -311,7 +311,7 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
 }    // namespace
 
 std::string read_file_bytes(const std::string &path) {
-  // Not from a folder, a pipe or a device, which have no length.
+  // Folders, pipes and devices are refused, because they have no length.
   std::error_code status;
   const auto size = std::filesystem::file_size(path, status);
   std::ifstream file(path, std::ios::binary);

@@ -10,26 +10,26 @@
 
 namespace equi {
 
-// The largest format_version this reader knows.
+// The largest format_version that this reader knows.
 constexpr int MODEL_FORMAT_VERSION = 3;
-// Files before this one have no hash of their data.
+// Files with an earlier version have no hash of their data.
 constexpr int FIRST_VERSION_WITH_HASH = 3;
 
-// Which forces of those that a file offers: derivatives of the energy, or features of atoms (layer direct_forces).
+// The forces to use if a file offers both: derivatives of the energy, or features of atoms (layer direct_forces).
 enum class ForcesOf { energy, features };
 
 // Reads and validates a file, or its bytes (rank 0 reads, the others receive the bytes). Refuses truncated files, other
-// formats, newer versions, unknown or repeated keys, missing or superfluous tensors, wrong shapes, numbers that are not
-// finite, data that do not have their hash, and sizes beyond model_limits.h. Throws nothing but ModelFileError.
-// system: what the model is made for, if the file is for all systems; others take none. Those of features are
-// refused where the file has none.
+// formats, newer versions, unknown or repeated keys, and missing or superfluous tensors. Also refuses wrong shapes,
+// numbers that are not finite, data that do not match their hash, and sizes beyond model_limits.h. Throws only
+// ModelFileError. system: the system that the model is made for, if the file is for all systems; other files accept
+// none. Forces from features are refused if the file has none.
 std::string read_file_bytes(const std::string &path);
 Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system = {},
                   ForcesOf forces = ForcesOf::energy);
 inline Model read_model(const std::string &path, const AtomicSystem &system = {}, ForcesOf forces = ForcesOf::energy) {
   return parse_model(read_file_bytes(path), path, system, forces);
 }
-// The same with all layers of the file, those that lead to direct forces among them.
+// The same with all layers of the file, including those that lead to direct forces.
 Model read_all_layers(const std::string &path);
 
 }    // namespace equi

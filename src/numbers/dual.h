@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A dual is a number with its derivative along one direction. The evaluation of a model is written over a number type;
-// with duals it gives the directional derivative of all that it computes, also of the forces, which is minus the
-// Hessian times the direction. Kernels of all instruction sets use this header: everything in it is always inlined.
+// A dual is a number with its derivative along one direction. The evaluation of a model is written over a number type.
+// With duals it computes the directional derivative of all its results. That of the forces is minus the Hessian times
+// the direction. Kernels of all instruction sets use this header: everything in it is always inlined.
 #ifndef EQUI_DUAL_H
 #define EQUI_DUAL_H
 
@@ -13,7 +13,7 @@
 
 namespace equi {
 
-// Comparisons are those of the values.
+// Comparisons compare the values only.
 template <class T>
 struct Dual {
   T value, tangent;
@@ -55,14 +55,14 @@ struct Dual {
     const T t = std::tanh(a.value);
     return {t, (T(1) - t * t) * a.tangent};
   }
-  // Of what is not a number not one, and 0 at 0.
+  // Not a number where the argument is not a number, and 0 at 0.
   EQUI_FUNCTION friend Dual abs(Dual a) {
     return a.value < T(0) ? -a : a.value > T(0) ? a : Dual(std::abs(a.value), a.value - a.value);
   }
 };
 
-// Numbers that lie one after the other in two planes, values and tangents, `distance` numbers apart: SIMD lanes run
-// over them. T: perhaps const.
+// Numbers in two planes, values and tangents, which are `distance` numbers apart. Within a plane they are adjacent, and
+// SIMD lanes run over them. T may be const.
 template <class T>
 struct DualPointer {
   T *value;
@@ -79,8 +79,8 @@ struct DualPointer {
   EQUI_FUNCTION operator DualPointer<const T>() const { return {value, distance}; }
 };
 
-// What a number type is made of: the type of its parts, their number, the pointer to numbers that lie in planes, and
-// the same number in float64.
+// The parts of a number type: their type, their number, the pointer to numbers in planes, and the same number in
+// float64.
 template <class T>
 struct NumberOf {
   using Real = std::remove_const_t<T>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Hermite interpolation within a bin, from the rows of a RadialTable: of each of its two knots the value, the
-// derivative and from degree 5 on half the second derivative, by the fraction t of the bin's width; between them, of
-// degree 7, the values at two inner points.
+// Hermite interpolation within a bin, from the rows of a RadialTable. Each of its two knots has the value and the
+// derivative, and from degree 5 on half the second derivative. Derivatives are by the fraction t of the bin's width.
+// Degree 7 also has the values at two inner points between the knots.
 #ifndef EQUI_HERMITE_H
 #define EQUI_HERMITE_H
 
@@ -9,7 +9,7 @@ namespace equi {
 
 constexpr int MAX_TABLE_DEGREE = 7;
 
-// Numbers of a knot, and of the values behind it.
+// Numbers per knot, and per bin behind the knot.
 constexpr int hermite_knot_rows(int degree) {
   return degree == 3 ? 2 : 3;
 }
@@ -18,8 +18,8 @@ constexpr int hermite_inner_rows(int degree) {
 }
 
 // The error of degree 7 is t^3 (1 - t)^3 (t - x0) (t - x1) f^(8) / 8! at leading order. With these points its
-// derivative, the error of forces, has four extrema of one size, and none larger: 5.5 times less than from the value
-// and three derivatives at each knot. Third order zeros keep second derivatives continuous.
+// derivative, the error of forces, has four extrema of equal size, and none larger. It is 5.5 times smaller than with
+// the value and three derivatives at each knot. Third-order zeros keep second derivatives continuous.
 constexpr double HERMITE_POINTS[] = {0.4417424305044161, 0.5582575694955839};
 
 // The degree + 1 coefficients of a bin's rows at the fraction t of its width h, for value and derivative.
@@ -37,7 +37,7 @@ inline void hermite(int degree, double t, double h, double *value, double *deriv
     return;
   }
   const int inner = hermite_inner_rows(degree);
-  double *end_value = value + 3 + inner, *end_derivative = derivative + 3 + inner;    // of the second knot
+  double *end_value = value + 3 + inner, *end_derivative = derivative + 3 + inner;    // at the second knot
   const double s3 = s2 * s;
   value[0] = s3 * (1.0 + 3.0 * t + 6.0 * t2);
   value[1] = t * s3 * (1.0 + 3.0 * t);
@@ -51,8 +51,8 @@ inline void hermite(int degree, double t, double h, double *value, double *deriv
   end_derivative[0] = 30.0 * t2 * s2 / h;
   end_derivative[1] = t2 * (1.0 + 2.0 * s - 15.0 * s2) / h;
   end_derivative[2] = -t2 * s * (2.0 - 5.0 * s) / h;
-  // An inner point x takes what the six above leave of its value: times c(t) / c(x), which is 1 there and 0 at the
-  // others, c(t) = t^3 (1 - t)^3 prod (t - others).
+  // An inner point x adds what the six terms above leave of its value: this remainder times c(t) / c(x), which is 1 at
+  // x and 0 at the others, c(t) = t^3 (1 - t)^3 prod (t - others).
   for (int i = 0; i < inner; ++i) {
     const double x = HERMITE_POINTS[i], ends = t * s / (x * (1.0 - x));
     double others = 1.0, slope = 0.0;
@@ -80,7 +80,7 @@ inline void hermite(int degree, double t, double h, double *value, double *deriv
 // The same polynomial as degree + 1 coefficients of powers of t, the distance from the first knot in widths of the bin.
 inline void hermite_powers_from_knot(int degree, const double *rows, double *powers) {
   const int inner = hermite_inner_rows(degree);
-  const double *f = rows, *g = rows + hermite_knot_rows(degree) + inner;    // of the two knots
+  const double *f = rows, *g = rows + hermite_knot_rows(degree) + inner;    // rows of the two knots
   powers[0] = f[0];
   powers[1] = f[1];
   if (degree == 3) {
@@ -93,8 +93,8 @@ inline void hermite_powers_from_knot(int degree, const double *rows, double *pow
   powers[4] = 15.0 * (f[0] - g[0]) + 8.0 * f[1] + 7.0 * g[1] + 3.0 * f[2] - 2.0 * g[2];
   powers[5] = 6.0 * (g[0] - f[0]) - 3.0 * (f[1] + g[1]) - f[2] + g[2];
   if (inner == 0) return;
-  // t^3 (1 - t)^3 q(t) is what is left at the inner points: small numbers, of which Newton's differences lose nothing
-  // that counts.
+  // t^3 (1 - t)^3 q(t) is the remainder at the inner points. These are small numbers, so Newton's differences lose no
+  // digits that matter.
   constexpr int MAX_INNER = hermite_inner_rows(MAX_TABLE_DEGREE);
   double q[MAX_INNER], by_powers[MAX_INNER] = {};
   for (int i = 0; i < inner; ++i) {
@@ -118,8 +118,8 @@ inline void hermite_powers_from_knot(int degree, const double *rows, double *pow
   }
 }
 
-// As coefficients of powers of t - 1/2, the distance from the middle of the bin: the higher their order, the less they
-// count.
+// The same as coefficients of powers of t - 1/2, the distance from the middle of the bin. The higher the order, the
+// less a coefficient matters.
 inline void hermite_powers(int degree, const double *rows, double *powers) {
   hermite_powers_from_knot(degree, rows, powers);
   for (int i = 0; i < degree; ++i)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A jet is a number with its derivatives along one variable, up to the third: formulas that are written once give
-// value and derivatives. Jets serve only functions of distances, which are sums, products and compositions of a few
-// elementary ones.
+// A jet is a number with its derivatives along one variable, up to the third: a formula that is written once computes
+// value and derivatives. Jets are used only for functions of distances, which are sums, products and compositions of a
+// few elementary functions.
 #ifndef EQUI_JET_H
 #define EQUI_JET_H
 
@@ -23,7 +23,7 @@ struct Jet {
     x.d[1] = 1.0;
     return x;
   }
-  // From and to rows [order+1][stride]; derivatives above the order read as zero.
+  // Copies from and to rows [order+1][stride]; derivatives above the order read as zero.
   EQUI_FUNCTION static Jet load(const double *row, int order, size_t stride) {
     Jet x;
     for (int q = 0; q <= order; ++q) x.d[q] = row[q * stride];
@@ -71,7 +71,7 @@ EQUI_FUNCTION Jet compose(const double f[Jet::MAX_ORDER + 1], const Jet &x) {
   return y;
 }
 
-// Leibniz' rule of a = c b, without powers of 1/b, which would leave the range of numbers long before c does.
+// Leibniz' rule for a = c b, without powers of 1/b, which would leave the range of numbers long before c does.
 EQUI_FUNCTION Jet operator/(const Jet &a, const Jet &b) {
   const double i = 1.0 / b.d[0];
   Jet c;
@@ -113,11 +113,12 @@ EQUI_FUNCTION Jet inverse_sqrt(const Jet &x) {
   return compose(f, x);
 }
 
-// x^power for x >= 0. Where a derivative is infinite at x = 0, it is that of a tiny x: a distance that no run reaches.
+// x^power for x >= 0. A derivative that is infinite at x = 0 is replaced by that at a tiny x: no run reaches such a
+// distance.
 EQUI_FUNCTION Jet pow(const Jet &x, double power) {
   constexpr double TINY = 1e-12;
   double f[Jet::MAX_ORDER + 1];
-  if (x.value() > TINY) {    // one call of std::pow, which takes most of the time
+  if (x.value() > TINY) {    // one call of std::pow, which needs most of the time
     f[0] = std::pow(x.value(), power);
     for (int q = 0; q < Jet::MAX_ORDER; ++q) f[q + 1] = f[q] * ((power - q) / x.value());
     return compose(f, x);
@@ -125,7 +126,7 @@ EQUI_FUNCTION Jet pow(const Jet &x, double power) {
   double coefficient = 1.0;
   for (int q = 0; q <= Jet::MAX_ORDER; ++q) {
     const double exponent = power - q;
-    // Not 0 * infinity for whole powers at zero.
+    // Avoids 0 * infinity for whole powers at zero.
     f[q] = coefficient == 0.0 ? 0.0 : coefficient * std::pow(exponent < 0.0 ? TINY : x.value(), exponent);
     coefficient *= exponent;
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A dense matrix for constants of models, and its products.
 #ifndef EQUI_MATRIX_H
 #define EQUI_MATRIX_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers of atoms' own features as ATen operators. Part of torch_layers.h.
+// Layers that work on an atom's own features, as ATen operators. Part of torch_layers.h.
 #ifndef EQUI_TORCH_ATOM_LAYERS_H
 #define EQUI_TORCH_ATOM_LAYERS_H
 
@@ -269,16 +269,16 @@ inline TorchLayerNorm make_layer(const LayerNorm &l, const LayerOptions &o) {
 
 struct TorchChannelBalance {
   int input, output;
-  int64_t first, share_first;    // columns; the latter -1: all atoms have the same share
+  int64_t first, share_first;    // columns; share_first -1: all atoms have the same share
   Tensor target;                 // [channels] float64
   double epsilon;
 
-  // What a balance sums up [N, terms]: the balanced columns, and the weights of shares.
+  // The terms that a balance sums [N, terms]: the balanced columns, and the weights of shares.
   Tensor terms(const Tensor &x) const {
     const Tensor balanced = x.narrow(1, first, target.size(0)).to(at::kDouble);
     return share_first < 0 ? balanced : at::cat({balanced, weights(x)}, 1);
   }
-  // The balanced x [N, dim]; sums: of the terms over all atoms, and the number of these.
+  // The balanced x [N, dim]; sums: sums of the terms over all atoms, and the number of atoms.
   Tensor operator()(const Tensor &x, const Tensor &sums) const {
     const int64_t channels = target.size(0);
     const Tensor missing = target - sums.narrow(0, 0, channels);
@@ -301,7 +301,7 @@ inline TorchChannelBalance make_layer(const ChannelBalance &l, const LayerOption
 struct TorchNodeProduct {
   int input, second_input, output;
   ChannelwiseProduct product;
-  std::vector<Tensor> couplings;    // per path [2 l1+1, 2 l2+1, 2 l3+1], undefined for one of a single block
+  std::vector<Tensor> couplings;    // per path [2 l1+1, 2 l2+1, 2 l3+1], undefined for a path of a single block
 
   TorchNodeProduct(const NodeProduct &n, at::ScalarType type)
       : input(n.input), second_input(n.second_input), output(n.output), product(n.product) {

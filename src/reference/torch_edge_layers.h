@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers that sum over edges as ATen operators, but for the SO(2) convolution. Part of torch_layers.h.
+// Layers that sum over edges as ATen operators, except the SO(2) convolution. Part of torch_layers.h.
 #ifndef EQUI_TORCH_EDGE_LAYERS_H
 #define EQUI_TORCH_EDGE_LAYERS_H
 
@@ -18,14 +18,14 @@
 namespace equi {
 namespace torch_layers {
 
-// What layers are made from. Each layer's struct has its maker beside it, make_layer(layer, options).
+// The arguments from which layers are made. Each layer's struct has its maker next to it, make_layer(layer, options).
 struct LayerOptions {
   const Model &model;
   at::ScalarType type;
-  double chunk_bytes;    // of work arrays
+  double chunk_bytes;    // bytes of work arrays
 };
 
-// Work on many rows, done in chunks of them whose intermediates take about chunk_bytes.
+// Work on many rows, in chunks whose intermediates use about chunk_bytes.
 struct Chunked {
   bool is_over_edges;    // else over atoms
   int64_t chunk = 1;
@@ -38,19 +38,19 @@ struct Chunked {
   }
 };
 
-// Something that each receiver sums over its edges.
+// A quantity that each receiver sums over its edges.
 struct EdgeSum : Chunked {
   int columns;
   at::ScalarType type;
-  bool reads_receiver = false;    // the feature of both atoms, not of the sender alone
+  bool reads_receiver = false;    // reads the feature of both atoms, not only of the sender
   bool is_far = false;            // over the edges within the cutoff of a Coulomb layer
 
   EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
   virtual ~EdgeSum() = default;
   // Terms [E, columns] of edges.
   virtual Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const = 0;
-  // With exponentials among the terms: their exponents [E, n], of which EdgeFeatures::largest has the largest of all
-  // edges of a receiver. Else undefined.
+  // If the terms contain exponentials: their exponents [E, n]. EdgeFeatures::largest is the largest over all edges of a
+  // receiver. Undefined otherwise.
   virtual Tensor exponents(const EdgeFeatures &, const EdgeRows &) const { return {}; }
 };
 

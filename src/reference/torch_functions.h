@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions of src/functions and the harmonics as ATen operators. Part of torch_model.cpp alone: Torch's headers
-// are slow to compile and stay in one source.
+// The functions of src/functions and the harmonics as ATen operators. Part of torch_model.cpp only: Torch's
+// headers are slow to compile and stay in one source.
 #ifndef EQUI_TORCH_FUNCTIONS_H
 #define EQUI_TORCH_FUNCTIONS_H
 
@@ -56,8 +56,8 @@ inline Tensor activate(Activation a, const Tensor &x) {
       return at::relu(x);
     case Activation::abs:
       return at::abs(x);
-    // The threshold, beyond which ATen returns x itself, lies where log(1 + e^x) = x also in float64; its default does
-    // not.
+    // Beyond the threshold ATen returns x itself. This one is large enough that log(1 + e^x) = x also in float64; the
+    // default is not.
     case Activation::ssp:
       return at::softplus(x, 1.0, 40.0) - std::log(2.0);
   }
@@ -69,8 +69,8 @@ inline Tensor block_of(const Tensor &x, const Irreps &irreps, int b) {
   return x.narrow(1, irreps.offset(b), irreps[b].dim()).reshape({x.size(0), irreps[b].mul, irreps[b].irrep.dim()});
 }
 
-// Harmonics of unit vectors [E, 3] for l = 0..lmax as [E, (lmax+1)^2]: Y_lm = norm * Pi_l^a(y) * (C_a or S_a) with a =
-// |m|, (z + i x)^a = C_a + i S_a and Pi_l^a the a-th derivative of the Legendre polynomial P_l.
+// Harmonics of unit vectors [E, 3] for l = 0..lmax as [E, (lmax+1)^2]: Y_lm = norm * Pi_l^a(y) * (C_a or S_a). Here a =
+// |m|, (z + i x)^a = C_a + i S_a, and Pi_l^a is the a-th derivative of the Legendre polynomial P_l.
 inline Tensor harmonics(const Tensor &unit, int lmax) {
   const Tensor x = unit.select(1, 0), y = unit.select(1, 1), z = unit.select(1, 2);
   std::vector<Tensor> c = {at::ones_like(x)}, s = {at::zeros_like(x)};
@@ -102,7 +102,7 @@ inline Tensor harmonics(const Tensor &unit, int lmax) {
 }
 
 struct TorchNetwork {
-  std::vector<Tensor> weights, biases;              // an undefined bias is none
+  std::vector<Tensor> weights, biases;              // an undefined bias means none
   std::vector<Tensor> norm_weights, norm_biases;    // undefined: no norm
   std::vector<double> norm_epsilons;
   Activation activation;
@@ -139,7 +139,7 @@ struct TorchNetwork {
   }
 };
 
-// What a sum over edges is made of.
+// The data from which a sum over edges is computed.
 struct EdgeRows {
   Tensor vec;                                 // [E, 3] float64
   Tensor receiver_species, sender_species;    // [E] int64
@@ -152,10 +152,10 @@ struct EdgeRows {
   }
 };
 
-// The feature that a sum over edges reads, of the atoms of each edge [E, dim]; undefined where it is not read.
+// The feature that a sum over edges reads, for the atoms of each edge [E, dim]; undefined if it is not read.
 struct EdgeFeatures {
   Tensor sender, receiver;
-  Tensor largest;    // of the receiver's exponents (EdgeSum::exponents)
+  Tensor largest;    // largest exponent of the receiver (EdgeSum::exponents)
 };
 
 inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
@@ -165,13 +165,13 @@ inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
 
 // Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
 struct TorchRadial {
-  Tensor wave_numbers, centers;             // of the kinds that have them
+  Tensor wave_numbers, centers;             // defined for the kinds that have them
   Tensor power;                             // [columns]: undefined if all are zero
   Tensor cutoff, r0;                        // a number, or [species, species]
   Tensor sender, receiver;                  // [species, n], or undefined
   Tensor sender_factor, receiver_factor;    // [species, columns], or undefined
-  Tensor exponentials;                      // of the kind that has them [2, functions]
-  int sender_block, receiver_block;         // of the convolution's input, or -1
+  Tensor exponentials;                      // [2, functions], defined for the kind that has them
+  int sender_block, receiver_block;         // block of the convolution's input, or -1
   RadialBasis basis;
   TorchNetwork network;
   RadialFunction::Output output;
@@ -212,7 +212,7 @@ struct TorchRadial {
       return 0.5 * (1.0 + at::cos(3.14159265358979323846 * r / cutoff_of(edges)));
     if (basis.cutoff_kind == RadialBasis::Cutoff::none) return at::ones_like(r);
     const double c = basis.cutoff;
-    // No switching range: the quotient below would be infinite, and where() would pass its derivative on as NaN.
+    // No switching range: the quotient below would be infinite, and where() would propagate its derivative as NaN.
     if (basis.r_on >= c) return at::ones_like(r);
     const Tensor rr = r * r;
     const double cc = c * c, oo = basis.r_on * basis.r_on;
@@ -252,7 +252,7 @@ struct TorchRadial {
     return basis.prefactor * at::sin(x * wave_numbers) / x;
   }
 
-  // x: of the two atoms [E, dim], as `irreps`; read where blocks of it are inputs of the network.
+  // x: features of the two atoms [E, dim], with irreps `irreps`; read if blocks of it are inputs of the network.
   Tensor operator()(const Tensor &r, const EdgeRows &edges, const EdgeFeatures &x = {},
                     const Irreps &irreps = {}) const {
     const Tensor f = cutoff_function(r, edges);

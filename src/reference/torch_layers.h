@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The layers of doc/model_file.rst as ATen operators on features [rows, dim] in the order of irreps.h. Part of
-// torch_model.cpp alone, its only includer, whose Run is what a layer evaluates itself in: it reads features from it
-// and writes others.
+// The layers of doc/model_file.rst as ATen operators on features [rows, dim] in the order of irreps.h. Only
+// torch_model.cpp includes this header. A layer evaluates itself in that source's Run, from which it reads features and
+// to which it writes others.
 #ifndef EQUI_TORCH_LAYERS_H
 #define EQUI_TORCH_LAYERS_H
 
@@ -20,7 +20,7 @@
 namespace equi {
 namespace torch_layers {
 
-// The variant of what the makers of all layers in the list return.
+// The variant of the types that the makers of all layers in the list return.
 template <class... L>
 auto torch_variant(LayerList<L...>)
     -> std::variant<decltype(make_layer(std::declval<const L &>(), std::declval<const LayerOptions &>()))...>;
@@ -30,7 +30,7 @@ inline TorchLayer make_torch_layer(const Layer &layer, const LayerOptions &optio
   return std::visit([&](const auto &l) -> TorchLayer { return make_layer(l, options); }, layer);
 }
 
-// The part of a layer that is worked on in chunks, or null.
+// The part of a layer that is computed in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
   return std::visit(
       [](const auto &l) -> const Chunked * {

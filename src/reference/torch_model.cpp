@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The reference evaluation with LibTorch: stages on autograd graphs, and the exchanges between them.
 #include "src/reference/torch_model.h"
 
 #include "src/reference/torch_layers.h"
@@ -24,8 +25,8 @@ namespace {
 
 using namespace torch_layers;
 
-// Keys among the numbered features: the atoms' energies, and a sum over edges on its way into the layer that asked for
-// it. They are carried through the stages like features.
+// Keys among the numbered features: the atoms' energies, and a sum over edges while it is passed to the layer that
+// needs it. Both pass through the stages like features.
 constexpr int ENERGY = -1, EDGE_SUM = -2;
 
 // The edges of one evaluation.
@@ -40,7 +41,7 @@ struct Edges {
   }
 };
 
-// Remembers the first thing that went wrong, to be thrown once no other rank waits for this one.
+// Remembers the first error, which is thrown when no other rank waits for this one.
 struct Failure {
   std::string what;
   int atom_i = -1, atom_j = -1;
@@ -58,12 +59,12 @@ struct Failure {
   }
 };
 
-// pair_cutoff: empty, or the cutoffs of pairs of species, which then count in place of `cutoff`.
+// pair_cutoff: empty, or the cutoffs of pairs of species, which replace `cutoff`.
 Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cutoff, const Matrix &pair_cutoff,
                  const NearestNeighbors &nearest, Failure &failure) {
   Edges edges;
   std::vector<int> receiver_row, sender_row, receiver_species, sender_species;
-  std::vector<double> vec, square;    // square: of a receiver's candidates, negative for those that are no edges
+  std::vector<double> vec, square;    // square: for a receiver's candidates, negative for those that are no edges
   for (int i = 0; i < n.num_receivers; ++i) {
     const int atom_i = n.receiver[i], species_i = n.row_species[i];
     const int64_t first = n.first[i], last = n.first[i + 1];
@@ -75,7 +76,7 @@ Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cut
     double d[3];
     for (int64_t c = first; c < last; ++c) {
       const double rr = vector_to(c, d), r = std::sqrt(rr);
-      // NaN counts as a failure too, not as an edge beyond the cutoff.
+      // NaN counts as an error too, not as an edge beyond the cutoff.
       if (!(r >= MIN_DISTANCE))
         failure.record(std::isfinite(r) ? "two atoms are on top of each other" : "a position is not finite", atom_i,
                        n.sender_atom[c], r);
@@ -106,21 +107,21 @@ Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cut
 
 using Features = std::map<int, Tensor>;
 
-// What lies between two records is differentiated as one stage: inputs are leaves, outputs hang on their graph.
+// The layers between two records are differentiated as one stage: inputs are leaves, and outputs belong to their graph.
 struct Stage {
   Features inputs, outputs;
 };
 
-// What would keep too much for autograd is not part of a stage's graph but evaluated again in the backward pass, chunk
-// by chunk: a sum over edges or, where `contraction` is not null, a contraction. A channel balance, where all ranks add
-// up, is no part of a graph either.
+// Work for which autograd would keep too much is not part of a stage's graph. It is evaluated again in the backward
+// pass, chunk by chunk. This is a sum over edges or, if `contraction` is not null, a contraction. A channel balance,
+// which adds over all ranks, is not part of a graph either.
 struct Record {
   const EdgeSum *sum;
   const TorchContraction *contraction;
   int input, output;      // features; input -1: none
   Tensor x;               // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
-  bool exchanged;         // whether x of a sum depends on positions, so that its adjoint has to travel
-  Tensor largest = {};    // [N, n], of a sum with exponents
+  bool exchanged;         // whether x of a sum depends on positions; its adjoint is then exchanged
+  Tensor largest = {};    // [N, n], for a sum with exponents
   const TorchChannelBalance *balance = nullptr;
   Tensor balance_sums = {};
 };
@@ -133,7 +134,7 @@ struct TorchModel::Impl {
   int max_neighbors;
   Matrix pair_cutoff;
   NearestNeighbors nearest;
-  double far_cutoff = 0.0;    // of a Coulomb layer; 0: there is none
+  double far_cutoff = 0.0;    // cutoff of a Coulomb layer; 0: no such layer
   bool needs_all_pairs = false;
   bool has_direct_forces = false;
   std::vector<TorchLayer> layers;
@@ -142,11 +143,11 @@ struct TorchModel::Impl {
   Tensor species;    // [A] int64
   int64_t last_num_edges = 0;
 
-  // State of one evaluation; a local of evaluate(), so that no graph outlives it.
+  // State of one evaluation, local to evaluate(), so no graph outlives it.
   struct Run;
 };
 
-// The forward pass leaves stages and records; the backward pass consumes them from the end.
+// The forward pass stores stages and records; the backward pass consumes them from the end.
 struct TorchModel::Impl::Run {
   const Impl &model;
   GhostExchange &exchange;
@@ -154,12 +155,12 @@ struct TorchModel::Impl::Run {
   bool want_gradient;
   int64_t num_owned, num_rows;
 
-  Features live;                    // species_only ones have A rows, others N
+  Features live;                    // features that depend only on species have A rows, others N
   std::map<int, bool> geometric;    // whether the feature depends on positions
   Stage stage;
   std::vector<Stage> stages;
   std::vector<Record> records;
-  Tensor direct_forces;    // [N, 3] float64, of a model that has them
+  Tensor direct_forces;    // [N, 3] float64, for a model that has them
 
   Run(const Impl &model, GhostExchange &exchange, const Edges &near_edges, const Edges &far_edges, bool want_gradient)
       : model(model),
@@ -169,7 +170,7 @@ struct TorchModel::Impl::Run {
         want_gradient(want_gradient),
         num_owned(model.neighborhood->num_receivers),
         num_rows(model.neighborhood->num_rows) {
-    write(ENERGY, at::zeros({num_owned}, at::kDouble), true);    // it has the rows of a receiver from the start
+    write(ENERGY, at::zeros({num_owned}, at::kDouble), true);    // all receivers have a row from the start
   }
 
   Tensor read(int feature) const {
@@ -202,7 +203,7 @@ struct TorchModel::Impl::Run {
     stages.push_back(std::move(stage));
   }
 
-  // Adjoints of the outputs of a stage become adjoints of its inputs.
+  // Converts adjoints of the outputs of a stage to adjoints of its inputs.
   static void stage_backward(const Stage &s, Features &adjoint) {
     std::vector<Tensor> outputs, cotangents, inputs;
     for (const auto &[f, t] : s.outputs) {
@@ -238,7 +239,7 @@ struct TorchModel::Impl::Run {
   // The rows of receivers.
   Tensor owned(const Tensor &x) const { return x.narrow(0, 0, num_owned); }
 
-  // Ends the stage with a result that no graph leads to, and begins the next.
+  // Ends the stage with a result that belongs to no graph, and begins the next stage.
   void record(const Record &r, const Tensor &result) {
     records.push_back(r);
     write(r.output, result, true);
@@ -247,7 +248,7 @@ struct TorchModel::Impl::Run {
 
   const Edges &edges_of(const EdgeSum &sum) const { return sum.is_far ? far_edges : near_edges; }
 
-  // What a sum reads of its input x [A, dim] and of the largest exponents for edges first .. first + num - 1.
+  // The parts of its input x [A, dim] and of the largest exponents that a sum reads for edges first .. first + num - 1.
   EdgeFeatures features(const EdgeSum &sum, const Tensor &x, const Tensor &largest, int64_t first, int64_t num) const {
     EdgeFeatures gathered;
     const Edges &edges = edges_of(sum);
@@ -259,7 +260,7 @@ struct TorchModel::Impl::Run {
     return gathered;
   }
 
-  // The sum over the edges of each receiver becomes the feature `output`. input -1: the sum reads no feature.
+  // Stores the sum over the edges of each receiver as feature `output`. input -1: the sum reads no feature.
   void sum_forward(const EdgeSum &sum, int input, int output) {
     const Edges &edges = edges_of(sum);
     Tensor x;
@@ -278,7 +279,7 @@ struct TorchModel::Impl::Run {
     Tensor m = at::zeros({num_owned, sum.columns}, sum.type), largest;
     {
       at::NoGradGuard no_grad;
-      // f(receivers, what the sum reads, edges) for each chunk.
+      // Calls f(receivers, features that the sum reads, edges) for each chunk.
       const auto for_chunks = [&](const auto &f) {
         for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
           const int64_t n = std::min(sum.chunk, edges.size() - e);
@@ -300,7 +301,7 @@ struct TorchModel::Impl::Run {
     record({&sum, nullptr, input, output, x, exchanged, largest}, m);
   }
 
-  // vec_adj: of near and of far edges.
+  // vec_adj: adjoints of near and of far edges.
   void sum_backward(const Record &r, const Tensor &m_adj, Features &adjoint, std::array<Tensor, 2> &vec_adj) {
     const Edges &edges = edges_of(*r.sum);
     Tensor x_adj = r.exchanged ? at::zeros_like(r.x) : Tensor();
@@ -357,7 +358,7 @@ struct TorchModel::Impl::Run {
     add(adjoint, r.input, x_adj);
   }
 
-  // Sums over all atoms of all ranks [terms] of rows [N, terms] in float64, and the number of atoms.
+  // Sums over the atoms of all ranks [terms] of rows [N, terms] in float64, and the number of atoms.
   Tensor sums_of(const Tensor &rows) const {
     const Tensor number = at::full({1}, static_cast<double>(num_owned), at::kDouble);
     Tensor sums = at::cat({rows.to(at::kDouble).sum(0), number}).contiguous();
@@ -374,7 +375,7 @@ struct TorchModel::Impl::Run {
     record(r, layer(x, r.balance_sums));
   }
 
-  // Autograd differentiates what is done on this rank; the adjoint of the sums is that of all ranks.
+  // Autograd differentiates this rank's part; the adjoint of the sums is added over all ranks.
   void balance_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
     const Tensor of_y = y_adj.defined() ? y_adj : at::zeros_like(r.x);
     const auto leaves = [&] {
@@ -408,8 +409,8 @@ struct TorchModel::Impl::Run {
       sum_backward(r, out_adj, adjoint, vec_adj);
   }
 
-  // A sum over edges that becomes no feature, [N, 1] on the graph of the stage that begins with it. What else a
-  // layer reads, it reads afterwards.
+  // A sum over edges that becomes no feature, [N, 1] on the graph of the stage that begins with it. The layer must read
+  // its other inputs afterwards.
   Tensor sum_of(const EdgeSum &sum, int input = -1) {
     sum_forward(sum, input, EDGE_SUM);
     Tensor t = live.at(EDGE_SUM);
@@ -425,7 +426,7 @@ struct TorchModel::Impl::Run {
     return energy().detach();
   }
 
-  // dE/dvec [E, 3] of near and of far edges.
+  // dE/dvec [E, 3] for near and for far edges.
   std::array<Tensor, 2> backward() {
     std::array<Tensor, 2> vec_adj = {at::zeros_like(near_edges.rows.vec), at::zeros_like(far_edges.rows.vec)};
     Features adjoint = {{ENERGY, at::ones({num_owned}, at::kDouble)}};
@@ -443,7 +444,7 @@ struct TorchModel::Impl::Run {
 
 TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, double chunk_bytes)
     : impl_(std::make_unique<Impl>()) {
-  // Weights made in inference mode could not take part in autograd.
+  // Weights made in inference mode could not be used with autograd.
   const c10::InferenceMode no_inference_mode(false);
   Impl &m = *impl_;
   m.type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
@@ -503,7 +504,7 @@ std::size_t TorchModel::memory_bytes() const {
 EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   if (!impl_->neighborhood) throw std::logic_error("TorchModel: evaluate before set_neighborhood");
   const Neighborhood &n = *impl_->neighborhood;
-  // The host program may have switched either off.
+  // The host program may have switched either of them.
   const c10::InferenceMode no_inference_mode(false);
   const at::AutoGradMode grad_mode(true);
 
@@ -528,7 +529,7 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
     has_all_pairs = sums[1] == sums[0] * (sums[0] - 1.0);
   }
 
-  // All exchanges are over: now an error may stop this rank.
+  // All exchanges are finished, so now an error may stop this rank.
   EvaluationResult result;
   result.num_edges = edges.size();
   const double *energy = energies.data_ptr<double>();
@@ -590,7 +591,7 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
 
 extern "C" equi::Evaluator *equi_make_torch_evaluator(const equi::Model *model, const equi::EvaluatorOptions *options,
                                                       char *error, int length) {
-  // No exception leaves through a C entry.
+  // No exception may leave through a C entry.
   try {
     return new equi::TorchModel(*model, *options);
   } catch (const std::exception &e) {

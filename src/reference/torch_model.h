@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The reference evaluation: the layers of doc/model_file.rst by ATen operators, forces by autograd.
 //
-// It exists to be an independent answer, so it shares with the kernels only the Model and the coupling tensors:
-// harmonics, radial functions (always through their network, never a table), products and derivatives are its own, in
+// Its purpose is to be an independent answer, so it shares with the kernels only the Model and the coupling tensors. It
+// has its own harmonics, radial functions (always through their network, never a table), products and derivatives, in
 // the feature order of irreps.h. Clarity comes before speed. No Torch type appears here: users of this header need no
 // Torch header.
 #ifndef EQUI_TORCH_MODEL_H
@@ -19,8 +19,8 @@ namespace equi {
 // harmonics, radial basis, energies, forces and sums in float64. Runs on the CPU with Torch's own number of threads.
 class TorchModel : public Evaluator {
  public:
-  // Copies what it needs from the model. Throws std::invalid_argument if layers do not fit together. Sums over edges
-  // and contractions work on chunks of edges or atoms whose intermediates take about chunk_bytes.
+  // Copies the data that it needs from the model. Throws std::invalid_argument if layers do not fit together. Sums over
+  // edges and contractions work on chunks of edges or atoms whose intermediates use about chunk_bytes.
   TorchModel(const Model &model, const EvaluatorOptions &options, double chunk_bytes = 256e6);
   ~TorchModel() override;
   std::string describe() const override;
@@ -36,8 +36,8 @@ class TorchModel : public Evaluator {
 
 }    // namespace equi
 
-// The only symbol that a host needs from libequi_torch, so that it can be found with dlsym. Returns a TorchModel, to be
-// deleted by the caller, or null with a message of at most length - 1 characters in error.
+// The only symbol that a host needs from libequi_torch; it is looked up with dlsym. Returns a TorchModel, which the
+// caller must delete, or null with a message of at most length - 1 characters in `error`.
 extern "C" equi::Evaluator *equi_make_torch_evaluator(const equi::Model *model, const equi::EvaluatorOptions *options,
                                                       char *error, int length);
 

@@ -21,22 +21,22 @@ namespace torch_layers {
 // Messages in the frames of edges. Autograd differentiates the rotations, which are polynomials in the unit vectors.
 struct TorchSo2Convolution : EdgeSum {
   struct Step {
-    std::vector<Tensor> same, other;    // of each m; other is undefined for m = 0
+    std::vector<Tensor> same, other;    // per m; `other` is undefined for m = 0
     Tensor bias;                        // or undefined
     bool has_gate;
     Activation scalars, gates;
-    Tensor to_points, from_points;    // of a product or at points, [points, components l by l]; or undefined
-    int64_t channels;                 // of a product: of both factors
+    Tensor to_points, from_points;    // for a product or activation, [points, components l by l]; or undefined
+    int64_t channels;                 // for a product: of both factors
     bool is_product;
-    Activation at_points;    // of an activation at points
+    Activation at_points;    // used by an activation at points
     bool has_scalars;
   };
   int input, output, lmax, mmax, radial_linear;
   TorchRadial radial;
   Irreps irreps_in, irreps_out;
-  std::vector<Tensor> couplings;    // of 1 and l-1 to l, from l = 2 on
+  std::vector<Tensor> couplings;    // couplings of 1 and l-1 to l, from l = 2 on
   std::vector<Step> steps;
-  int heads, scores;    // of attention, if there is any
+  int heads, scores;    // attention, if there is any
   Tensor score_weight, score_bias, score_vector;
   double score_epsilon;
 
@@ -102,9 +102,10 @@ struct TorchSo2Convolution : EdgeSum {
     set_numbers_per_row(kept, type, chunk_bytes);
   }
 
-  // D_l of edges [E, 2l+1, 2l+1] for each l, in float64.
+  // D_l for edges [E, 2l+1, 2l+1] for each l, in float64.
   std::vector<Tensor> rotations(const Tensor &unit) const {
-    // The first axis that the direction has least of, or almost, made orthogonal to it, is the x axis of the frame.
+    // The x axis of the frame is made from the first axis along which the direction is smallest, or almost. It is made
+    // orthogonal to the direction.
     const Tensor part = unit.detach().abs(), is_least = part <= std::get<0>(part.min(1, /*keepdim=*/true)) + 1e-3;
     const Tensor first = (is_least * at::arange(3, 0, -1)).argmax(1);
     const Tensor axis = at::one_hot(first, 3).to(at::kDouble);
@@ -120,8 +121,8 @@ struct TorchSo2Convolution : EdgeSum {
     return d;
   }
 
-  // What a step with a product or an activation at points makes of the components, and the scores of attention behind
-  // its scalars and gates.
+  // Applies a step with a product or an activation at points to the components. Returns the scores of attention, which
+  // follow its scalars and gates.
   Tensor act_on_functions(const Step &step, std::vector<Tensor> &plus, std::vector<Tensor> &minus) const {
     const int64_t channels = step.channels, orders = lmax + 1, before = plus[0].size(1) - orders * channels;
     const int64_t own = (step.is_product ? 2 : step.has_scalars ? 1 : 0) * channels;    // numbers before the scores
@@ -137,7 +138,7 @@ struct TorchSo2Convolution : EdgeSum {
     const auto from_points = [&](const Tensor &values) {
       return at::einsum("pk,epc->ekc", {step.from_points, values});
     };
-    Tensor made, scalars;    // scalars: added to l = 0, or in place of it
+    Tensor made, scalars;    // scalars: added to l = 0, or replacing it
     if (step.is_product) {
       const int64_t factor = channels / 2;
       made = activate(step.gates, first.narrow(1, channels, factor)).unsqueeze(1) *
@@ -163,7 +164,7 @@ struct TorchSo2Convolution : EdgeSum {
     return heads > 0 && before > own ? first.narrow(1, own, heads * scores) : Tensor();
   }
 
-  // Of edges: in their frames the components of +m or -m side by side, l by l, and the scores [E, heads] of attention.
+  // For edges: in their frames the components of +m and of -m, l by l, and the scores [E, heads] of attention.
   struct Messages {
     std::vector<Tensor> rotations, plus, minus;
     Tensor cutoff, score;
@@ -174,7 +175,7 @@ struct TorchSo2Convolution : EdgeSum {
     const std::vector<Tensor> d = rotations(edges.vec / r);
     const int64_t num = edges.size();
     const Tensor factors = radial(r, edges);
-    // Components of m beyond mmax are dropped.
+    // Drop components of m beyond mmax.
     std::vector<Tensor> plus(mmax + 1), minus(mmax + 1);
     {
       std::vector<Tensor> u;
@@ -196,7 +197,7 @@ struct TorchSo2Convolution : EdgeSum {
     Tensor score;
     for (size_t k = 0; k < steps.size(); ++k) {
       const Step &step = steps[k];
-      int64_t column = 0;    // of the radial factors
+      int64_t column = 0;    // column of the radial factors
       for (int m = 0; static_cast<int>(k) == radial_linear && m <= mmax; ++m) {
         const Tensor factor = factors.narrow(1, column, plus[m].size(1));
         column += factor.size(1);
@@ -217,7 +218,7 @@ struct TorchSo2Convolution : EdgeSum {
       }
       if (!step.has_gate) continue;
       const int64_t mul = plus[0].size(1) / (2 * lmax + 1);
-      const Tensor gates = activate(step.gates, plus[0].narrow(1, 0, lmax * mul));    // of l = 1 .. lmax
+      const Tensor gates = activate(step.gates, plus[0].narrow(1, 0, lmax * mul));    // gates for l = 1 .. lmax
       const Tensor scalars = activate(step.scalars, plus[0].narrow(1, lmax * mul, mul));
       plus[0] = at::cat({scalars, gates * plus[0].narrow(1, (lmax + 1) * mul, lmax * mul)}, 1);
       for (int m = 1; m <= mmax; ++m) {
@@ -241,14 +242,14 @@ struct TorchSo2Convolution : EdgeSum {
     return made.score + at::log(made.cutoff);
   }
 
-  // Components of each l [E, 2l+1, channels], where those of m beyond mmax are 0. With attention these are not divided
-  // by the sums of exponentials, which follow them, one for each head.
+  // Components of each l [E, 2l+1, channels]; those of m beyond mmax are 0. With attention these are not yet divided by
+  // the sums of exponentials, which follow them, one for each head.
   Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
     auto [d, plus, minus, cutoff, score] = messages(features, edges);
     const int64_t num = edges.size(), mul = irreps_out[0].mul;
     Tensor exponential;
     if (heads > 0) {
-      // None of an edge at the cutoff, which may be a receiver's only one.
+      // An edge at the cutoff has no exponential; it may be a receiver's only edge.
       const Tensor exponent = at::where(cutoff > 0.0, score - features.largest, at::zeros_like(score));
       exponential = cutoff * at::exp(exponent);
       const Tensor weights = exponential.repeat_interleave(mul / heads, 1).unsqueeze(1);
@@ -270,7 +271,7 @@ struct TorchSo2Convolution : EdgeSum {
     return at::cat(out, 1);
   }
 
-  // Sums of messages divided by those of exponentials, of which there are none without edges.
+  // Sums of messages divided by those of exponentials; a receiver without edges has none.
   Tensor divided(const Tensor &sums) const {
     const int64_t mul = irreps_out[0].mul, dim = irreps_out.dim();
     const Tensor sum = sums.narrow(1, dim, heads);
