@@ -280,11 +280,11 @@ const char *const CASES[] = {"so2_biases_rows_of_species",
                              "so2_at_points_with_late_factors"};
 
 template <class R>
-class HostSo2Convolution : public ::testing::Test {};
+class So2Rows : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
-TYPED_TEST_SUITE(HostSo2Convolution, Types);
+TYPED_TEST_SUITE(So2Rows, Types);
 
-TYPED_TEST(HostSo2Convolution, frames_that_are_turned_about_the_edge_change_nothing) {
+TYPED_TEST(So2Rows, frames_that_are_turned_about_the_edge_change_nothing) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : CASES) {
@@ -304,7 +304,7 @@ TYPED_TEST(HostSo2Convolution, frames_that_are_turned_about_the_edge_change_noth
   }
 }
 
-TYPED_TEST(HostSo2Convolution, values_of_forward_and_those_that_backward_makes_are_the_same) {
+TYPED_TEST(So2Rows, values_of_forward_and_those_that_backward_makes_are_the_same) {
   for (const char *name : CASES) {
     const So2Problem<TypeParam> problem(name);
     const auto kept = problem.evaluate(best_instruction_set()), made = problem.evaluate(best_instruction_set(), false);
@@ -315,7 +315,7 @@ TYPED_TEST(HostSo2Convolution, values_of_forward_and_those_that_backward_makes_a
   }
 }
 
-TYPED_TEST(HostSo2Convolution, instruction_sets_agree) {
+TYPED_TEST(So2Rows, instruction_sets_agree) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-3 : 1e-11;
   for (const char *name : CASES) {
@@ -333,7 +333,7 @@ TYPED_TEST(HostSo2Convolution, instruction_sets_agree) {
 }
 
 // Sums of some edges are multiplied by what later ones make of the largest score.
-TYPED_TEST(HostSo2Convolution, edges_of_a_receiver_may_come_in_several_calls) {
+TYPED_TEST(So2Rows, edges_of_a_receiver_may_come_in_several_calls) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : {"so2_with_attention", "so2_at_points_with_attention", "so2_of_m_0"})
@@ -352,7 +352,7 @@ TYPED_TEST(HostSo2Convolution, edges_of_a_receiver_may_come_in_several_calls) {
 
 // Then each head of a receiver takes one edge alone: two sums of the same edges with and without a common factor of the
 // scores differ, and nothing overflows or vanishes.
-TYPED_TEST(HostSo2Convolution, weights_of_attention_are_a_softmax_however_far_scores_are_apart) {
+TYPED_TEST(So2Rows, weights_of_attention_are_a_softmax_however_far_scores_are_apart) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : {"so2_with_attention", "so2_at_points_with_attention"}) {
