@@ -203,8 +203,8 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
       convolution.fused(exec, receivers, x_rows, y_adj_rows, num_atoms, edges.adjoint(), {x_adj.data(), num_atoms, 0},
                         scratch);
     });
-    const double ns = 1e9 / static_cast<double>(edges.room());
-    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.room()),
+    const double ns = 1e9 / static_cast<double>(edges.capacity());
+    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.capacity()),
                 ns * forward, ns * backward, ns * gather, ns * fused);
     std::fflush(stdout);
   }
