@@ -31,9 +31,9 @@ Readout Readout::read(const JsonField &layer, LayerReader &reader) {
 }
 
 LayerOperations Readout::operations(const OperationContext &) const {
-  Network network = network;
-  network.simplify();
-  return {network_operations(network), {}};
+  Network simplified = network;
+  simplified.simplify();
+  return {network_operations(simplified), {}};
 }
 
 }    // namespace equi
