@@ -50,7 +50,7 @@ def superfluous_tensor(body, tensors):
 
 
 def large_number(body, tensors):
-    first(body, "convolution")["paths"][0]["r_power"] = 10**6
+    first(body, "convolution")["paths"][0]["l"] = 10**6
 
 
 def infinite_energy(body, tensors):
@@ -63,7 +63,7 @@ def infinite_energy(body, tensors):
 REFUSED = {
     merged_irreps: r"layers\[\d+\]\.irreps_in: expected .*, found ",
     superfluous_tensor: "left over",
-    large_number: r"r_power: expected ",
+    large_number: r"\.l: expected ",
     infinite_energy: "finite",
 }
 
