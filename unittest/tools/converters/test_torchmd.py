@@ -386,7 +386,7 @@ def test_a_version_may_say_the_order_of_dimensions(changed, tmp_path, capsys):
 @pytest.mark.parametrize("name,is_open", [("charges", False), ("charges_of_clusters", True)])
 def test_a_cutoff_of_charges_says_the_order_of_dimensions(name, is_open):
     """torchmd-net 2.6.2 has none."""
-    remarks = list(frameworks.TORCHMD.remarks(torchmd_checkpoint.load(source_of(name))))
+    remarks = list(torchmd_checkpoint.load(source_of(name)).remarks)
     assert any("whether torchmd-net 2.6.2 wrote it" in remark for remark in remarks) == is_open
 
 
