@@ -204,8 +204,8 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
                         scratch);
     });
     const double ns = 1e9 / static_cast<double>(edges.capacity());
-    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.capacity()),
-                ns * forward, ns * backward, ns * gather, ns * fused);
+    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f,%.4f\n", precision, index++, num_atoms,
+                static_cast<long>(edges.capacity()), ns * forward, ns * backward, ns * gather, ns * fused);
     std::fflush(stdout);
   }
 }

@@ -217,7 +217,8 @@ TYPED_TEST(ExtremeRows, spherical_norms_have_their_digits) {
         return y;
       };
       const SphericalNorm layer{0, 1, {{{0}, {0.25}, center}}, epsilon, {1, 4, std::vector<double>(4, 1.5)}, {}};
-      const SphericalNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, scalars(4), FeatureLayout(scalars(4), PLANES<T>));
+      const SphericalNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, scalars(4),
+                                                      FeatureLayout(scalars(4), PLANES<T>));
       expect_norm<T>(LARGEST, "spherical norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                      length);
     }

@@ -105,7 +105,8 @@ TYPED_TEST(LinearOpTest, forward_equals_plain_loops) {
         const Rows x = random.rows(NUM_ROWS, c.in.dim()), before = random.rows(NUM_ROWS, c.out.dim());
         PackedRows<T> px(c.in, x);
         PackedRows<T> py = accumulate ? PackedRows<T>(c.out, before) : PackedRows<T>(c.out, size_t(NUM_ROWS));
-        const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, px.layout(), py.layout(), NUM_SPECIES));
+        const HostLinear<T> linear(best_instruction_set(),
+                                   LinearConstants(c.linear, px.layout(), py.layout(), NUM_SPECIES));
         auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
         linear.forward(NUM_ROWS, px.rows(), py.rows(), species.get(), scratch.data());
         const std::string what = std::string(per_species ? "per species " : "") + (accumulate ? "accumulated " : "") +
@@ -126,7 +127,8 @@ TYPED_TEST(LinearOpTest, backward_is_the_adjoint_of_forward) {
                  before = random.rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pg(c.out, g);
       PackedRows<T> px = add ? PackedRows<T>(c.in, before) : PackedRows<T>(c.in, size_t(NUM_ROWS));
-      const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, px.layout(), pg.layout(), NUM_SPECIES));
+      const HostLinear<T> linear(best_instruction_set(),
+                                 LinearConstants(c.linear, px.layout(), pg.layout(), NUM_SPECIES));
       auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
       linear.backward(NUM_ROWS, pg.rows(), px.rows(), add, species.get(), scratch.data());
       Rows x_adj = px.values();
