@@ -26,17 +26,17 @@ class ArrayRef {
   ArrayRef(A &array)
       : array_(&array),
         reserve_([](void *a, int64_t n) { static_cast<A *>(a)->reserve(n); }),
-        growth_([](const void *a, int64_t n) { return static_cast<const A *>(a)->additional_bytes(n); }),
+        additional_bytes_([](const void *a, int64_t n) { return static_cast<const A *>(a)->additional_bytes(n); }),
         bytes_([](const void *a) { return static_cast<const A *>(a)->bytes(); }) {}
   void reserve(int64_t n) const { reserve_(array_, n); }
-  std::size_t additional_bytes(int64_t n) const { return growth_(array_, n); }
+  std::size_t additional_bytes(int64_t n) const { return additional_bytes_(array_, n); }
   std::size_t bytes() const { return bytes_(array_); }
   const void *address() const { return array_; }    // identifies the array
 
  private:
   void *array_;
   void (*reserve_)(void *, int64_t);
-  std::size_t (*growth_)(const void *, int64_t);
+  std::size_t (*additional_bytes_)(const void *, int64_t);
   std::size_t (*bytes_)(const void *);
 };
 // f(array, its size), or the size per receiver where a function says so
@@ -81,6 +81,14 @@ class BatchLayer {
 // The folder of each layer defines this function for its type.
 template <class Backend>
 using PreparedLayer = std::unique_ptr<BatchLayer<typename Backend::Batch>>;
+
+// Prepares a layer that has a class for each back end. Host, Device: these class templates.
+template <class Backend, template <class, class> class Host, template <class, class> class Device, class... Arguments>
+PreparedLayer<Backend> make_chosen_layer(typename Backend::Context &context, const Arguments &...arguments) {
+  using T = typename Backend::Number;
+  using G = typename Backend::Geometry;
+  return std::make_unique<typename Backend::template Choose<Host<T, G>, Device<T, G>>>(context, arguments...);
+}
 
 // What layers are prepared from, besides the layers of the model.
 struct LayerContext {

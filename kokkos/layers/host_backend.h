@@ -6,19 +6,12 @@
 #include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/host_batch.h"
 #include "kokkos/layers/host_sender_layer.h"
+#include "kokkos/runtime/device_exec.h"
 
 #include <algorithm>
 #include <cstdint>
 
 namespace equi {
-
-// The sum over the lanes of a row; a CPU has one lane.
-struct SumOfOneLane {
-  template <class D>
-  D operator()(D sum) const {
-    return sum;
-  }
-};
 
 template <class T, class G>
 struct HostBackend {
@@ -57,7 +50,7 @@ struct HostBackend {
   static constexpr int LANES = 1;
   template <class Pass>
   static void for_rows(const Work &, const char *, int64_t count, const Pass &pass) {
-    for (int64_t row = 0; row < count; row++) pass.lanes(row, 0, SumOfOneLane());
+    for (int64_t row = 0; row < count; row++) pass.lanes(row, 0, SumOfLanes<1>());
   }
 };
 

@@ -11,10 +11,7 @@ namespace equi {
 template <class Backend>
 PreparedLayer<Backend> prepare_polynomials(typename Backend::Context &context, const Ports &ports, const char *name,
                                            const ContractionProduct &product) {
-  using T = typename Backend::Number;
-  using G = typename Backend::Geometry;
-  using ChosenLayer = typename Backend::template Choose<HostContractionLayer<T, G>, DeviceContractionLayer<T, G>>;
-  return std::make_unique<ChosenLayer>(context, ports, name, product);
+  return make_chosen_layer<Backend, HostContractionLayer, DeviceContractionLayer>(context, ports, name, product);
 }
 
 template <class Backend>

@@ -10,10 +10,7 @@ namespace equi {
 
 template <class Backend>
 PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const Readout &layer) {
-  using T = typename Backend::Number;
-  using G = typename Backend::Geometry;
-  using ChosenLayer = typename Backend::template Choose<HostReadoutLayer<T, G>, DeviceReadoutLayer<T, G>>;
-  return std::make_unique<ChosenLayer>(context, layer);
+  return make_chosen_layer<Backend, HostReadoutLayer, DeviceReadoutLayer>(context, layer);
 }
 
 }    // namespace equi

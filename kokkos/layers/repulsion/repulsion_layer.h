@@ -10,10 +10,7 @@ namespace equi {
 
 template <class Backend>
 PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const PairRepulsion &layer) {
-  using T = typename Backend::Number;
-  using G = typename Backend::Geometry;
-  using ChosenLayer = typename Backend::template Choose<HostRepulsionLayer<T, G>, DeviceRepulsionLayer<T, G>>;
-  return std::make_unique<ChosenLayer>(context, layer);
+  return make_chosen_layer<Backend, HostRepulsionLayer, DeviceRepulsionLayer>(context, layer);
 }
 
 }    // namespace equi

@@ -10,10 +10,7 @@ namespace equi {
 
 template <class Backend>
 PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const So2Convolution &layer) {
-  using T = typename Backend::Number;
-  using G = typename Backend::Geometry;
-  using ChosenLayer = typename Backend::template Choose<HostSo2Layer<T, G>, DeviceSo2Layer<T, G>>;
-  return std::make_unique<ChosenLayer>(context, layer);
+  return make_chosen_layer<Backend, HostSo2Layer, DeviceSo2Layer>(context, layer);
 }
 
 }    // namespace equi
