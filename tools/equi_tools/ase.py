@@ -20,17 +20,17 @@ from . import lammps_runner
 from .errors import EquiError
 
 PRECISIONS = ("double", "mixed", "single")
-SYSTEM = ("task", "charge", "spin")  # of a file for all systems
+SYSTEM = ("task", "charge", "spin")  # of files for all systems
 FORCES = ("energy", "direct")
 
 
 class EquiCalculator(Calculator):
     """Energies, forces and stresses of an .equi file.
 
-    The calculator keeps one LAMMPS from its first evaluation on.  Positions and cells that change are handed to it; other
-    atoms or other periodic directions set it up anew.  What LAMMPS or the pair style refuses ends in ASE's
-    CalculationFailed with its text, and the calculator can be used again.  Copies and pickles have no LAMMPS until they
-    evaluate; a process that was forked needs a calculator of its own.
+    The calculator keeps one LAMMPS from its first evaluation on. It passes changed positions and cells to it. Other
+    atoms or other periodic directions set LAMMPS up anew. If LAMMPS or the pair style refuses something, ASE's
+    CalculationFailed reports its text, and the calculator can be used again. Copies and pickles have no LAMMPS until
+    they evaluate; a forked process needs its own calculator.
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
@@ -38,21 +38,21 @@ class EquiCalculator(Calculator):
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
-        """model: the .equi file, searched for in the current folder, which may be another one later, and in those of
-        LAMMPS_POTENTIALS.
+        """model: the .equi file. It is searched for in the current folder, which may change later, and in the folders
+        of LAMMPS_POTENTIALS.
 
-        precision: "double" (the default), "mixed" or "single".  radial: "exact" or the tolerance of the radial tables, by
-        default that of the pair style.  threads: their number, by default as the pair style chooses it.  The first
-        evaluation in a process chooses for all; another number later ends in CalculationFailed.  forces: "energy" (the default) or
-        "direct", of a file that has these, without stresses then.  task, charge and spin: of
-        a file for all systems, as the keywords of the pair style.  Unknown names and values are InputErrors of ASE.
+        precision: "double" (the default), "mixed" or "single". radial: "exact" or the tolerance of the radial tables,
+        by default that of the pair style. threads: their number, by default chosen by the pair style. The first
+        evaluation in a process decides for all; another number later raises CalculationFailed. forces: "energy" (the
+        default) or "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a
+        file for all systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
         """
         self._session = None
-        self._arrangement = None    # chemical symbols and periodic directions that LAMMPS was set up with
+        self._arrangement = None  # chemical symbols and periodic directions of the present LAMMPS
         super().__init__(model=model, **parameters)
 
     def set(self, **parameters):
-        """Changes parameters, those of __init__; returns the ones that differ from before, as ASE's calculators do."""
+        """Changes parameters of __init__; returns those that differ from before, as ASE's calculators do."""
         _check({**self.default_parameters, **parameters})
         if "model" in parameters:
             parameters["model"] = os.fspath(parameters["model"])
@@ -65,7 +65,7 @@ class EquiCalculator(Calculator):
         return changed
 
     def close(self):
-        """Ends LAMMPS and gives its memory back; the next evaluation starts it again."""
+        """Ends LAMMPS and frees its memory; the next evaluation starts it again."""
         if self._session is not None:
             self._session.close()
         self._session = None
@@ -87,10 +87,10 @@ class EquiCalculator(Calculator):
             self.results["stress"] = result.stress
 
     def hessian(self, atoms=None):
-        """Second derivatives of the energy by positions [3N, 3N] in eV/Angstrom^2, exact ones, without constraints.
+        """Exact second derivatives of the energy by positions [3N, 3N] in eV/Angstrom^2, without constraints.
 
-        Rows and columns are x, y, z of the first atom, then of the next.  LAMMPS is set up for this call alone; the atoms
-        are those of the last evaluation unless given.
+        Rows and columns are x, y, z of the first atom, then of the next. LAMMPS is set up only for this call; atoms
+        defaults to those of the last evaluation.
         """
         atoms = atoms if atoms is not None else self.atoms
         if atoms is None:
@@ -115,7 +115,7 @@ class EquiCalculator(Calculator):
         except EquiError as error:
             self.close()
             raise CalculationFailed(str(error)) from error
-        except BaseException:  # an interrupt, which leaves LAMMPS halfway
+        except BaseException:  # an interrupt, which stops LAMMPS in mid-run
             self.close()
             raise
 
@@ -146,7 +146,7 @@ class EquiCalculator(Calculator):
                 result = session.run(atoms, box)
                 session.command("log none")
                 log = (folder / "log.lammps").read_text()
-            running = re.search(r"^  precision .*, (\d+) threads?\b", log, re.M)  # not said where a GPU evaluates
+            running = re.search(r"^  precision .*, (\d+) threads?\b", log, re.M)  # not reported if a GPU evaluates
             if p.threads is not None and running and int(running[1]) != p.threads:
                 raise EquiError(
                     f"{p.threads} threads are asked for and {running[1]} in use: their number is chosen once, by the first "

@@ -11,12 +11,12 @@ from .errors import EquiError
 from .progress import track
 
 WARM_UP = 5  # steps
-IDLE_LOAD = 0.5  # processes that were running on average of the last minute
+IDLE_LOAD = 0.5  # average number of running processes in the last minute
 
 
 def system(document, least, source=None, symbols=None):
-    """(name, Atoms) to run: the structure of a file, else a crystal that the model holds for, repeated to `least` atoms or more.
-    symbols: elements of the file's atom types."""
+    """(name, Atoms) to run: the structure of a file, or else a crystal that the model holds for, repeated to `least`
+    atoms or more. symbols: elements of the file's atom types."""
     elements = document["elements"]
     if source is not None:
         name, atoms = structures.read_last(source, symbols)[:2]
@@ -35,7 +35,8 @@ def system(document, least, source=None, symbols=None):
 
 
 def _made_up(document):
-    """Rock salt of the first two elements with some 40 neighbors within the cutoff, or a crystal of the model's one composition."""
+    """Rock salt of the first two elements with some 40 neighbors within the cutoff, or a crystal of the model's only
+    composition."""
     elements, cutoff = document["elements"], document["cutoff"]
     if "composition" in document:
         return next((name, atoms) for name, atoms in self_check.of_composition(document["composition"], cutoff) if atoms.pbc.all())
@@ -48,7 +49,7 @@ def _made_up(document):
 
 
 def divisions(cores):
-    """(ranks, threads) that use one core, and then all, from threads alone to ranks alone."""
+    """(ranks, threads) that use one core, and then all, from only threads to only ranks."""
     return [(1, 1)] * (cores > 1) + [(n, cores // n) for n in range(1, cores + 1) if cores % n == 0]
 
 

@@ -13,7 +13,7 @@ from .frameworks import MissingFramework
 from .instruction_sets import TARGETS
 from .printable import printable
 
-# Exit status of a command line that is not understood; 1 is that of an error and of a missed tolerance.
+# Exit status of a command line that is not understood; 1 is the status of an error and of a missed tolerance.
 USAGE_ERROR = 2
 
 
@@ -25,7 +25,7 @@ def _word_list(text):
 
 
 def _whole_number(least):
-    """What reads a whole number that is not smaller."""
+    """A reader of whole numbers of at least this size."""
 
     def parse(text):
         try:
@@ -64,7 +64,7 @@ def _types(text):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells of a wrong command line as of other errors: in one line."""
+    """Reports a wrong command line in one line, like other errors."""
 
     def error(self, message):
         sys.stdout.flush()
@@ -77,7 +77,8 @@ def _model_file(name):
     return find(name)
 
 
-# What a user may have to say of a trained model: option, reader of its word, the word's name in the help, purpose.
+# What a user may have to state about a trained model: option, reader of its word, the word's name in the help,
+# purpose.
 MODEL_OPTIONS = (
     ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
     ("head", None, "NAME", "the head that is converted, of a MACE model that has several"),
@@ -107,7 +108,7 @@ MODEL_OPTIONS = (
 
 
 def _add_model_options(parser, text=None):
-    """text: the help of all of them, if it is not their purpose."""
+    """text: their common help, if it is not their purpose."""
     for name, kind, metavar, purpose in MODEL_OPTIONS:
         parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=text or purpose)
 
@@ -330,7 +331,8 @@ def parser():
     subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, function, add_arguments, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, description=text)
-        # It has the same effect before and after the command: if it is absent here, an earlier one still holds.
+        # The option has the same effect before and after the command. If it is absent here, an earlier one still
+        # holds.
         sub.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress display")
         sub.set_defaults(function=function)
         add_arguments(sub)
@@ -345,7 +347,7 @@ def _run_elsewhere(missing, argv):
     framework = missing.framework
     if framework.interpreter is None:
         return None
-    # Without the variable, so that an environment that lacks the framework says so instead of starting another.
+    # The variable is removed, so an environment that lacks the framework reports this instead of starting another.
     environment = {key: value for key, value in os.environ.items() if key != framework.variable}
     package_folder = str(Path(__file__).resolve().parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_folder, environment.get("PYTHONPATH")]))
@@ -356,7 +358,7 @@ def _run_elsewhere(missing, argv):
 
 
 def _prepare_streams():
-    """Output that was closed goes nowhere, and what the terminal's encoding lacks is written out."""
+    """Output that was closed is dropped, and characters that the terminal's encoding lacks are written as escapes."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))
@@ -365,7 +367,8 @@ def _prepare_streams():
 
 
 def _abandon(stream):
-    """What is left in the buffer of an output cannot be written; Python would try again at its end."""
+    """Drops what is left in the buffer of an output that cannot be written; Python would otherwise try again at its
+    end."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):
@@ -407,7 +410,7 @@ def _command(argv):
 
             traceback.print_exc()
         raise
-    # Here, where a full disk can still be reported.
+    # Flush here, while a full disk can still be reported.
     sys.stdout.flush()
     return status
 

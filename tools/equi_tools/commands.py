@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the commands of `equi` do with their parsed words. Each run_COMMAND(args) returns the exit status. What a command
-needs is imported when it runs, so that the others start fast."""
+"""What the commands of `equi` do with their parsed words.
+
+Each run_COMMAND(args) returns the exit status. A command imports what it needs when it runs, so the others start
+fast."""
 
 import json
 import sys
@@ -42,7 +44,7 @@ def run_convert(args):
 
 
 def _print(args, facts, text):
-    """The result of a command: `facts` as JSON, or text(facts)."""
+    """Prints the result of a command: `facts` as JSON, or text(facts)."""
     print(json.dumps(facts, indent=2) if args.json else text(facts))
 
 

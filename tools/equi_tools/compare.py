@@ -19,8 +19,8 @@ from .progress import track
 
 @dataclass(frozen=True)
 class Bars:
-    """Largest differences allowed. Forces are relative to the largest force where that exceeds 1 eV/A, stresses to the
-    largest component where that exceeds 1 eV/A^3 (160 GPa)."""
+    """Largest allowed differences. Forces are relative to the largest force if that exceeds 1 eV/A, stresses to the
+    largest component if that exceeds 1 eV/A^3 (160 GPa)."""
 
     energy: float  # eV/atom
     force: float  # eV/A
@@ -30,7 +30,7 @@ class Bars:
 BARS = {
     ("double", "exact"): Bars(1e-10, 1e-9, 1e-9),
     ("double", "table"): Bars(1e-8, 1e-6, 1e-6),
-    # float32 features; the stress is not sharper than the forces whose sum it is.
+    # Features are float32. The stress is not more accurate than the forces that it sums.
     ("mixed", "exact"): Bars(1e-6, 1e-4, 1e-5),
     ("mixed", "table"): Bars(1e-6, 1e-4, 1e-5),
     ("single", "exact"): Bars(1e-5, 1e-3, 1e-4),
@@ -52,7 +52,7 @@ class Difference:
     bars: Bars
 
     def missed(self):
-        """Names of the quantities over their bar; NaN is over every bar."""
+        """Names of the quantities that exceed their bar; NaN exceeds every bar."""
         found = [("energy", self.energy, self.bars.energy), ("force", self.force, self.bars.force)]
         if self.stress is not None:
             found.append(("stress", self.stress, self.bars.stress))
@@ -93,7 +93,7 @@ def print_table(differences, bars, write=print):
 
 
 def print_json(differences, bars, write=print):
-    """The same for programs, as one JSON document; quantities are those of Difference, null where they are not finite."""
+    """The same for programs, as one JSON document; quantities are those of Difference, null if they are not finite."""
 
     def number(value):
         return value if value is not None and np.isfinite(value) else None
@@ -110,7 +110,7 @@ def print_json(differences, bars, write=print):
 
 @dataclass
 class Native:
-    """How the native evaluation is run."""
+    """How to run the native evaluation."""
 
     model_file: str
     precision: str = "double"
@@ -136,8 +136,8 @@ class Native:
 
 
 def check(native, quiet=False, write=print, show=print_table):
-    """Native evaluation against the values stored in the file; returns the number of failures. show: print_table or
-    print_json."""
+    """Compares the native evaluation with the values stored in the file; returns the number of failures. show:
+    print_table or print_json."""
     document, _ = equi_file.read(native.model_file)
     stored = document.get("self_check", [])
     if not stored:
@@ -152,8 +152,8 @@ def check(native, quiet=False, write=print, show=print_table):
 
 def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table, plot=None,
             with_direct_forces=False):  # fmt: skip
-    """Native evaluation against an ASE calculator; returns the number of failures. Direct forces are compared with those that the
-    calculator has among its results. show: as above. plot: None, or the file of a picture."""
+    """Compares the native evaluation with an ASE calculator; returns the number of failures. Direct forces are
+    compared with those among the calculator's results. show: as above. plot: None, or the file of a picture."""
     differences, points = [], []
     for name, atoms in track(named_structures, "comparing", quiet):
         atoms = atoms.copy()
@@ -164,7 +164,7 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
         atoms.calc = calculator
         stress = None
         if atoms.cell.volume > 1e-3 and not with_direct_forces:
-            with suppress(PropertyNotImplementedError):  # a deployed model may give none
+            with suppress(PropertyNotImplementedError):  # a deployed model may have none
                 stress = atoms.get_stress()
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
         if with_direct_forces:
@@ -194,7 +194,7 @@ def keywords_of_system(document, task, charge, spin):
 
 
 def select_builtin(document, write=print):
-    """The built-in structures that a model holds for; says which ones are left out."""
+    """The built-in structures that a model holds for; prints which ones are skipped."""
     chosen, left_out = [], []
     for name, atoms in structures.builtin():
         (chosen if structures.fits(document, atoms) else left_out).append((name, atoms))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`equi convert`: a trainer's file -> one .equi file."""
+"""`equi convert`: a file of a training framework -> one .equi file."""
 
 import datetime
 import sys
@@ -18,7 +18,7 @@ MODEL_OPTIONS = (*CHOICES, *frameworks.SETTINGS)
 
 
 def chosen(framework, options):
-    """The user's choice among what the source offers, of those of CHOICES in `options`."""
+    """The user's choice in `options`, of those of CHOICES, among what the source offers."""
     for kind in CHOICES:
         if options.get(kind) is not None and kind != framework.choice:
             raise EquiError(f"--{kind} {options[kind]}: {framework.title} models have no {kind}; leave it out")
@@ -37,7 +37,7 @@ def parse_types(text):
 
 @contextmanager
 def _blaming(source, framework):
-    """Whatever a framework raises over a damaged or foreign file becomes an EquiError that names the file."""
+    """Any exception of a framework about a damaged or foreign file becomes an EquiError that names the file."""
     try:
         yield
     except EquiError as error:
@@ -52,7 +52,7 @@ def _blaming(source, framework):
 
 
 def check_settings(framework, options):
-    """The settings that were given in `options`, all of which `framework` takes."""
+    """The settings given in `options`; refuses those that `framework` does not use."""
     given = {name: options[name] for name in frameworks.SETTINGS if options.get(name) is not None}
     for name in given:
         if name not in framework.settings:
@@ -61,12 +61,12 @@ def check_settings(framework, options):
 
 
 def check_ignored(framework, keys):
-    """Refuses keys to ignore where `framework` has no files with a configuration that may hold them."""
+    """Refuses keys to ignore if `framework` has no files with a configuration that may hold them."""
     if keys and not framework.ignores_keys:
         raise EquiError(f"--ignore-key {keys[0]}: {framework.title} models have no configuration with keys to ignore; leave it out")
 
 
-# How provenance names the settings, and how a word of it is read.
+# Names of the settings in provenance, and readers of their values.
 PROVENANCE = {
     "types": ("types", parse_types), "unit": ("energy_unit", str), "length_unit": ("length_unit", str), "charge": ("charge", float),
     "spin": ("spin", float), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
@@ -82,20 +82,20 @@ def _settings_as_text(settings):
 
 
 def stored_settings(framework, provenance):
-    """The settings with which a file was converted, as far as `framework` takes them."""
+    """The settings with which a file was converted, as far as `framework` uses them."""
     known = {name: PROVENANCE[name] for name in framework.settings}
     return {name: read(provenance[key]) for name, (key, read) in known.items() if key in provenance}
 
 
 def convert(source, output, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False, **options):
-    """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
-    and its framework is not needed. reference: also stores the framework's own values, for which it is loaded. options: of
-    MODEL_OPTIONS."""
+    """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read
+    as data, and its framework is not needed. reference: also loads the framework and stores its own values. options:
+    of MODEL_OPTIONS."""
     unknown = [name for name in options if name not in MODEL_OPTIONS]
     if unknown:
         raise TypeError(f"convert() has no option {unknown[0]}")
     is_equi_file = equi_file.is_equi_file(source)
-    # An .equi file of an older version may be renewed in its place: nothing is lost.
+    # An .equi file of an older version may be replaced by its renewed form: nothing is lost.
     equi_file.check_output(output, () if is_equi_file else (source,))
     if is_equi_file:
         others = {"elements": elements, "ignore-key": ignore_keys, "license": license, "citation": citation}
@@ -148,8 +148,8 @@ def convert(source, output, elements=None, ignore_keys=(), license=None, citatio
 
 
 def _write_what_runs(output, packed, quiet, begin, blame):
-    """Puts a file into its place once it has been tried; a note reports where that was not possible. begin: called
-    before the trial. blame: said after the reason where it fails."""
+    """Moves a file into its place after a trial; a note reports if a trial was not possible. begin: called before the
+    trial. blame: appended to the reason of a failure."""
 
     def check(partial):
         begin()
@@ -165,7 +165,7 @@ def _write_what_runs(output, packed, quiet, begin, blame):
 
 
 def _doubts(framework, units, settings, body, tensors):
-    """A remark, where the numbers of a model are unlike those of the unit that nobody has named."""
+    """A remark if the numbers of a model are unlike those of the unit that the user did not name."""
     if "unit" not in framework.settings or "unit" in settings or units.energy != "eV":
         return []
     doubt = model_units.doubt(body, tensors)
@@ -185,7 +185,7 @@ def _check_for_all_systems(settings, reference):
 
 
 def renew(source, output, options, quiet):
-    """Writes the model of an .equi file in the present format version, all its numbers as they are."""
+    """Writes the model of an .equi file in the present format version, with unchanged numbers."""
     if options:
         raise EquiError(f"{source} is an .equi file: convert brings its format up to date and takes no --{options[0]}")
     document, tensors = equi_file.read(source)
@@ -205,10 +205,10 @@ def notes(document, framework):
     found = list(framework.notes(document))
     for n, layer in enumerate(document["layers"]):
         radial = layer.get("radial")
-        # Messages of SO(2) convolutions are multiplied by the cutoff function whatever their radial networks give.
+        # SO(2) convolutions multiply their messages by the cutoff function, whatever their radial networks return.
         if radial is None or radial.get("times_cutoff") or layer["type"] == "so2_convolution":
             continue
-        # Where the basis is zero the network is, unless something else goes in.
+        # A network vanishes where the basis does, unless it has other inputs.
         causes = [name for name in ("sender", "receiver", "biases", "norms") if any(radial.get(name) or ())]
         if len(radial["weights"]) > 1 and radial["activation"] == "sigmoid":
             causes.append("sigmoid")
@@ -223,7 +223,7 @@ def notes(document, framework):
 
 
 def _provenance(framework, checkpoint, choice, settings, license, citation):
-    """All strings; file names without their folders, which mean nothing on another machine."""
+    """Converts all values to strings; drops folders of file names, which mean nothing on another machine."""
     given = Path(checkpoint.source)
     entries = {
         "source": given.resolve().name if given.exists() else f"{checkpoint.source} ({checkpoint.path.name})",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`equi data`: a structure of any format that ASE reads -> a LAMMPS data file, and an input script for it."""
+"""`equi data`: converts a structure of any format that ASE reads to a LAMMPS data file, with an input script for
+it."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -15,11 +16,12 @@ from .errors import EquiError
 from .lammps_runner import AtomType
 from .printable import formula
 
-# Masses of one element that differ by less are one type: tables differ, isotopes by more.
+# Masses of one element that differ by less are one type. Tables of masses differ by less, isotopes by more.
 SAME_TYPE = 1e-3
-# Of the sum of the covalent radii: bonds are longer, as the pair style says of the first structure.
+# Fraction of the sum of the covalent radii. Bonds are longer; the pair style prints the same warning for the first
+# structure.
 LEAST_DISTANCE = 0.6
-# What all scripts begin with. Half a femtosecond follows the bonds of hydrogen.
+# The beginning of all scripts. Half a femtosecond resolves bonds of hydrogen.
 BEGINNING = """\
 # {purpose}
 #
@@ -51,13 +53,13 @@ dump_modify     1 element {symbols}
 run             ${{steps}}
 write_data      {data}.{name}
 """
-# By kind of run: what it is for, an example of a variable, more variables, precision, and what follows the beginning.
+# By kind of run: its purpose, an example of a variable, more variables, precision, and the text after the beginning.
 SCRIPTS = {
     "relax": (
         "Relaxes {what} of {data}.",
         "steps 1000",
         "variable        steps index 1000\n",
-        # Minimizers compare energies that differ little.
+        # Minimizers compare energies that differ by little.
         "double",
         """
 {relaxed_box}thermo          10
@@ -108,8 +110,8 @@ class Job:
 
 
 def _box(atoms):
-    """The structure in a box of LAMMPS whose vectors are as little skewed as LAMMPS wants them."""
-    box = lammps_runner.lammps_box(atoms)  # of a right-handed cell
+    """The structure in a box of LAMMPS whose vectors are as little skewed as LAMMPS requires."""
+    box = lammps_runner.lammps_box(atoms)  # the box of a right-handed cell
     cell, periodic = box.cell.copy(), box.periodic
     for i, j in ((1, 0), (2, 1), (2, 0)):
         if periodic[i] and periodic[j]:
@@ -138,7 +140,7 @@ def _structure(path, symbols):
 
 
 def _found_types(atoms):
-    """(AtomTypes, index of each atom's): one for each element and mass, by first appearance."""
+    """(AtomTypes, index of each atom's type): one for each element and mass, by first appearance."""
     types, indices = [], np.empty(len(atoms), int)
     found = {}
     for n, (symbol, mass) in enumerate(zip(atoms.get_chemical_symbols(), atoms.get_masses().tolist())):
@@ -154,8 +156,8 @@ def _found_types(atoms):
 
 
 def _types(atoms, order):
-    """(AtomTypes, type of each atom from 1 on): in the order of elements or labels that is given, else by first appearance, as in a
-    POSCAR. Elements that the structure lacks have types, too."""
+    """(AtomTypes, type of each atom from 1 on): in the order of given elements or labels, or else by first appearance,
+    as in a POSCAR. Elements that the structure lacks have types, too."""
     found, indices = _found_types(atoms)
     if order is None:
         return found, indices + 1
@@ -175,7 +177,7 @@ def _types(atoms, order):
 
 
 def _document(name, symbols, atoms):
-    """The document of the model; what the structure has must be what the model holds for."""
+    """The document of the model; refuses a structure that the model does not hold for."""
     document, _ = equi_file.read(equi_file.find(name))
     unknown = [symbol for symbol in symbols if symbol not in document["elements"]]
     if unknown:
@@ -198,9 +200,9 @@ def _system(document, task, charge, spin):
 
 
 def _name_in_script(name, folder):
-    """The model as a script in `folder` names it."""
+    """The model by the name that a script in `folder` uses."""
     if not Path(name).is_file():
-        return Path(name).name  # found in LAMMPS_POTENTIALS, as the pair style will
+        return Path(name).name  # found in LAMMPS_POTENTIALS, also by the pair style
     return name if os.path.isabs(name) else os.path.relpath(name, folder)
 
 
@@ -227,8 +229,9 @@ def _script(kind, job, model, system, triclinic, temperature, pressure):
 
 def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, temperature=300.0, pressure=0.0, task=None,
          charge=None, spin=None, elements=None):  # fmt: skip
-    """Writes the data file, and the script in.RUN beside it if `run` names one of SCRIPTS; returns a Job. task, charge, spin: of a model
-    that is one for all systems. elements: those of the atom types of a LAMMPS file that is read."""
+    """Writes the data file, and next to it the script in.RUN if `run` names one of SCRIPTS; returns a Job. task,
+    charge, spin: for a model that is one for all systems. elements: those of the atom types of a LAMMPS file that is
+    read."""
     target = equi_file.check_output(output, [source, *([] if model is None else [equi_file.find(model)])])
     if run is not None and model is None:
         raise EquiError(f"--run {run}: name the model of the script with --model FILE.equi")

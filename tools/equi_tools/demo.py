@@ -49,7 +49,7 @@ def _thermo_table(output):
 
 
 def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=False, as_json=False):
-    """Returns the number of failures (0: the check passed and the run ended). as_json: prints the table alone."""
+    """Returns the number of failures (0: the check passed and the run ended). as_json: prints only the table."""
 
     def say(text=""):
         if not as_json:
@@ -69,7 +69,7 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
         return failed
 
     say()
-    # LAMMPS and the pair style then speak of the same number of threads.
+    # LAMMPS and the pair style then report the same number of threads.
     threads = int(kernels.machine(ranks, build_dir)["threads"])
     with lammps_runner._working_folder() as scratch:
         say(f"[2/2] Rock salt, {steps} steps of 1 fs at 1000 K (NVT): {folder / 'in.nvt'}")

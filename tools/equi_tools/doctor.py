@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`equi doctor`: what a run finds on this machine, and what would slow it or stop it."""
+"""`equi doctor`: reports what a run finds on this machine, and what would slow it or stop it."""
 
 import os
 import re
@@ -23,12 +23,12 @@ class Finding:
     advice: str = ""
 
 
-# What the dynamic loader says: of a plugin through LAMMPS, of a program by itself.
+# Messages of the dynamic loader: about a plugin through LAMMPS, about a program directly.
 NOT_LOADED = re.compile(r"^(?:Open of file .* failed|.*error while loading shared libraries): (.*)$", re.M)
 
 
 def _not_loaded(told, subject):
-    """The finding that a shared library cannot be loaded, in the loader's words; None if it has said nothing."""
+    """The finding that a shared library cannot be loaded, in the loader's words; None if it reported nothing."""
     reason = NOT_LOADED.search(told)
     if not reason:
         return None
@@ -74,8 +74,8 @@ def _threads(machine):
 
 
 def _answer(command):
-    """The output of a program that should end at once, in the user's environment: without the folder that the command
-    equi of a build has added to it."""
+    """The output of a program that should end at once, in the user's environment, without the folder that the command
+    equi of a build adds to it."""
     own = str(lammps_runner.build_folder() / "lib")
     folders = [folder for folder in os.environ.get("LAMMPS_PLUGIN_PATH", "").split(":") if folder and folder != own]
     environment = dict(os.environ, LAMMPS_PLUGIN_PATH=":".join(folders))
@@ -117,18 +117,18 @@ def _frameworks():
     for framework in frameworks.FRAMEWORKS.values():
         try:
             found.append(f"{framework.name} {framework.installed_version()}")
-        except ImportError:  # of the package's metadata
+        except ImportError:  # metadata of the package is missing
             if framework.interpreter:
                 found.append(f"{framework.name} ({framework.interpreter})")
     return Finding("frameworks", ", ".join(found) or "none: models can be converted, and not compared with their frameworks")
 
 
 def examine(build_dir):
-    """List of findings; EquiError if there is nothing to be examined."""
+    """List of findings; EquiError if there is nothing to examine."""
     try:
         machine = kernels.machine(build_dir=build_dir)
         of_machine = [_processor(machine), _kernels(machine), _threads(machine)]
-    except EquiError as error:  # the program of a build for GPUs needs their driver, too
+    except EquiError as error:  # a program of a build for GPUs also needs their driver
         not_loaded = _not_loaded(str(error), "kernels")
         if not not_loaded:
             raise

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the model tool relies on in the document of an .equi file (doc/model_file.rst): kinds of values, their ranges, and
-that the tensors which are named exist. Whether the layers fit each other is judged by the pair style, which evaluates them.
+"""What the model tool requires of the document of an .equi file (doc/model_file.rst): kinds of values, their ranges,
+and the existence of the tensors that are named. The pair style, which evaluates the layers, judges whether they fit
+each other.
 
-A rule is a function of a value, the place where it stands and the tensors of the file; it raises EquiError.
+A rule is a function of a value, its place in the document and the tensors of the file; it raises EquiError.
 """
 
 import json
@@ -14,18 +15,18 @@ from ase.data import chemical_symbols
 from .errors import EquiError
 from .printable import printable
 
-# Bounds of the pair style (src/base/model_limits.h): of what is read or printed here in a time that grows with it.
-MAX_MAGNITUDE = 1e30  # of any number: float32 must hold it
+# Bounds of the pair style (src/base/model_limits.h) on what is read or printed here in a time that grows with it.
+MAX_MAGNITUDE = 1e30  # any number; float32 must hold it
 CUTOFFS = (0.1, 50.0)  # Angstrom
 MAX_ELEMENTS = 118
 MAX_PROVENANCE = 64
 MAX_LAYERS = 1024
-LMAX_SUPPORTED = 8  # of features and harmonics
+LMAX_SUPPORTED = 8  # features and harmonics
 MAX_BLOCKS = 2048
 MAX_STRUCTURES = 64
 MAX_STRUCTURE_ATOMS = 1024
 
-# A block has channels.
+# A block has at least one channel.
 IRREPS_BLOCK = re.compile(r" *(?:(?!0+x)[0-9]{1,9}x)?([0-9]{1,3})[eo] *", re.ASCII)
 
 
@@ -45,7 +46,7 @@ def _fail(where, expected, value):
 
 
 def is_number(value):
-    """Whether it is a finite number that arithmetic with floats can hold; JSON knows integers of any size."""
+    """Whether it is a finite number that floats can hold; JSON has integers of any size."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
 
 
@@ -89,7 +90,7 @@ def one_of(*words):
 
 
 def is_chemical_symbol(value):
-    """Whether it is the symbol of a chemical element; isotopes and ASE's X are none."""
+    """Whether it is the symbol of a chemical element; isotopes and ASE's X are not."""
     return isinstance(value, str) and value in chemical_symbols[1:]
 
 
@@ -104,7 +105,7 @@ def tensor(value, where, tensors):
 
 
 def degrees(irreps):
-    """The l of each block of irreps in text, None where it does not read as such."""
+    """The l of each block of irreps in text, None if the text is not irreps."""
     found = [IRREPS_BLOCK.fullmatch(block) for block in irreps.split("+")]
     return [int(block.group(1)) for block in found] if all(found) else None
 
@@ -134,7 +135,7 @@ def list_of(rule, least=0, most=None):
 
 
 def record(required, optional=None):
-    """An object with these keys, perhaps those, and others that are nobody's business here."""
+    """Checks required and optional keys; ignores others."""
     optional = optional or {}
 
     def check(value, where, tensors):
@@ -153,7 +154,7 @@ def record(required, optional=None):
 
 
 def only_keys(keys):
-    """No other keys than these: a misspelled option would change the model."""
+    """Refuses other keys than these: a misspelled option would change the model."""
 
     def check(value, where):
         for key in value:
@@ -165,7 +166,7 @@ def only_keys(keys):
 
 
 def kinds(key, rules):
-    """An object whose `key` says which of the rules holds."""
+    """Checks an object whose `key` selects one of the rules."""
 
     def check(value, where, tensors):
         record({key: one_of(*rules)})(value, where, tensors)
@@ -220,7 +221,7 @@ def nothing(value, where, tensors=None):
 
 
 def first_that_fits(alternatives):
-    """The rule of the first alternative whose kind a value is of; the last one speaks for all."""
+    """The rule of the first alternative whose kind a value has; the last one reports the error."""
     types = {"object": dict, "list": list, "null": type(None)}
     rules = [(types.get(spec["kind"], str), rule_of(spec)) for spec in alternatives]
 
@@ -230,7 +231,7 @@ def first_that_fits(alternatives):
     return check
 
 
-# Kinds of fields whose rule needs no more than the kind.
+# Kinds of fields whose rule needs only the kind.
 KINDS = {
     "text": text, "activation": text, "irreps": irreps, "tensor": tensor, "boolean": flag, "number": number, "null": nothing,
 }  # fmt: skip
@@ -273,7 +274,7 @@ def fields_of(specs, also=()):
     return check
 
 
-# The fields of each type of layer, as the reader of the pair style states them.
+# The fields of each type of layer, as the reader of the pair style declares them.
 LAYER_FIELDS = json.loads(Path(__file__).with_name("layer_fields.json").read_text(encoding="utf-8"))
 LAYERS = {kind: fields_of(specs, also=("type",)) for kind, specs in LAYER_FIELDS.items()}
 ROWS_OF_NUMBERS = record({"rows": tensor, "first": whole(-(10**6))})
@@ -287,7 +288,7 @@ EXPERTS = record(
 
 
 def mixture(value, where, tensors):
-    """Of tasks, or of numbers that depend on the charge and the spin alone."""
+    """Checks a mixture of tasks, or one whose numbers depend only on the charge and the spin."""
     has_tasks = isinstance(value, dict) and not {*TASKS, "experts"}.isdisjoint(value)
     record({"tensors": kinds_of_tensors} | (TASKS if has_tasks else {}), {"experts": EXPERTS} if has_tasks else {})(value, where, tensors)
 
@@ -332,7 +333,7 @@ HEAD = only_keys(("format", "format_version", "framework", "architecture", "elem
 
 
 def is_of_clusters(document):
-    """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures have not."""
+    """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures do not have."""
     return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
 
 
@@ -343,7 +344,7 @@ def is_invariant(document):
 
 
 def check(document, tensors):
-    """Raises EquiError with the place where `document` is not as described."""
+    """Raises EquiError with the place if `document` is not as described."""
     HEAD(document, "")
     DOCUMENT(document, "", tensors)
     for n, layer in enumerate(document["layers"]):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Container of .equi files (doc/model_file.rst): safetensors with one JSON document under __metadata__.
 
-Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy, xxhash and
-ASE's list of the elements. What is read is as strict as in the pair style.
+The format is small, so this module implements it in full. A user who only inspects files then needs only numpy, xxhash
+and ASE's list of the elements. The reader is as strict as the pair style.
 """
 
 import json
@@ -30,12 +30,12 @@ MAX_HEADER_BYTES = 1 << 24
 MAX_NESTING = 32
 MAX_DIMENSIONS = 8
 SHOWN = 60  # characters of a name in a message
-# A string without an end goes to the end of the text: otherwise each quote in it would be tried as a beginning.
+# A string without an end extends to the end of the text: otherwise each quote in it would be tried as a beginning.
 STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def data_hash(blobs):
-    """Of the data section, given in pieces."""
+    """The hash of the data section, which comes in pieces."""
     hash = xxhash.xxh3_128()
     for blob in blobs:
         hash.update(blob)
@@ -47,7 +47,7 @@ def packed(document, tensors):
     entries, blobs, offset = {}, [], 0
     for name, tensor in tensors.items():
         code = {"float32": "F32", "float64": "F64"}[str(tensor.dtype)]
-        if not np.all(np.abs(tensor) <= document_rules.MAX_MAGNITUDE):    # nor is NaN
+        if not np.all(np.abs(tensor) <= document_rules.MAX_MAGNITUDE):  # NaN fails, too
             raise EquiError(f"tensor {name} holds values that are not finite or beyond {document_rules.MAX_MAGNITUDE:g}")
         blob = np.ascontiguousarray(tensor, DTYPES[code]).tobytes()
         entries[name] = {
@@ -76,7 +76,7 @@ def write(path, document, tensors):
 
 
 def _is_or_holds(source, target):
-    """Whether a file or folder is `target`, by any name, or has it in it; what is no file at all is neither."""
+    """Whether a file or folder is `target`, by any name, or contains it; False for what is no file."""
     try:
         return target.is_file() and (target.samefile(source) or (Path(source).is_dir() and target.parent.samefile(source)))
     except (OSError, ValueError):
@@ -84,8 +84,8 @@ def _is_or_holds(source, target):
 
 
 def check_output(path, inputs=()):
-    """The regular file that `path` names or would name, links followed; EquiError where none can be written, and where it is one of
-    the files that are read or lies in a folder that is."""
+    """The regular file that `path` names or would name, with links followed. EquiError if it cannot be written, or if
+    it is one of the files that are read or lies in a folder that is read."""
     try:
         target = Path(os.path.realpath(path))
         if target.is_dir():
@@ -102,7 +102,7 @@ def check_output(path, inputs=()):
             raise EquiError(f"cannot write {path}: no such folder")
         if not os.access(target.parent, os.W_OK | os.X_OK):
             raise EquiError(f"cannot write {path}: no permission to write into its folder")
-        # Only trying tells, for example in a folder of the operating system.
+        # Only an attempt shows this, for example in a folder of the operating system.
         trial = _partial(target)
         trial.touch(exist_ok=False)
         trial.unlink()
@@ -112,19 +112,19 @@ def check_output(path, inputs=()):
 
 
 def _partial(target):
-    """A file beside `target` that nobody else uses. Its length does not depend on that of the name, which may be as long
-    as the file system allows."""
+    """A file next to `target` that nobody else uses. Its length does not depend on that of the name, which may be as
+    long as the file system allows."""
     return target.parent / f".equi-{os.getpid()}-{secrets.token_hex(4)}.part"
 
 
 def reason(error):
-    """Why the operating system refused, without the name of the file."""
+    """The reason for which the operating system refused, without the name of the file."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def replace(path, pieces, check=None):
-    """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one. check: called before
-    that with the whole new one, which has another name in the same folder; if it raises, nothing changes."""
+    """Writes a file in one step: a reader finds the old file, or none, or the whole new one. check: called before the
+    step with the whole new file, which has another name in the same folder; if it raises, nothing changes."""
     target = check_output(path)
     partial = _partial(target)
     try:
@@ -143,7 +143,8 @@ def replace(path, pieces, check=None):
 
 
 def find(name):
-    """The file that the pair style would read: `name`, else its last part in a folder of LAMMPS_POTENTIALS, else `name`."""
+    """The file that the pair style would read: `name`, or its last part in a folder of LAMMPS_POTENTIALS, or else
+    `name`."""
     for folder in ["", *filter(None, os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep))]:
         candidate = Path(folder, Path(name).name) if folder else Path(name)
         try:
@@ -155,10 +156,10 @@ def find(name):
 
 
 def is_equi_file(path):
-    """Whether a file begins like one of ours, or of another writer of the same container."""
+    """Whether a file begins like an .equi file, or like one of another writer of the same container."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return False  # a pipe would be waited for
+            return False  # reading a pipe would block
         with open(path, "rb") as f:
             start = f.read(9)
     except (OSError, ValueError):
@@ -167,7 +168,7 @@ def is_equi_file(path):
 
 
 def _header_and_body(path):
-    """The text of the header and the bytes behind it."""
+    """The text of the header and the bytes after it."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise EquiError(f"cannot read {path}: not a regular file")
@@ -189,7 +190,7 @@ def _header_and_body(path):
 
 
 def _object_with_keys_once(pairs):
-    """An object of a JSON document; json itself keeps the last of two equal keys."""
+    """An object of a JSON document without equal keys; json itself keeps the last of two."""
     result = dict(pairs)
     if len(result) < len(pairs):
         seen = set()
@@ -203,7 +204,7 @@ def _refuse_constant(name):
 
 
 def _json(text):
-    """The object that a JSON text holds; EquiError or ValueError where it is anything else."""
+    """The object in a JSON text; EquiError or ValueError if the text is anything else."""
     depth = 0
     for found in STRING_OR_BRACKET.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found.group(), 0)
@@ -226,7 +227,7 @@ TENSOR_KEYS = document_rules.only_keys(("dtype", "shape", "data_offsets"))
 
 
 def _tensor(entry, body):
-    """The array of an entry of the header; EquiError says what is wrong with the entry."""
+    """The array of an entry of the header; EquiError names the fault of the entry."""
     TENSOR(entry, "", None)
     TENSOR_KEYS(entry, "")
     (begin, end), dtype = entry["data_offsets"], DTYPES[entry["dtype"]]
@@ -273,7 +274,7 @@ def _check_hash(document, body):
 
 
 def read(path):
-    """(document, tensors) of a file; EquiError for a file that is not a valid .equi file or that has a newer version."""
+    """(document, tensors) of a file; EquiError if the file is not a valid .equi file or has a newer version."""
     text, body = _header_and_body(path)
     try:
         try:

@@ -3,4 +3,4 @@
 
 
 class EquiError(Exception):
-    """Something the user can mend; the command line prints it in one line and exits with status 1."""
+    """An error that the user can mend; the command line prints it in one line and exits with status 1."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the converters of all frameworks built on e3nn share: pieces of e3nn's modules as layers.
+"""What the converters of all frameworks built on e3nn share: e3nn's modules as layers.
 
-Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's are.
+Functions accept irreps as lists of (mul, ir) with `ir.l` and `ir.p`, like those of e3nn.
 """
 
 from math import sqrt
@@ -13,20 +13,20 @@ from ...coupling import coupling
 from ...errors import EquiError
 from .layers import activated, gated
 
-# e3nn divides an activation by the root mean square that it has for normally distributed arguments, which it estimates from
-# a million random numbers of one seed: these are its factors, as its versions 0.4 to 0.6 compute them on CPUs.
+# e3nn divides an activation by its root mean square for normally distributed arguments, and estimates this from a
+# million random numbers of one seed. These are its factors, as versions 0.4 to 0.6 compute them on CPUs.
 ACTIVATION_CONSTANTS = {
     "relu": float.fromhex("0x1.6a95371d3cc5ep+0"), "silu": float.fromhex("0x1.adde87bf8e3e3p+0"),
     "tanh": float.fromhex("0x1.97feea4a85186p+0"), "abs": float.fromhex("0x1.0048c8ca47b65p+0"),
     "ssp": float.fromhex("0x1.e0d2056a949acp+0"), "sigmoid": float.fromhex("0x1.d8c1b1a2cc34cp+0"),
 }  # fmt: skip
 
-# What a precision leaves of a coupling; other conventions and damaged buffers differ by tenths.
+# Error of a coupling in each precision; other conventions and damaged buffers differ by tenths.
 ROUNDED = {"float64": 1e-5, "float32": 1e-5, "float16": 2e-3, "bfloat16": 8e-3}
 
 
 def sign_of_coupling(stored, l1, l2, l3, where, precision=None):
-    """+1 or -1: the sign of a framework's coupling buffer, an array, against ours; e3nn changed it in 0.5.
+    """+1 or -1: the sign of a framework's coupling buffer, an array, relative to ours; e3nn changed it in 0.5.
 
     precision: the dtype that its numbers were rounded to, if it is not that of the buffer.
     """
@@ -57,7 +57,8 @@ def split_rows(name, merged, fine):
 
 
 def matrices_of(name, flat, irreps_in, irreps_out, width=None):
-    """{(i, j): (matrix, scale)} of the flat weights of e3nn's Linear, or with the width of the second operand of a species product."""
+    """{(i, j): (matrix, scale)} of the flat weights of e3nn's Linear, or, with the width of the second operand, of a
+    species product."""
     offset, found = 0, {}
     for i, (mul_in, ir_in) in enumerate(irreps_in):
         for j, (mul_out, ir_out) in enumerate(irreps_out):
@@ -84,7 +85,7 @@ def gate_terms(name, irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts):
     """
     scalars = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l == 0]
     others = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l > 0]
-    # (irrep, channels, role) in the order that decides the places in z.
+    # (irrep, channels, role) in the order that decides the positions in z.
     entries = [(b.ir, b.mul, ("scalar", k)) for k, b in scalars]
     entries += [(gate_ir, b.mul, ("gate", k)) for k, b in others]
     entries += [(b.ir, b.mul, ("gated", k)) for k, b in others]

@@ -7,7 +7,7 @@ from ...printable import printable
 
 
 def chosen_elements(asked, known, source):
-    """Those that `--elements` asks for, in their order, or all that the model of the source knows."""
+    """Those that `--elements` names, in their order, or all that the model of the source knows."""
     elements = asked or list(known)
     unknown = [e for e in elements if e not in known]
     if unknown:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Writes the layers of an .equi file (doc/model_file.rst): one function for each type of layer and for each part of it.
+"""Writes the layers of an .equi file (doc/model_file.rst): one function for each type of layer and for each part of
+it.
 
-Tensors stand in a document by their names. Irreps are text, or lists of (mul, ir).
+A document refers to tensors by name. Irreps are text, or lists of (mul, ir).
 """
 
 from math import sqrt
@@ -41,7 +42,7 @@ def path(source, l, out, scale, **more):
 
 
 def activated(block, activation, scale=1.0, source=None, offset=0):
-    """Term of a gate that activates scalars. source: the block of the input, if it is another one than that of the output."""
+    """Term of a gate that activates scalars. source: the block of the input, if it is not that of the output."""
     return {"out": block, "in": block if source is None else source, "offset": offset, "activation": activation, "scale": scale}
 
 
@@ -58,7 +59,8 @@ def added(tensor, scale=1.0):
 
 
 def network(weights, activation="identity", activation_scale=1.0, scales=None, biases=None, **more):
-    """Matrices [in, out], with an activation between them. biases: names of tensors, results of added(), or None where there is none."""
+    """Matrices [in, out], with an activation between them. biases: names of tensors, results of added(), or None for a
+    matrix without bias."""
     found = {"weights": list(weights), "scales": [1.0] * len(weights) if scales is None else list(scales)}
     if biases is not None:
         found["biases"] = [added(bias) if isinstance(bias, str) else bias for bias in biases]
@@ -71,7 +73,7 @@ def fan_in(matrices):
 
 
 class Layers:
-    """A document in the making: its layers in the order of their evaluation, and its tensors."""
+    """A document under construction: its layers in the order of their evaluation, and its tensors."""
 
     def __init__(self, elements):
         self.elements = elements
@@ -105,15 +107,16 @@ class Layers:
         self.add_gate(source, irreps, target, irreps, [activated(block, activation) for block in range(blocks)])
 
     def add_contraction(self, source, irreps_in, target, irreps_out, blocks, per_species=True):
-        """blocks: lists of terms by block of the output, the empty ones of which are left out."""
+        """blocks: lists of terms by block of the output; empty lists are skipped."""
         self.add(
             "symmetric_contraction", source, irreps_in, target, irreps_out, per_species=per_species,
             blocks=[{"out": out, "terms": terms} for out, terms in enumerate(blocks) if terms],
         )  # fmt: skip
 
     def contraction_term(self, name, coupling, matrix, kept, weights):
-        """A term of a contraction. coupling: (irreps of the input, irrep of the output, degree); matrix [size of the basis of
-        symmetric_basis, paths], of which the rows `kept` are not zero; weights [species, paths, channels], or without species."""
+        """A term of a contraction. coupling: (irreps of the input, irrep of the output, degree). matrix: [size of the
+        basis of symmetric_basis, paths], whose rows `kept` are not zero. weights: [species, paths, channels], or
+        without species."""
         rows = symmetric_basis.rows(*coupling)
         rows = rows[np.isin(rows[:, 1], kept)]
         rows[:, 1] = np.searchsorted(kept, rows[:, 1])
@@ -136,7 +139,7 @@ class Layers:
         self.add_node_product(inputs, irreps_in, target, irreps_out, gaunt=[list(range(first)), list(range(first, both))])
 
     def add_species_embedding(self, target, name, rows, scale=1.0):
-        """rows: [species, channels] of scalars, a tensor to be."""
+        """rows: [species, channels] of scalars, which become a tensor."""
         self.add_layer("species_embedding", output=target, irreps=f"{rows.shape[1]}x0e", weight=self.table.add(name, rows), scale=scale)
 
     def add_readout(self, source, irreps, block, network):

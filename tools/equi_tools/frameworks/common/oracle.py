@@ -13,13 +13,13 @@ from .origin import Origin
 
 
 def loaded(source, load):
-    """The checkpoint of a source, which may be one already."""
+    """The checkpoint of a source, which may already be one."""
     return source if isinstance(source, Origin) else load(source)
 
 
 @contextlib.contextmanager
 def quiet():
-    """No warnings inside this context."""
+    """Suppresses warnings inside this context."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -27,7 +27,8 @@ def quiet():
 
 @contextlib.contextmanager
 def importing(need, errors=ImportError):
-    """Imports of a framework, without warnings; raises EquiError, which begins with `need`, if one of them raises `errors`."""
+    """Imports a framework without warnings; raises EquiError, which begins with `need`, if one of the imports raises
+    `errors`."""
     with quiet():
         try:
             yield
@@ -37,7 +38,7 @@ def importing(need, errors=ImportError):
 
 @contextlib.contextmanager
 def default_dtype(dtype):
-    """torch's default dtype for a while."""
+    """Sets torch's default dtype inside this context."""
     import torch
 
     before = torch.get_default_dtype()
@@ -55,8 +56,8 @@ class Oracle(Calculator):
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
 
     def set_results(self, energy, forces, energies=None, stress=None, virial=None):
-        """energies: of atoms, if the framework knows them; virial: derivative [3, 3] of the energy by a strain, or stress: this by the
-        volume. Both are left out of structures without a volume."""
+        """energies: of atoms, if the framework has them. virial: derivative [3, 3] of the energy by a strain, or
+        stress: this divided by the volume. Both are omitted for structures without a volume."""
         self.results = {"energy": energy, "free_energy": energy, "forces": forces}
         if energies is not None:
             self.results["energies"] = np.asarray(energies).reshape(-1)
@@ -67,7 +68,7 @@ class Oracle(Calculator):
             self.results["stress"] = stress
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
-        """Takes over the structure; raises EquiError for elements that the model does not know."""
+        """Stores the structure; raises EquiError for elements that the model does not know."""
         super().calculate(atoms, properties, system_changes)
         unknown = sorted(set(self.atoms.get_chemical_symbols()) - set(self.elements))
         if unknown:

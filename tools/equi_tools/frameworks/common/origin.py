@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a model comes from: what the reader of every framework says of a source."""
+"""Where a model comes from: what the reader of every framework reports about a source."""
 
 import hashlib
 from contextlib import contextmanager
@@ -11,17 +11,17 @@ from ...errors import EquiError
 
 @dataclass(kw_only=True)
 class Origin:
-    """The beginning of every Checkpoint."""
+    """The fields with which every Checkpoint begins."""
 
-    source: str  # as the user named it
+    source: str  # the user's name of it
     path: Path  # of the file or folder
-    sha256: str = None  # of the file with the numbers; None: of `path`
+    sha256: str = None  # hash of the file with the numbers; None: of `path`
     license: str = "unknown"
     citation: str = "unknown"
-    version: str = "unknown"  # of the framework that wrote it
+    version: str = "unknown"  # version of the framework that wrote it
 
-    # These have no annotation, so they are not fields. A framework's Checkpoint replaces them if it knows better.
-    stated_unit = "eV"  # of energies if the user names none; None if the user has to
+    # These have no annotation, so they are not fields. A framework's Checkpoint replaces them if it has better values.
+    stated_unit = "eV"  # of energies if the user names none; None if the user must name one
     remarks = ()  # what the user should know about the conversion
 
     def __post_init__(self):
@@ -30,7 +30,7 @@ class Origin:
             self.sha256 = digest(self.path)
 
     def chosen(self, choice):
-        """The choice that a converted file states, or None."""
+        """The choice that a converted file records, or None."""
         return choice
 
 

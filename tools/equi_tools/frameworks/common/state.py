@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The numbers of a trainer's file, of which a converter has to understand all."""
+"""The numbers of a trained model's file, all of which a converter must understand."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ MAX_SHOWN = 4
 
 @dataclass
 class State:
-    """The numbers of a file by name; what has not been taken in the end was not understood."""
+    """The numbers of a file by name. Numbers that nobody has read at the end were not understood."""
 
     source: dict
     kind: str  # of model, for messages: "a TensorNet"
@@ -31,7 +31,8 @@ class State:
         return array
 
     def take(self, name, *shape):
-        """Floating-point numbers; half precision has no place in the format, and float32 holds its numbers."""
+        """Floating-point numbers as float32 or float64; the format has no half precision, and float32 holds its
+        numbers."""
         array = self.array(name, shape)
         if array.dtype not in (np.float16, np.float32, np.float64):
             raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only floating point")
@@ -41,14 +42,14 @@ class State:
         return float(self.take(name))
 
     def fitted(self, shapes, is_constant):
-        """The numbers of all names of `shapes`; those that have none may be missing. Refuses others, but for constants."""
+        """The numbers of all names of `shapes`; those without any may be missing. Refuses others except constants."""
         empty = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if 0 in shape and name not in self.source}
         found = {name: empty[name] if name in empty else self.array(name, shape) for name, shape in shapes.items()}
         self.finish(is_constant)
         return found
 
     def finish(self, is_constant=lambda name: False):
-        """Refuses what has not been taken, but for constants and tensors without numbers."""
+        """Refuses what has not been read, except constants and tensors without numbers."""
         left = [name for name, array in self.source.items() if name not in self.taken and np.size(array) and not is_constant(name)]
         if left:
             shown, more = ", ".join(left[:MAX_SHOWN]), f" and {len(left) - MAX_SHOWN} more" if len(left) > MAX_SHOWN else ""

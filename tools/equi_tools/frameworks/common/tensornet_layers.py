@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What the converters of matgl and torchmd-net share: TensorNet as layers of an .equi file (doc/model_file.rst).
 
-TensorNet keeps a 3x3 matrix X = i 1 + [a]x + S per atom and channel: a scalar, a vector (as the cross product with it) and a
-symmetric traceless matrix.  In the orthonormal basis 1/sqrt(3), [e]x/sqrt(2), ... of such matrices, the last five in the order
-of the harmonics, X is a feature 0e + 1o + 2e whose square is the sum of the squares of X's entries.
+TensorNet keeps a 3x3 matrix X = i 1 + [a]x + S per atom and channel: a scalar, a vector (as the cross product with it)
+and a symmetric traceless matrix. The orthonormal basis of such matrices is 1/sqrt(3), [e]x/sqrt(2), ..., with the last
+five in the order of the harmonics. In it X is a feature 0e + 1o + 2e whose square is the sum of the squares of X's
+entries.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from .elements import chosen_elements
 from .layers import Layers, added, gated, network, path
 from .state import State
 
-# Scales of the paths (l1, l2, l3) of Y M + M Y with normalized couplings; for 2 Y M those of odd sums come in addition.
+# Scales of the paths (l1, l2, l3) of Y M + M Y with normalized couplings; 2 Y M also has those of odd sums.
 ANTICOMMUTATOR = {
     (0, 0, 0): 2 / sqrt(3), (0, 1, 1): 2.0, (1, 0, 1): 2.0, (0, 2, 2): sqrt(20 / 3), (2, 0, 2): sqrt(20 / 3),
     (2, 2, 0): sqrt(20 / 3), (1, 1, 0): -2.0, (1, 1, 2): sqrt(5), (1, 2, 1): -sqrt(5), (2, 1, 1): -sqrt(5),
@@ -32,32 +33,34 @@ ACTIVATIONS = {
 
 @dataclass
 class Basis:
-    """Radial functions of the distance. `document` is the radial_basis of the .equi file, its tensors arrays."""
+    """Radial functions of the distance. `document` is the radial_basis of the .equi file, with arrays as tensors."""
 
     document: dict
-    fold: np.ndarray = None  # [framework's functions, the file's]: what the first matrix is multiplied by
+    fold: np.ndarray = None  # [framework's functions, the file's]: factor of the first matrix
     at_zero: np.ndarray = None  # the functions at distance 0, where atoms are their own neighbors
 
 
 @dataclass
 class Model:
-    """What a framework's reader found: the options of a TensorNet, and its numbers without the framework's prefix."""
+    """The result of a framework's reader: the options of a TensorNet, and its numbers without the framework's
+    prefix."""
 
     channels: int
     num_layers: int
     cutoff: float
-    activation: str  # of ACTIVATIONS' values
+    activation: str  # one of ACTIVATIONS' values
     group: str  # O(3) or SO(3)
     basis: Basis
-    elements: list  # chemical symbols of the rows of the species embedding that the file can speak of
+    elements: list  # chemical symbols of the rows of the species embedding that the file can name
     rows: list  # the row of each of them
     num_rows: int
     state: dict
-    channel_first: bool  # the three weights of a channel stand side by side
+    channel_first: bool  # the three weights of a channel are adjacent
     self_edges: bool = False  # each atom is its own neighbor at distance zero
-    charge_factor: float = 1.0  # of the products
+    charge_factor: float = 1.0  # factor of the products
     activated_output: bool = False
-    # Of TensorNet2: channels of charges, which each layer's radial network reads, and the total charge of the system; None: a run says it.
+    # For TensorNet2: channels of charges, which each layer's radial network reads, and the total charge of the system
+    # (None: given by a run).
     charge_channels: int = 0
     total_charge: float = 0.0
 
@@ -96,7 +99,7 @@ def exp_normal_basis(means, factors, cutoff):
 
 
 def bessel_basis(count, cutoff, fold):
-    """sin(n pi r / cutoff) / r for n from 1 to `count`, of which the framework's functions are `fold`."""
+    """sin(n pi r / cutoff) / r for n from 1 to `count`; `fold` combines them to the framework's functions."""
     wave_numbers = pi * np.arange(1, count + 1) / cutoff
     return Basis({"kind": "bessel", "wave_numbers": wave_numbers, "prefactor": 1.0} | cosine_cutoff(False), fold=fold)
 
@@ -140,14 +143,15 @@ class Builder(Layers):
         self.add_node_product(inputs, irreps_in, output, irreps_out, paths=paths)
 
     def linear(self, source, irreps_in, target, irreps_out, blocks, biases=(), per_species=False, accumulate=False):
-        """blocks: (in, out, name, matrix or matrices per species, None for a tensor of that name that is there); biases: (out, name,
-        array)."""
+        """blocks: (in, out, name, matrix or matrices per species, or None for an existing tensor of that name);
+        biases: (out, name, array)."""
         blocks = [(i, o, name if w is None else self.table.add(name, w), 1.0) for i, o, name, w in blocks]
         biases = [(o, self.table.add(name, b), 1.0) for o, name, b in biases]
         self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, per_species, accumulate)
 
     def perceptron(self, name, source, target, into, out, activation=None):
-        """A Linear of torch from scalars to scalars, and perhaps an activation. Returns the irreps of its output."""
+        """A Linear of torch from scalars to scalars, with an activation if one is given. Returns the irreps of its
+        output."""
         irreps_in, irreps_out = f"{into}x0e", f"{out}x0e"
         weight, bias = self.matrix(name, out, into)
         between = target if activation is None else f"{target}_linear"
@@ -168,8 +172,8 @@ class Builder(Layers):
         self.add_convolution(source, irreps_in, target, self.tensors, paths, radial)
 
     def mixing(self, prefix, first, source, target, irreps_out=None, factors=None):
-        """linears_tensor: one matrix for each of scalars, vectors and symmetric matrices; with factors [3, channels] these times
-        the outputs are added to the target."""
+        """linears_tensor: one matrix for each of scalars, vectors and symmetric matrices. With factors [3, channels]
+        these times the outputs are added to the target."""
         blocks = []
         for l in range(3):
             name = f"{prefix}.linears_tensor.{first + l}"
@@ -194,7 +198,8 @@ class Builder(Layers):
         return len(document["centres"] if document["kind"] == "gaussian" else document["means"])
 
     def block_first(self, array, layers=False):
-        """The last axis in the order scalars, vectors, matrices, whatever its order in the file, of the embedding or of layers."""
+        """The last axis in the order scalars, vectors, matrices, whatever its order in the file, in the embedding or
+        in layers."""
         if not self.model.channel_first or (layers and self.model.charge_channels):
             return array
         return array[..., [3 * u + k for k in range(3) for u in range(self.F)]]
@@ -255,7 +260,7 @@ class Builder(Layers):
         self.mixing(name, 0, own("scaled"), own("y"))
         sent, irreps_sent = own("y"), self.tensors
         if q:
-            # What is sent has the charges, too; products take features with equal numbers of channels.
+            # Messages also contain the charges; products need features with equal numbers of channels.
             sent, irreps_sent = own("y_charged"), f"{self.tensors}+{q}x0e"
             self.layers.append(self.layers[-1] | {"output": sent, "irreps_out": irreps_sent})
             self.copy_charges(t, sent, irreps_sent, 3, accumulate=True)
@@ -283,7 +288,7 @@ class Builder(Layers):
             h = model.basis.at_zero
             for weight, bias in zip(matrices, biases):
                 h = activate(model.activation, h @ weight.astype(np.float64) + bias.astype(np.float64))
-            # An atom's message to itself is its own Y, each channel times a number.
+            # An atom's message to itself is its own Y, with a factor for each channel.
             self.mixing(name, 0, own("scaled"), own("message"), factors=h.reshape(3, F))
 
         products = ANTICOMMUTATOR if self.parity else ANTICOMMUTATOR | COMMUTATOR
@@ -291,7 +296,7 @@ class Builder(Layers):
                           [((a, 3 + b), c, scale * model.charge_factor) for (a, b, c), scale in products.items()])  # fmt: skip
         self.norm_scale(own("product"), own("product_scaled"))
         self.mixing(name, 3, own("product_scaled"), own("d"))
-        # X + D + D D; of the two equal terms a b and b a of D D one is written, twice as large.
+        # X + D + D D; only one of the two equal terms a b and b a of D D is written, with twice the factor.
         paths = [((k,), k % 3, 1.0) for k in range(6)]
         for (a, b, c), scale in ANTICOMMUTATOR.items():
             if a <= b:
