@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the rest of the tool knows of a training framework.
+"""What the rest of the tool knows about a training framework.
 
-Each framework has a folder with the same names: `FRAMEWORK` in __init__.py, and the functions that Framework calls in
-checkpoint.py (reads a file as data), convert.py (translates it) and oracle.py (runs the framework, which is imported there only).
+Each framework has a folder with the same names: `FRAMEWORK` in __init__.py, and the functions that Framework calls.
+They are in checkpoint.py (reads a file as data), convert.py (translates it) and oracle.py (runs the framework, which
+is imported only there).
 """
 
 import importlib
@@ -14,7 +15,8 @@ from typing import Callable
 
 from ..errors import EquiError
 
-# Options for what the files of some frameworks leave to the user. The text says why the files of the others need no such option.
+# Options for what the files of some frameworks leave to the user. The text explains why the files of the others need
+# no such option.
 SETTINGS = {
     "types": "the atoms of {title} models have no types but elements",
     "unit": "the energies of {title} models are in eV",
@@ -41,20 +43,20 @@ class MissingFramework(EquiError):
 
 @dataclass(eq=False)
 class Framework:
-    name: str  # also of its folder
+    name: str  # also the name of its folder
     title: str
-    package: str  # imported, and named by files
-    requirement: str  # installed
-    modules: tuple = ()  # of the package, without which it cannot be run
-    pip_words: str = None  # of `pip install`, if not the requirement
-    backend: str = "torch"  # the package that computes
+    package: str  # the name that Python imports and that files contain
+    requirement: str  # what pip installs
+    modules: tuple = ()  # modules of the package that a run requires
+    pip_words: str = None  # words of `pip install`, if not the requirement
+    backend: str = "torch"  # the package that does the arithmetic
     environment: str = None  # name of the Python environment, if not that of the framework
-    option: str = None  # of CMake that makes this environment
-    choice: str = None  # what a source may ask the user to choose: a modality, a head, a task
+    option: str = None  # option of CMake that makes this environment
+    choice: str = None  # what a source may require the user to choose: a modality, a head, a task
     settings: tuple = ()  # names of SETTINGS that the user may have to state
-    ignores_keys: bool = False  # whether unknown keys of a configuration pass if the user vouches for them
+    ignores_keys: bool = False  # whether the user may let unknown keys of a configuration pass
     tensor_names: tuple = ()  # parts of names of tensors that no other framework has
-    notes: Callable = lambda document: ()  # on the framework's own results for models of a document's architecture
+    notes: Callable = lambda document: ()  # notes on the framework's own results for models of a document's architecture
 
     def __post_init__(self):
         self.environment = self.environment or self.name
@@ -70,7 +72,8 @@ class Framework:
         return os.environ.get(self.variable) or None
 
     def installed(self):
-        """Whether the framework can be run here: packages may be installed without their back end, for the files in them."""
+        """Whether the framework can be run here. Packages may be installed without their back end, only for the files
+        in them."""
         return all(importlib.util.find_spec(name) is not None for name in (self.package, *self.modules, self.backend))
 
     def installed_version(self):

@@ -354,7 +354,7 @@ class Builder(Layers):
                  shares={"block": 1, "first": 0, "epsilon": 1e-6})  # fmt: skip
 
     def total_charge(self):
-        """Of each channel; where a run says it, what is multiplied by it."""
+        """All layers up to the scalars that the readout reads; returns their name."""
         model = self.model
         return self.once("total_charge", np.full(model.charge_channels, 1.0 if model.total_charge is None else model.total_charge))
 

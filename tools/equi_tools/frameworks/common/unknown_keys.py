@@ -8,7 +8,7 @@ MAX_SHOWN = 40
 
 
 def refuse_unknown(unknown, noun="option", can_pass=True):
-    """Raises if there are unknown keys. unknown: names, or pairs of a name and the section it stands in. can_pass: whether the user
+    """Raises if there are unknown keys. unknown: names, or pairs of a name and its section. can_pass: whether the user
     may vouch for them."""
     found = [entry if isinstance(entry, tuple) else (entry, None) for entry in unknown]
     if not found:

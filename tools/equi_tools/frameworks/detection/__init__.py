@@ -20,11 +20,12 @@ WITH_OLD_PICKLES = ("mace", "nequip")
 
 
 def _of_archive(archive, frameworks):
-    """The name of the framework that a zip file of torch or mlip mentions, or None."""
+    """The framework whose name a zip file of torch or mlip contains, or None."""
     if is_archive_of_mlip(archive.names):
         return "mlip"
     for name in archive.names:
-        # Sources of TorchScript and of torch.package. The first part is the name that the file was written under.
+        # Sources of TorchScript and of torch.package. The first part of their path is the name under which the file
+        # was written.
         parts = name.split("/")[1:]
         for framework in frameworks:
             if framework.package in parts[:-1] or parts[-1:] == [f"{framework.package}.py"]:
@@ -84,12 +85,12 @@ def framework_name(source, frameworks):
                 family = None if found else family or other_families.what_archive_is(archive)
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # zipfile, zlib and others each have their own
+        except Exception as error:  # zipfile, zlib and others each raise their own kinds
             raise EquiError(f"{source}: damaged archive: {error}") from error
         if found is None:
             _refuse(source, family or foreign_files.what_archive_is(archive.names))
         return found or "sevenn"
     _refuse(source, foreign_files.what_it_is(path, family) or family)
-    # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
+    # An old pickle, or a truncated archive: the framework's reader reports the fault.
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return next((name for name in WITH_OLD_PICKLES if data.find(f"c{name}.".encode()) >= 0), "sevenn")

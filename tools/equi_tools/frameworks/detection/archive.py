@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The zip file of a trained model: names of its entries, and what its pickles mention."""
+"""The zip file of a trained model: names of its entries, and names in its pickles."""
 
 import pickletools
 import zipfile
@@ -8,7 +8,7 @@ from ... import torch_archive
 
 
 class Archive:
-    """Reads each pickle at most once, when it is asked for, inside a `with`."""
+    """Reads each pickle at most once, on request, inside a `with`."""
 
     def __init__(self, path):
         self._file, self._read = zipfile.ZipFile(path), {}
@@ -41,6 +41,6 @@ def _mentioned(data):
             elif isinstance(argument, str):
                 strings.append(argument)
     except Exception:
-        # A damaged pickle: what was found so far decides, and the framework's reader explains the rest.
+        # For a damaged pickle the names before the damage decide, and the framework's reader explains the rest.
         pass
     return modules, strings

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a file is that somebody takes for a trained model: a web page, a pointer of Git LFS, an archive, text."""
+"""Recognizes files that are mistaken for trained models: a web page, a pointer of Git LFS, an archive, text."""
 
 import re
 
 from ...printable import printable
 
-# As long as the heads of the formats below, and of text enough.
+# Long enough for the heads of the formats below, and to recognize text.
 HEAD_BYTES = 4096
 TAR_PLACE, TAR_SIGN = 257, b"ustar"
 COMPRESSED = {
@@ -20,7 +20,7 @@ PICKLE = b"\x80"
 
 
 def what_archive_is(names):
-    """The same as what_it_is() of a zip archive whose framework is not known, with these names of entries."""
+    """The same as what_it_is() for a zip archive of an unknown framework with these names of entries."""
     if any(name.rsplit("/", 1)[-1] in ("data.pkl", "constants.pkl") for name in names):
         return None  # one of torch
     files = [name for name in names if not name.endswith("/")]
@@ -30,8 +30,8 @@ def what_archive_is(names):
 
 
 def what_it_is(path, family=None):
-    """What a file is that no trainer has written, and what to do: a sentence without its subject; None where it may be
-    a model. family: the sentence where its text may be a model of another family."""
+    """What a file is that no training framework has written, and what to do: a sentence without its subject, or None
+    if it may be a model. family: the sentence to return if its text may be a model of another family."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
         file.seek(0, 2)

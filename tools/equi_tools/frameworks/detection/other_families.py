@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files of families that are not supported, by what is cheap to see in them: they are called by name, with what runs them."""
+"""Recognizes files of unsupported families by cheap signs. The error names the family and what runs it."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ class Family:
     way: str  # what runs it
     packages: tuple = ()  # of classes in a pickle, of sources in TorchScript
     suffixes: tuple = ()  # of the file's name
-    begins: tuple = ()  # with one of these bytes
+    begins: tuple = ()  # the file begins with one of these
     tensors: tuple = ()  # beginnings of strings in a pickle
-    words: tuple = ()  # strings that stand together in a pickle
+    words: tuple = ()  # strings that occur together in a pickle
     files: tuple = ()  # in a folder
 
 
@@ -53,7 +53,7 @@ def _sentence(family):
 
 
 def _packages(names):
-    """Packages whose sources stand in a zip file with these names of entries."""
+    """Packages whose sources are in a zip file with these names of entries."""
     found = set()
     for name in names:
         parts = name.split("/")[1:]
@@ -65,7 +65,8 @@ def _packages(names):
 
 
 def what_path_is(path):
-    """The family of a file or folder by its name and first bytes, and what runs it: a sentence without its subject, or None."""
+    """The family of a file or folder, by its name and first bytes, and what runs it: a sentence without its subject,
+    or None."""
     for family in FAMILIES:
         if family.files and path.is_dir() and all((path / name).is_file() for name in family.files):
             return _sentence(family)
@@ -80,7 +81,7 @@ def what_path_is(path):
 
 
 def what_archive_is(archive):
-    """The same of a zip file, by its sources and pickles."""
+    """The same for a zip file, by its sources and pickles."""
     packages, strings = _packages(archive.names), set()
     for modules, texts in archive.pickles():
         packages |= {module.removeprefix("__torch__.").split(".")[0] for module in modules}

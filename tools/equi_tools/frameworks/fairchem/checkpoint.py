@@ -25,7 +25,7 @@ PUBLISHED_ESEN = {
     "esen_sm_direct_all", "esen_md_direct",
 }  # fmt: skip
 
-# What fairchem takes where a checkpoint does not say it.
+# fairchem's defaults for options that a checkpoint does not name.
 DEFAULTS = {
     "max_num_elements": 100, "sphere_channels": 128, "lmax": 2, "mmax": 2, "max_neighbors": 300, "cutoff": 5.0,
     "edge_channels": 128, "distance_function": "gaussian", "num_distance_basis": 512, "direct_forces": True,
@@ -37,7 +37,7 @@ MIXTURE_DEFAULTS = {
     "num_experts": 8, "use_composition_embedding": False, "moe_expert_coefficient_norm": "softmax", "moe_type": "so2",
     "model_version": 1.0,
 }  # fmt: skip
-# Training, speed, graphs that are made elsewhere, and names that fairchem itself does not use.
+# Options of training, of speed and of graphs that are made elsewhere, and names that fairchem itself does not use.
 WITHOUT_EFFECT = {
     "model", "num_sphere_samples", "otf_graph", "use_pbc", "use_pbc_single", "regress_forces", "regress_stress",
     "regress_hessian", "hessian_vmap", "activation_checkpointing", "cs_emb_grad", "dataset_emb_grad", "use_cuda_graph_wigner",
@@ -48,10 +48,10 @@ MODEL_KEYS = {
     "_target_", "_convert_", "_recursive_", "backbone", "heads", "pass_through_head_outputs", "otf_graph", "freeze_backbone",
     "finetune_config", "supports_single_atoms", "model_id",
 }  # fmt: skip
-# Its experts are mixed by the number of atoms, too.
+# It also mixes its experts by the number of atoms.
 COUNTING_MODEL = "UMA-S-1.2"
 BACKBONES = {"eSCNMDBackbone": False, "escnmd_backbone": False, "eSCNMDMoeBackbone": True, "escnmd_moe_backbone": True}
-# The only values of options that the layers of the converter stand for.
+# Options for which the converter's layers represent only these values.
 FIXED = {
     "distance_function": ("gaussian", "no other basis of distances is known"),
     "act_type": ("gate", "activations on a grid of the sphere depend on the frame of an edge, which fairchem draws at random"),
@@ -60,7 +60,7 @@ FIXED = {
     "moe_expert_coefficient_norm": ("softmax", "other norms of the experts' coefficients depend on what else is evaluated at once"),
     "moe_type": ("so2", "fairchem itself merges the experts of no other maps"),
 }  # fmt: skip
-# Least values of whole numbers.
+# Lower bounds of whole numbers.
 LEAST = {
     "max_num_elements": 2, "sphere_channels": 2, "lmax": 1, "mmax": 0, "max_neighbors": 1, "edge_channels": 1, "num_distance_basis": 2,
     "num_layers": 0, "hidden_channels": 1, "num_experts": 1,
@@ -74,17 +74,17 @@ MAX_GRID = 64  # latitudes or longitudes
 class Task:
     """The energy of one data set."""
 
-    name: str  # of the model's output: omat_energy
+    name: str  # name of the model's output: omat_energy
     rmsd: float  # eV
     references: np.ndarray  # eV by atomic number, or None
 
 
 @dataclass
 class Head:
-    """Where the numbers of an energy head are."""
+    """The location of the numbers of an energy head."""
 
     prefix: str  # of its tensors: output_heads.NAME.head.
-    experts: int = 0  # of its matrices, of which a data set has one
+    experts: int = 0  # number of experts of its matrices, one of which belongs to a data set
     expert: int = 0
 
 
@@ -94,18 +94,18 @@ class Checkpoint(Origin):
     cutoff: float
     options: dict  # of the backbone, with defaults
     heads: dict  # their configurations by name
-    passes_through: bool  # outputs have the names that heads give them, not the heads' own
+    passes_through: bool  # outputs have the names that heads give them, not the heads' names
     tasks: dict  # Task by the name of a data set
     model_id: str  # or None
     state: dict  # numbers for inference, without the names of wrappers
     charge: int  # of the whole system, in e
     spin: int  # multiplicity, or None for the default of the task
     composition: str  # formula, or None
-    has_system: bool = True  # charge, spin and data set go into the features
+    has_system: bool = True  # charge, spin and data set enter the features
 
     @property
     def extra_atoms(self):
-        """What fairchem adds to the number of atoms by which it divides sums over the composition of a system."""
+        """What fairchem adds to the number of atoms when it divides sums over the composition of a system."""
         return 1 if self.model_id == COUNTING_MODEL else 0
 
     @property
@@ -128,7 +128,7 @@ class Checkpoint(Origin):
 
     @property
     def is_for_all_systems(self):
-        """Whether its experts are mixed by a composition that the user has not named."""
+        """Whether its experts are mixed by a composition that the user did not name."""
         return bool(self.num_experts and self.options["use_composition_embedding"] and self.composition is None)
 
     @staticmethod
@@ -168,7 +168,7 @@ def last_part(path):
 
 
 def unknown_keys(config, known, where):
-    """Those that are not known, each with the section it stands in."""
+    """Those that are not known, each with its section."""
     return [(key, where) for key in config if key not in known]
 
 
@@ -177,14 +177,14 @@ def only_known(config, known, where):
 
 
 def options_with_defaults(config, defaults, without_effect, ignore_keys, where, elsewhere=()):
-    """Those options that have defaults; refuses others, but for those without effect and those that the user lets pass. elsewhere:
-    unknown keys of other sections."""
+    """Those options that have defaults; refuses others, except those without effect and those that the user lets pass.
+    elsewhere: unknown keys of other sections."""
     refuse_unknown([*elsewhere, *unknown_keys(config, {*defaults, *without_effect, *ignore_keys}, where)])
     return defaults | {key: value for key, value in config.items() if key in defaults}
 
 
 def expect_fixed(options, fixed):
-    """Refuses options with other values than the converter's layers stand for; fixed: {name: (value, reason)}."""
+    """Refuses options with values that the converter's layers do not represent; fixed: {name: (value, reason)}."""
     for key, (value, reason) in fixed.items():
         if key in options and options[key] != value:
             raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
@@ -287,7 +287,8 @@ def _tasks(configs):
 
 
 def _backbone(config, model_id, ignore_keys, elsewhere):
-    """The options of the backbone with defaults; refuses whatever is not represented exactly, and unknown keys elsewhere."""
+    """The options of the backbone with defaults; refuses what is not represented exactly, and unknown keys
+    elsewhere."""
     if not isinstance(config, dict):
         raise EquiError("model_config: no backbone in it")
     kind = last_part(config.get("model"))
@@ -329,7 +330,8 @@ def check_numbers(options):
 
 
 def check_grid(options, key):
-    """The kind of the networks of atoms, the option `key`, and the grid on which they may be evaluated."""
+    """The kind of the networks of atoms, the option `key`, and the grid on which they are evaluated, if there is
+    one."""
     if options[key] not in ATOM_NETWORKS:
         raise EquiError(f"{key} {printable(str(options[key]), 60)} is not known, only {' and '.join(ATOM_NETWORKS)}")
     check_resolution(options, "grid_resolution")
@@ -368,7 +370,8 @@ def _whole(value, name, limits):
 
 
 def state_of(found, key):
-    """The numbers of a state dict, the entry `key` of a file, by their names in the model, without those of wrappers."""
+    """The numbers of a state dict, the entry `key` of a file, by their names in the model without the names of
+    wrappers."""
     if not isinstance(found, dict) or not found:
         raise EquiError(f"no {key} in it, whose numbers fairchem evaluates")
     state = {}
@@ -381,8 +384,8 @@ def state_of(found, key):
 
 
 def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
-    """The model in a checkpoint, of which the user says the system: its charge, its spin multiplicity and, where experts are mixed by
-    it, its composition."""
+    """The model in a checkpoint. The user states the system: its charge, its spin multiplicity and its composition, if
+    experts are mixed by it."""
     path = file_of(source)
     found = torch_archive.read(path)
     is_checkpoint = isinstance(found, torch_archive.Unknown) and last_part(found.name) == "MLIPInferenceCheckpoint"

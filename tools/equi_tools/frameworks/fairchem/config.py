@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The configurations inside fairchem's checkpoints as plain dicts and lists, from what torch_archive.read has of them."""
+"""The configurations inside fairchem's checkpoints as plain dicts and lists, from the result of torch_archive.read."""
 
 import re
 
@@ -12,8 +12,8 @@ MAX_DEPTH = 40
 
 
 def plain(value, depth=0):
-    """Containers and nodes of omegaconf as dicts, lists and values, with references to other entries looked up; other objects are
-    left as they are."""
+    """Containers and nodes of omegaconf as dicts, lists and values, with references to other entries looked up; other
+    objects stay unchanged."""
     if depth > MAX_DEPTH:
         raise EquiError("a configuration that contains itself")
     if isinstance(value, torch_archive.Unknown) and value.name.startswith("omegaconf."):
@@ -30,7 +30,7 @@ def plain(value, depth=0):
 
 
 def _looked_up(node, value, depth):
-    """A value of a node; where it is text, each ${place} in it is replaced by what stands there."""
+    """A value of a node; in text each ${place} is replaced by the value of that place."""
     if not isinstance(value, str) or "${" not in value:
         return value
     whole = REFERENCE.fullmatch(value)
@@ -40,7 +40,7 @@ def _looked_up(node, value, depth):
 
 
 def _at(node, place):
-    """The entry of the whole configuration at a place like optim.lr, without what omegaconf computes."""
+    """The entry of the whole configuration at a place like optim.lr; omegaconf's computed values are not supported."""
     shown = printable("${" + place + "}", 60)
     if not re.fullmatch(r"[\w.-]+", place) or place.startswith("."):
         raise EquiError(f"configuration value {shown} is not a plain reference to another entry, which alone is looked up")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """FAIRChemCalculator of fairchem 2 as the accuracy oracle of tests and of `equi compare`.
 
-Packages that fairchem imports for training on clusters alone need not be installed: empty modules stand for them.
+Packages that fairchem imports only for training on clusters need not be installed: empty modules replace them.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ NOT_NEEDED = ("wandb", "numba", "clusterscope", "pkg_resources")
 
 def _placeholder(name):
     module = types.ModuleType(name)
-    # Of numba: what decorates a function returns it.
+    # Stands for numba: a decorator that returns the function.
     module.njit = lambda function=None, **_: function if function is not None else lambda inner: inner
     return module
 
 
 def import_fairchem():
-    """The package `fairchem.core`, without what it imports for training alone."""
+    """The package `fairchem.core`, without what it imports only for training."""
     placeholders = [name for name in NOT_NEEDED if name not in sys.modules and not _is_there(name)]
     sys.modules.update({name: _placeholder(name) for name in placeholders})
     try:
@@ -48,7 +48,7 @@ def _is_there(name):
 
 @contextlib.contextmanager
 def quiet():
-    """fairchem tells of its settings by warnings."""
+    """Suppresses the warnings by which fairchem reports its settings."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -86,7 +86,7 @@ class FairChemModel(Oracle):
             self.calculator = self._core.FAIRChemCalculator(unit, task_name=self.task)
 
     def run_fastest(self):
-        """From now on in fairchem's fastest way on CPUs, for structures of one composition: with its experts merged."""
+        """Switches to fairchem's fastest way on CPUs, for structures of one composition: its experts are merged."""
         self._make_calculator(execution_mode="umas_fast_pytorch", merge_mole=bool(self.checkpoint.num_experts))
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
@@ -94,7 +94,7 @@ class FairChemModel(Oracle):
         atoms = self.atoms.copy()
         atoms.info = {"charge": self.checkpoint.charge, "spin": self.checkpoint.spin_of(self.task)}
         if len(atoms) == 1 and not atoms.pbc.any():
-            # One atom alone is looked up in a table of fairchem's; in a large box it is evaluated.
+            # fairchem looks up a single atom in a table; in a large box it evaluates the network.
             atoms = Atoms(atoms, cell=np.eye(3) * 4 * self.cutoff, pbc=True, info=atoms.info)
         elif atoms.pbc.any():
             # Directions without a cell vector, in which nothing is periodic.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What charge, spin, task and composition of a system do to eSEN and UMA models: a vector that is added to the scalars, and matrices
-that are mixed of those of experts.
+"""How charge, spin, task and composition of a system enter eSEN and UMA models: by a vector that is added to the
+scalars, and by matrices that are mixed from those of experts.
 
-`describe` writes the field `mixture` of an .equi file for all systems (doc/model_file.rst), which the pair style makes a model of
-when a run starts. `merge` makes the file for one system of it, in float64.
+`describe` writes the field `mixture` of an .equi file for all systems (doc/model_file.rst). The pair style makes a
+model from it when a run starts. `merge` makes the file for one system from it, in float64.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from ...errors import EquiError
 from ...printable import printable
 
 CHARGES, SPINS = (-100, 100), (0, 100)
-# What fairchem adds to each of the softmax's coefficients.
+# fairchem adds this to each coefficient of the softmax.
 LEAST_COEFFICIENT = 0.005
 
 
@@ -35,7 +35,8 @@ def formula_counts(text):
 
 
 def composition_of(checkpoint):
-    """Numbers of atoms by symbol of the formula that the user has named for a model that depends on it; None where there is none."""
+    """Numbers of atoms by symbol of the formula that the user named for a model that depends on it; None for other
+    models."""
     if checkpoint.composition is None:
         return None
     counts = formula_counts(checkpoint.composition)
@@ -56,13 +57,13 @@ def _numbers(state, options, name, limits):
     angles = 2 * np.pi * numbers[:, None] * state.take(f"{prefix}.W", width // 2).astype(np.float64)
     rows = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
     if name == "spin":
-        rows[numbers == 0] = 0.0  # a spin of zero stands for one that is not given
+        rows[numbers == 0] = 0.0  # a spin of zero means that none is given
     return rows
 
 
 def describe(checkpoint, state, tasks, numbers, table):
-    """The field `mixture` without its `tensors`, for the names of `tasks` and the atomic `numbers` of the elements. Its tensors are
-    added to `table`."""
+    """The field `mixture` without its `tensors`, for the names of `tasks` and the atomic `numbers` of the elements.
+    Adds its tensors to `table`."""
     options = checkpoint.options
     width = options["sphere_channels"]
     embedding = {
@@ -99,7 +100,7 @@ def describe(checkpoint, state, tasks, numbers, table):
 
 
 def _embedding(field, row, charge, spin, number):
-    """[channels]: what is added to the scalars of all atoms."""
+    """[channels]: the vector that is added to the scalars of all atoms."""
     rows = [number(field[name]["rows"])[value - field[name]["first"]] for name, value in (("charge", charge), ("spin", spin))]
     if "task" in field:
         rows.append(number(field["task"])[row])
@@ -107,7 +108,7 @@ def _embedding(field, row, charge, spin, number):
 
 
 def _coefficients(field, embedding, counts, number):
-    """[experts]: the softmax of a network of composition and embedding, and a constant."""
+    """[experts]: the softmax of a network of composition and embedding, plus a constant."""
     x = embedding
     if "composition" in field:
         fractions = np.array(counts, float) / (sum(counts) + field.get("extra_atoms", 0))
@@ -119,7 +120,8 @@ def _coefficients(field, embedding, counts, number):
 
 
 def merge(body, tensors, task, charge, spin, counts=None):
-    """(body, tensors) of a file for one system, from those of a file for all. counts: atoms by symbol, of all elements of the body."""
+    """(body, tensors) of a file for one system, made from those of a file for all. counts: atoms by symbol, of all
+    elements of the body."""
     used = set()
 
     def number(name):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""eSEN, EquiformerV2 and V3 and eSCN of the trainers of fairchem 1. The package equiformer-v3, which has its modules, stands next to
-fairchem 2 in one environment."""
+"""eSEN, EquiformerV2 and V3 and eSCN of the trainers of fairchem 1. Their modules are in the package equiformer-v3,
+which shares an environment with fairchem 2."""
 
 from ..framework import Framework
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Reads checkpoints of fairchem 1's trainers (eSEN, EquiformerV2 and V3, eSCN): a dict that torch.save has written, with the
+"""Reads checkpoints of fairchem 1's trainers (eSEN, EquiformerV2 and V3, eSCN): a dict written by torch.save with the
 configuration of the model, its numbers, normalizers and element references.
 
-The file is read as data; neither fairchem nor torch is needed.  What the converter does not represent is refused by name.
+The file is read as data; neither fairchem nor torch is needed. What the converter does not represent is refused by
+name.
 """
 
 from dataclasses import dataclass
@@ -37,28 +38,30 @@ OMAT24_LICENSE = "OMat24 license (gated, with an acceptable use policy that also
 PUBLISHED = {"esen_30m_oam", "esen_30m_omat", "esen_30m_mptrj", "eqV2_31M_mp", *(f"eqV2_dens_{size}_mp" for size in ("31M", "86M", "153M")),
              *(f"eqV2_{size}_omat{more}" for size in ("31M", "86M", "153M") for more in ("", "_mp_salex"))}  # fmt: skip
 
-# What fairchem takes where a checkpoint does not say it.
+# fairchem's defaults for options that a checkpoint does not name.
 DEFAULTS = {
     "max_num_elements": 100, "sphere_channels": 128, "lmax": 2, "mmax": 2, "max_neighbors": 300, "cutoff": 5.0, "edge_channels": 128,
     "distance_function": "gaussian", "num_distance_basis": 512, "num_layers": 2, "hidden_channels": 128, "norm_type": "rms_norm_sh",
     "act_type": "s2", "mlp_type": "grid", "grid_resolution": None, "use_envelope": False,
 }  # fmt: skip
-# Training, speed and graphs that are made elsewhere; the head that is read takes gradients whatever `direct_forces` says.
+# Options of training, of speed and of graphs that are made elsewhere. The head that is read uses gradients whatever
+# `direct_forces` is.
 WITHOUT_EFFECT = {
     "model", "otf_graph", "use_pbc", "use_pbc_single", "direct_forces", "regress_forces", "regress_stress",
     "activation_checkpointing",
 }  # fmt: skip
 MODEL_KEYS = {"name", "backbone", "heads", "otf_graph", "pass_through_head_outputs", "freeze_backbone", "finetune_config"}
-# The only values of options that the layers of the converter stand for.
+# Options for which the converter's layers represent only these values.
 FIXED = {
     "act_type": ("gate", "activations on a grid of the sphere depend on the frame of an edge, which fairchem draws at random"),
     "use_envelope": (True, "without the envelope the energy jumps where a neighbor crosses the cutoff"),
 }  # fmt: skip
 BASES = ("gaussian", "bessel")
-# Heads with energies of their own or without any, which are no part of a potential; what they would add is left out.
+# Heads with their own energies or without energies. They are not part of a potential, so their contributions are
+# omitted.
 ENERGY_HEAD = "esen_mlp_efs_head"
 EQUIFORMER = "equiformer_v3"
-# Models with heads of their own for forces: by the name of the whole model; backbones add a part to it.
+# Models with their own heads for forces, by the name of the whole model; backbones add a part to it.
 DIRECT = {"equiformer_v2": fairchem1_equiformer_v2, "escn": fairchem1_escn}
 OF_BACKBONE = "_backbone"
 # Names of the normalizers in older files.
@@ -67,7 +70,7 @@ OLD_NAMES = {"target": "energy", "grad_target": "forces"}
 
 @dataclass
 class Checkpoint(fairchem_checkpoint.Checkpoint):
-    head_prefix: str = ""  # of the tensors of the energy head
+    head_prefix: str = ""  # prefix of the tensors of the energy head
     architecture: str = "esen"  # or equiformer_v3, or one of DIRECT
     remarks: tuple = ()
     forces_rmsd: float = 1.0  # eV/Angstrom, of the head of forces of one of DIRECT
@@ -84,7 +87,7 @@ def is_of_a_trainer(found):
 
 
 def _options(config, ignore_keys, elsewhere):
-    """The options of the backbone with defaults, under the names that they have in fairchem 2. elsewhere: unknown keys of other
+    """The options of the backbone with defaults, under the names of fairchem 2. elsewhere: unknown keys of other
     sections."""
     kind = last_part(config.get("model"))
     if kind != "esen_backbone":
@@ -102,7 +105,7 @@ def _options(config, ignore_keys, elsewhere):
 
 
 def _model(config):
-    """The options of a model, which has its name beside them in older files."""
+    """The options of a model; older files have its name next to them."""
     model = config.get("model") if isinstance(config, dict) else None
     if isinstance(model, str) and isinstance(config.get("model_attributes"), dict):
         model = {**config["model_attributes"], "name": model}
@@ -112,7 +115,7 @@ def _model(config):
 
 
 def _architecture(model):
-    """esen, equiformer_v3 or one of DIRECT; what is neither is said to be no eSEN."""
+    """esen, equiformer_v3 or one of DIRECT; anything else counts as esen, whose reader refuses it."""
     name = model.get("name")
     backbone = model.get("backbone") if name == "hydra" else None
     kind = last_part(backbone.get("model")).removesuffix(OF_BACKBONE) if isinstance(backbone, dict) else name
@@ -124,8 +127,8 @@ def _unknown_of_model(model, ignore_keys):
 
 
 def _direct(model, architecture, ignore_keys):
-    """(options, prefixes of the tensors of the backbone, of the energy head and, if there is one, of the head of forces) of one of
-    DIRECT."""
+    """(options, prefixes of the tensors of the backbone, of the energy head and, if there is one, of the head of
+    forces) for one of DIRECT."""
     module = DIRECT[architecture]
     if model.get("name") != "hydra":
         return module.options_of(model, ignore_keys, False), ""
@@ -147,7 +150,7 @@ def _direct(model, architecture, ignore_keys):
 
 
 def _numbers_of_a_direct_model(state, module, prefixes):
-    """Those of a backbone and its heads, without their prefixes."""
+    """The numbers of a backbone and its heads, by names without prefixes."""
     found = {}
     for name, value in state.items():
         for prefix in prefixes:
@@ -194,7 +197,7 @@ def _number(found, where):
 
 
 def _normalizers(found):
-    """(mean, rmsd) in eV by the name of what is normalized."""
+    """(mean, rmsd) in eV by the name of the normalized quantity."""
     if not isinstance(found, dict):
         raise EquiError(f"normalizers: expected those of energy and forces, found {printable(str(found), 60)}")
     normalizers = {}
@@ -208,8 +211,8 @@ def _normalizers(found):
 
 
 def _direct_task(normalizers, references, with_forces):
-    """(the energy, size of the forces, notes) of a model with heads of its own for forces. What is added once to the energy of a
-    structure is left out."""
+    """(the energy, size of the forces, notes) of a model with its own heads for forces. A constant that is added once
+    to the energy of a structure is omitted."""
     normalizers = _normalizers(normalizers)
     (mean, rmsd), of_forces = normalizers.get("energy", (0.0, 1.0)), normalizers.get("forces", (0.0, 1.0))
     if with_forces and of_forces[0] != 0.0:
@@ -237,7 +240,7 @@ def _task(normalizers, references):
             "energies of atoms cannot do that"
         )
     for kind in ("forces", "stress"):
-        # A model without stress has no normalizer of it.
+        # A model without stress has no normalizer of stress.
         found = normalizers.get(kind, (0.0, 1.0) if kind == "forces" else (0.0, rmsd))
         if found != (0.0, rmsd):
             raise EquiError(
@@ -299,7 +302,8 @@ def load(source, ignore_keys=()):
             passes_through=True,
             tasks={"energy": task},
             model_id=None,
-            # As fairchem's calculator: averaged numbers (EMA), which files to continue a training from have beside these, are left.
+            # Like fairchem's calculator: files for continuing a training also have averaged numbers (EMA), which are
+            # not read.
             state=state,
             charge=0,
             spin=None,

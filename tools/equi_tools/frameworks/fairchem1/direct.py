@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What EquiformerV2 and eSCN of fairchem 1 have in common: models with heads of their own for forces, with the nearest neighbors of an
-atom, no envelope and activations at points in the frames of edges."""
+"""What EquiformerV2 and eSCN of fairchem 1 share: their own heads for forces, the nearest neighbors of an atom, no
+envelope, and activations at points in the frames of edges."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from ..common.layers import added, network
 from ..common.sphere_points import component_scales, equal_angle_points
 from ..fairchem.checkpoint import expect_fixed, options_with_defaults
 
-# fairchem's, in Angstrom^2: neighbors whose squared distances differ by less are taken together.
+# fairchem's, in Angstrom^2: neighbors whose squared distances differ by less are treated alike.
 DEGENERACY_TOLERANCE = 0.01
 FIXED = {
     "use_pbc": (True, "fairchem then takes any neighbors up to their greatest number"),
@@ -35,8 +35,8 @@ def has_forces(state):
 
 
 def read_options(config, defaults, fixed, without_effect, ignore_keys, where, elsewhere):
-    """The options with defaults; of lists with one entry for each resolution the entry, under the names lmax and mmax. elsewhere:
-    unknown keys of other sections."""
+    """The options with defaults. A list with one entry for each resolution is replaced by its entry, under the names
+    lmax and mmax. elsewhere: unknown keys of other sections."""
     options = options_with_defaults(config, defaults, WITHOUT_EFFECT | without_effect, ignore_keys, where, elsewhere)
     expect_fixed(options, FIXED | fixed)
     for key in ("lmax", "mmax"):
@@ -54,7 +54,7 @@ def check_positive(options, keys):
 
 
 def with_biases(matrices, biases):
-    """A network with silu between its matrices; biases: as network() takes them, or None."""
+    """A network with silu between its matrices; biases: as network() expects them, or None."""
     found = network(matrices, "silu")
     return found if biases is None else found | {"biases": [added(bias) if isinstance(bias, str) else bias for bias in biases]}
 
@@ -63,7 +63,8 @@ class DirectModel:
     """Part of converters: points, the radial basis and the document."""
 
     architecture = ""
-    # Whether all orders have functions of equal mean squares, and those above mmax more to make up for what is left out.
+    # Whether functions of all orders are scaled to equal mean squares, and those above mmax also for their omitted
+    # components.
     by_component = False
 
     def points(self, mmax):
@@ -90,7 +91,7 @@ class DirectModel:
                  network=with_biases(matrices, biases))  # fmt: skip
 
     def sum_of_energies(self, source, irreps, matrices, biases, scale, extra=0.0):
-        """A network of the scalars, times `scale`; extra: of each element, which is scaled as fairchem scales energies."""
+        """A network of the scalars, times `scale`; extra: for each element, scaled as fairchem scales energies."""
         (task,) = self.tasks.values()
         self.add_readout(source, irreps, 0, with_biases(matrices, biases))
         ones = np.ones(len(self.elements))
@@ -98,7 +99,7 @@ class DirectModel:
         self.add_scale_shift(self.table.add("scale", task.rmsd * scale * ones), self.table.add("shift", shift))
 
     def direct_forces(self, source):
-        """The vectors of a feature are what fairchem normalizes."""
+        """Scales the vectors of a feature, which fairchem normalizes."""
         self.add_layer("direct_forces", input=source, irreps_in="1x1e", block=0, scale=self.checkpoint.forces_rmsd)
 
     def gaussians(self):

@@ -7,21 +7,25 @@ from ..common.layers import network, path
 from ..common.sphere_points import rescale
 from ..fairchem.convert import EPSILON, Converter
 
-# Scores up to here err by less than this in float32, as their exponentials do relative to themselves.
+# The float32 exponentials of scores up to this size have relative errors below this.
 WEIGHT_ERROR = 1e-4
 MAX_SCORE = WEIGHT_ERROR * 2**24
-# The entry of options that has them as they are in the checkpoint.
+# The entry of options that holds them as they are in the checkpoint.
 STATED = "stated"
 
 
 class EquiformerConverter(Converter):
-    """Of a version: feed_forward(t, source, target) and energies(source); embeddings(name), the prefix of the embeddings of species that
-    radial functions at `name` read, or None; bias_of(name, width); radial_of_attention(name, both) and first_linear(name, both), `both`
-    the channels of both atoms; the names so2_linear of the two linears of attention, without their number, and so2_of_m of their parts
-    with m > 0."""
+    """Base of the converters of both versions. A version provides:
+
+    feed_forward(t, source, target) and energies(source);
+    embeddings(name), the prefix of the embeddings of species that radial functions at `name` read, or None;
+    bias_of(name, width);
+    radial_of_attention(name, both) and first_linear(name, both), with `both` the channels of both atoms;
+    the names so2_linear of the two linears of attention, without their number, and so2_of_m of their parts with m >
+    0."""
 
     def radial(self, name, num_out, columns=None, net=None):
-        """columns: of the last matrix, in the order in which they are wanted; net: where the network is, if not at `name`."""
+        """columns: of the last matrix, in the required order; net: the location of the network, if not at `name`."""
         edge, prefix = self.options["edge_channels"], self.embeddings(name)
         rows = {} if prefix is None else {"sender": f"{prefix}source_embedding.weight", "receiver": f"{prefix}target_embedding.weight"}
         for embedding in rows.values():
@@ -63,8 +67,8 @@ class EquiformerConverter(Converter):
         self.energies(f"x{self.options['num_layers']}")
 
     def so2_weights(self, name, channels_in, channels, scale, first=None):
-        """Names of the matrices of each m. scale: of the columns of order l; first: has the number `extra` of fairchem's columns of m = 0
-        that stand before the orders, and arranges these (`arranged`)."""
+        """Names of the matrices of each m. scale: for the columns of order l. first: has the number `extra` of
+        fairchem's columns of m = 0 before the orders, and arranges these (`arranged`)."""
         rows, extra = self.lmax + 1, first.extra if first else 0
 
         def of_m0(matrix, scales):
@@ -94,7 +98,8 @@ class EquiformerConverter(Converter):
                        self.bias_of(f"{name}.proj", self.channels), f"a{t}", messages, target, self.irreps(self.channels))  # fmt: skip
 
     def messages(self, name, t, source):
-        """Writes the messages of an attention at `name` before they are projected, the feature a<t>. Returns its irreps."""
+        """Writes the messages of an attention at `name` before their projection, the feature a<t>. Returns its
+        irreps."""
         heads, scores, values = (self.options[key] for key in ("num_heads", "attn_alpha_channels", "attn_value_channels"))
         irreps, both = self.irreps(self.channels), 2 * self.channels
         radial, first = self.radial_of_attention(name, both), self.first_linear(name, both)
@@ -111,8 +116,8 @@ class EquiformerConverter(Converter):
         return messages
 
     def check_scores(self, name, weight, bias, vector):
-        """Notes where scores may be so large that the weights of messages are not exact in float32. The norm's numbers have a root mean
-        square of 1 at most, and the activation does not increase them."""
+        """Notes if scores may be so large that the weights of messages are not exact in float32. The norm's numbers
+        have a root mean square of at most 1, and the activation does not increase them."""
         terms = np.abs(vector.astype(np.float64))
         largest = np.max(np.sqrt(len(weight)) * np.linalg.norm(terms * weight, axis=1) + terms @ np.abs(bias.astype(np.float64)))
         if largest > MAX_SCORE:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""EquiformerV2 of fairchem 1: options of its checkpoints, and the layers of an .equi file that stand for its energy and its forces
-(doc/equiformer_v2.rst has its equations).
+"""EquiformerV2 of fairchem 1: options of its checkpoints, and the layers of an .equi file for its energy and its
+forces (doc/equiformer_v2.rst has its equations).
 
-All numbers are the checkpoint's; products of its matrices that follow one another are made in float64.
+All numbers are the checkpoint's; products of its consecutive matrices are computed in float64.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ CITATION = (
 )
 ENERGY_HEADS = ("equiformer_v2_energy_head", "equiformerV2_scalar_head")
 FORCE_HEADS = ("equiformer_v2_force_head", "equiformerV2_vector_head", "equiformerV2_rank1_head")
-# What fairchem takes where a checkpoint does not say it.
+# fairchem's defaults for options that a checkpoint does not name.
 DEFAULTS = {
     "use_pbc": True, "max_neighbors": 500, "max_radius": 5.0, "max_num_elements": 90, "num_layers": 12, "sphere_channels": 128,
     "attn_hidden_channels": 128, "num_heads": 8, "attn_alpha_channels": 32, "attn_value_channels": 16, "ffn_hidden_channels": 512,
@@ -40,15 +40,15 @@ FIXED = {
     "use_attn_renorm": (True, "attention without its norm is not known here"),
     "use_gate_act": (False, "gates with attention are not known here"),
 }  # fmt: skip
-# fairchem's averages where there are none, of a data set of surfaces.
+# fairchem's default averages, from a data set of surfaces.
 AVERAGES = {"avg_num_nodes": 77.81317, "avg_degree": 23.395238876342773}
 NUM_GAUSSIANS = 600
 WIDTH_IN_SPACINGS = 2.0
 
 
 def options_of(config, ignore_keys, in_hydra, elsewhere=()):
-    """The options with defaults, under the names that the converter of eSEN has for them too. in_hydra: then the energy has no
-    references of its own."""
+    """The options with defaults, also under the names that the converter of eSEN uses. in_hydra: the energy then has
+    no references of its own."""
     found = read_options(config, DEFAULTS, FIXED, WITHOUT_EFFECT, ignore_keys, "equiformer_v2", elsewhere)
     if found["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(found['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
@@ -88,14 +88,14 @@ class Converter(DirectModel, EquiformerConverter):
         return self.radial(name, (self.lmax + 1) * both, np.concatenate([np.arange(l * both, (l + 1) * both) for _, l in rows]))
 
     def first_linear(self, name, both):
-        """With the activation at points behind it."""
+        """With the activation at points after it."""
         scores, separate = self.options["num_heads"] * self.options["attn_alpha_channels"], self.options["use_sep_s2_act"]
         weights, bias = self.so2_weights(f"{name}.so2_conv_1", both, self.hidden, lambda l: 1.0, _Scores(scores, self.hidden, separate))
         at_points = self.at_points() | ({"scalars": "silu"} if separate else {})
         return {"channels": self.hidden, "weights": weights, "bias": bias, "at_points": at_points}
 
     def matrices_at_points(self, name, last=None):
-        """Of the network of an atom, of functions with ffn_hidden_channels; last: what the last one is multiplied by."""
+        """Matrices of the network of an atom, for functions with ffn_hidden_channels; last: factor of the last one."""
         hidden = self.options["ffn_hidden_channels"]
         if not self.options["use_grid_mlp"]:
             one = self.identity(hidden)
@@ -115,7 +115,7 @@ class Converter(DirectModel, EquiformerConverter):
         self.per_order(f"{name}.so3_linear_1", matrices, bias, source, irreps, target, self.irreps(hidden), accumulate=False)
 
     def feed_forward(self, t, source, target):
-        """target = source + a network of each atom at points, the scalars of which are those of another one."""
+        """target = source + a network of each atom at points, whose scalars come from another network."""
         name, hidden, separate = f"blocks.{t}.ffn", self.options["ffn_hidden_channels"], self.options["use_sep_s2_act"]
         irreps, wide, scalars = self.irreps(self.channels), self.irreps(hidden), f"{hidden}x0e"
         self.norm(f"blocks.{t}.norm_2", source, f"v{t}")
@@ -141,7 +141,7 @@ class Converter(DirectModel, EquiformerConverter):
             return
         width = self.options["num_heads"] * self.options["attn_value_channels"]
         messages = self.messages(FORCE_BLOCK, "f", source)
-        # The other orders are nothing that is asked for.
+        # The other orders are not requested.
         matrix = self.state.take(f"{FORCE_BLOCK}.proj.weight", self.lmax + 1, 1, width)[1].T
         self.bias_of(f"{FORCE_BLOCK}.proj", 1)
         self.linear("af", messages, "force", "1x1e", {(1, 0): self.table.add(f"{FORCE_BLOCK}.proj", matrix)})
@@ -151,7 +151,7 @@ class Converter(DirectModel, EquiformerConverter):
         name, hidden, irreps = "energy_block", self.options["ffn_hidden_channels"], self.irreps(self.channels)
         self.norm("norm", source, "last")
         self.forces("last")
-        # Of the second matrices that of the scalars alone.
+        # Only the part for the scalars of the second matrices is used.
         last = self.state.take(f"{name}.so3_linear_2.weight", self.lmax + 1, 1, hidden)[0].T
         bias = self.tensor(f"{name}.so3_linear_2.bias", 1)
         extra = 0.0
@@ -186,7 +186,8 @@ class Converter(DirectModel, EquiformerConverter):
 
 
 class _Scores:
-    """Columns of the first linear: scores and, perhaps, scalars become rows of the hidden channels, the scalars first."""
+    """Columns of the first linear: scores and, if present, scalars become rows of the hidden channels, the scalars
+    first."""
 
     def __init__(self, scores, hidden, separate):
         self.scores, self.hidden, self.extra = scores, hidden, scores + (hidden if separate else 0)

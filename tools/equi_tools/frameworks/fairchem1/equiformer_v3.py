@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""EquiformerV3 of the package equiformer-v3, trained by gradients: options of its checkpoints, and the layers of an .equi file that stand
-for it (doc/equiformer_v3.rst has its equations).
+"""EquiformerV3 of the package equiformer-v3, trained by gradients: options of its checkpoints, and the layers of an
+.equi file for it (doc/equiformer_v3.rst has its equations).
 
-All numbers are the checkpoint's; products of its matrices that follow one another are made in float64.
+All numbers are the checkpoint's; products of its consecutive matrices are computed in float64.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ CITATION = (
     "Y.-L. Liao et al., EquiformerV3: Scaling Efficient, Expressive, and General SE(3)-Equivariant Graph Attention Transformers, "
     "arXiv:2604.09130"
 )
-# What the package takes where a checkpoint does not say it.
+# The package's defaults for options that a checkpoint does not name.
 DEFAULTS = {
     "direct_prediction": True, "max_neighbors": 20, "max_radius": 12.0, "num_radial_basis": 600, "max_num_elements": 128, "num_layers": 12,
     "num_channels": 128, "attn_hidden_channels": 64, "num_heads": 8, "attn_alpha_channels": 32, "attn_value_channels": 16,
@@ -28,13 +28,13 @@ DEFAULTS = {
     "softcap": None, "attn_eps": 1e-16, "ffn_activation": "sep-merge_gates2_swiglu", "use_grid_mlp": True, "alpha_drop": 0.0,
     "avg_num_nodes": 77.81317, "avg_degree": 23.395238876342773,
 }  # fmt: skip
-# Training, speed, graphs that are made elsewhere, and heads of direct models.
+# Options of training, of speed, of graphs that are made elsewhere, and heads of direct models.
 WITHOUT_EFFECT = {
     "name", "use_pbc", "use_pbc_single", "otf_graph", "regress_forces", "regress_stress", "use_gate_force_head", "attn_mask_rate",
     "attn_weights_drop", "value_drop", "drop_path_rate", "proj_drop", "ffn_drop", "use_head_reg", "gradient_checkpointing_block_list",
     "enforce_max_neighbors_strictly",
 }  # fmt: skip
-# The only values of options that the layers of the converter stand for.
+# Options for which the converter's layers represent only these values.
 FIXED = {
     "direct_prediction": (False, "forces come from a head of their own and are not the gradient of the energy"),
     "use_envelope": (True, "without the envelope the energy jumps where a neighbor crosses the cutoff"),
@@ -46,19 +46,19 @@ FIXED = {
     "use_grid_mlp": (True, "other networks of atoms are not known here"),
     "alpha_drop": (0.0, "with it the scores of attention have another activation"),
 }  # fmt: skip
-# Products at points, whose result does not depend on the frame of an edge; with "_mem" they take less memory in training.
+# Products at points, whose result does not depend on the frame of an edge; "_mem" only saves memory in training.
 ACTIVATIONS = ("sep-merge_gates2_swiglu", "sep-merge_gates2_swiglu_mem")
 NORMS = {"merge_layer_norm": "rms_norm_sh", "sep_layer_norm": "layer_norm_sh", "equivariant_layer_norm": "layer_norm"}
-# Taken as 0: it changes the weights by this part.
+# Replaced by 0; this changes the weights by this relative amount.
 MAX_ATTENTION_EPSILON = 1e-7
-# Buffers that are made anew.
+# Buffers that are computed anew.
 BUFFERS = (
     "wigner_index_to_m_array", "wigner_inv_rescale", "to_grid_mat", "from_grid_mat", "expand_index", "balance_degree_weight", "offset",
 )  # fmt: skip
 
 
 def options_of(config, ignore_keys):
-    """The options with defaults, under the names that the converter of eSEN has for them too."""
+    """The options with defaults, also under the names that the converter of eSEN uses."""
     options = options_with_defaults(config, DEFAULTS, WITHOUT_EFFECT, ignore_keys, "equiformer_v3")
     expect_fixed(options, FIXED)
     for key in ("attn_activation", "ffn_activation"):
@@ -115,7 +115,7 @@ class Converter(EquiformerConverter):
         return self.radial(name, (self.lmax + 1) * both, columns)
 
     def first_linear(self, name, both):
-        """Of 2 H channels, with their product behind it."""
+        """Matrices with 2 H outputs, with their product after them."""
         hidden, scores = self.hidden, self.options["num_heads"] * self.options["attn_alpha_channels"]
         weights, bias = self.so2_weights(f"{name}.so2_linear_1", both, 2 * hidden, lambda l: 1.0, _Scores(scores, hidden))
         return {"channels": 2 * hidden, "weights": weights, "bias": bias, "product": self.product()}
@@ -134,7 +134,7 @@ class Converter(EquiformerConverter):
         irreps, wide, last = self.irreps(self.channels), self.irreps(hidden), lmax + 1
         self.norm(f"blocks.{t}.norm_2", source, f"v{t}")
         norms = np.sqrt((2 * np.arange(last) + 1) * last)
-        # so3_linear_1 and the dense layer at points, which mixes channels alone.
+        # so3_linear_1 and the dense layer at points, which mixes only channels.
         first = self.take64(f"{name}.so3_linear_1.weight", last, hidden, self.channels).swapaxes(1, 2)
         bias = self.take64(f"{name}.so3_linear_1.bias", 1, 1, hidden)[0, 0]
         at_points = self.take64(f"{name}.grid_mlp.grid_linear_1.weight", 2 * hidden, hidden).T
@@ -142,7 +142,7 @@ class Converter(EquiformerConverter):
         for k, key in enumerate(("p", "q")):
             mix = at_points[:, k * hidden : (k + 1) * hidden]
             factors.append((f"{name}.{key}", (first @ mix) / norms[:, None, None], (bias @ mix) / norms[0]))
-        # The gates of the first factor lie behind it.
+        # The gates of the first factor follow it.
         with_gates = f"{wide}+{last * hidden}x0e"
         self.per_order(*factors[0], f"v{t}", irreps, f"p{t}", with_gates, accumulate=False)
         matrix, of_gates = self.scalars(f"{name}.grid_mlp.gating_linear", f"v{t}", hidden)

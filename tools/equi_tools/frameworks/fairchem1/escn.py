@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""eSCN of fairchem 1: options of its checkpoints, and the layers of an .equi file that stand for its energy and its forces
+"""eSCN of fairchem 1: options of its checkpoints, and the layers of an .equi file for its energy and its forces
 (doc/equiformer_v2.rst has its equations). All numbers are the checkpoint's."""
 
 import numpy as np
@@ -15,14 +15,14 @@ __all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "FORCE_HEADS", "Converter", "
 CITATION = "S. Passaro and C. L. Zitnick, Reducing SO(3) Convolutions to SO(2) for Efficient Equivariant GNNs, arXiv:2302.03655"
 ENERGY_HEADS = ("escn_energy_head",)
 FORCE_HEADS = ("escn_force_head",)
-# What fairchem takes where a checkpoint does not say it.
+# fairchem's defaults for options that a checkpoint does not name.
 DEFAULTS = {
     "use_pbc": True, "max_neighbors": 40, "cutoff": 8.0, "max_num_elements": 90, "num_layers": 8, "lmax_list": [6], "mmax_list": [2],
     "sphere_channels": 128, "hidden_channels": 256, "edge_channels": 128, "num_sphere_samples": 128, "distance_function": "gaussian",
     "basis_width_scalar": 1.0, "distance_resolution": 0.02, "resolution": None,
 }  # fmt: skip
 WITHOUT_EFFECT = {"show_timing_info", "use_grid"}
-# fairchem's, for the size of numbers beside those of forces.
+# fairchem's factor, which brings energies to the size of forces.
 ENERGY_SCALE = 0.001
 
 
@@ -52,11 +52,13 @@ class Converter(DirectModel, fairchem_convert.Converter):
         return self.table.add(f"{name}.weight", self.matrix(name, out, width))
 
     def hidden_of(self, m):
-        """Numbers between the two matrices of m, of sender and receiver; with m > 0 of a real and an imaginary part each."""
+        """Numbers between the two matrices of m, for sender and receiver; with m > 0 for a real and an imaginary part
+        each."""
         return self.hidden * (2 if m == 0 else 4)
 
     def so2_convolution(self, t, source, target):
-        """Two matrices for each atom, m and part, with radial factors between them: those of all are side by side in one linear."""
+        """Two matrices for each atom, m and part, with radial factors between them. One linear holds all of them next
+        to each other."""
         name, edge, lmax, channels = f"layer_blocks.{t}.message_block", self.options["edge_channels"], self.lmax, self.channels
         width = max(-(-self.hidden_of(m) // (lmax + 1 - m)) for m in range(self.mmax + 1))
         first, second, factors, biases = [], [], [], []
@@ -89,7 +91,8 @@ class Converter(DirectModel, fairchem_convert.Converter):
         self.add("so2_convolution", source, irreps, target, irreps, mmax=self.mmax, radial=radial, radial_linear=1, linears=linears)
 
     def radial_factors(self, name, factors, bias):
-        """A network of the distance whose first layer has rows of both species added; factors, bias: of its last layer."""
+        """A network of the distance, with rows of both species added in the first layer; factors, bias: of its last
+        layer."""
         edge = self.options["edge_channels"]
         rows = {}
         for key, side in (("sender", "source"), ("receiver", "target")):
@@ -104,11 +107,12 @@ class Converter(DirectModel, fairchem_convert.Converter):
         return network(weights, "silu", biases=biases, activate_last=True, **rows)
 
     def layer(self, t, source, target):
-        """Messages, then a network at points of them and of what they began with, which it replaces in the first layer."""
+        """Messages, then a network at points of them and of their input. In the first layer the network replaces the
+        input."""
         name, channels, irreps = f"layer_blocks.{t}", self.channels, self.irreps(self.channels)
         orders = range(self.lmax + 1)
         self.so2_convolution(t, source, f"m{t}")
-        # The first matrix of the network mixes channels alone, at points as with components.
+        # The first matrix of the network mixes only channels, at points as for components.
         both = self.matrix(f"{name}.fc1_sphere", channels, 2 * channels)
         named = (("own", both[:channels]), ("messages", both[channels:]))
         parts = [self.table.add(f"{name}.fc1_sphere.{key}", part) for key, part in named]
@@ -125,7 +129,7 @@ class Converter(DirectModel, fairchem_convert.Converter):
     def energies(self, source):
         """The mean over points of a network of the values there."""
         if has_forces(self.state.source):
-            # Of vectors: of a network times the points.
+            # For vectors the network is multiplied by the points.
             points = self.state.take("sphere_points", self.options["num_sphere_samples"], 3).astype(np.float64)
             self.mean_over_points(FORCE_BLOCK, source, "force", "1x1e", points)
             self.direct_forces("force")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Frames of edges for the modules of EquiformerV2 and eSCN, in place of those that fairchem draws at random and does not
-differentiate, and the neighbors that fairchem takes."""
+"""Frames of edges for the modules of EquiformerV2 and eSCN, and the neighbors that fairchem keeps. The frames replace
+those that fairchem draws at random and does not differentiate."""
 
 import types
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from .direct import DEGENERACY_TOLERANCE
 
-# Of components of a unit vector: the format's (doc/model_file.rst).
+# Tolerance of the format for components of a unit vector (doc/model_file.rst).
 ALMOST = 1e-3
 
 
 def nearest_neighbors(receivers, squared_distances, count, strictly):
-    """Which pairs fairchem keeps where an atom has more than `count` neighbors."""
+    """Which pairs fairchem keeps if an atom has more than `count` neighbors."""
     kept = np.ones(len(receivers), bool)
     for atom in np.unique(receivers):
         pairs = np.flatnonzero(receivers == atom)
@@ -28,8 +28,9 @@ def nearest_neighbors(receivers, squared_distances, count, strictly):
 
 
 def rotations(vectors):
-    """Matrices whose y axes are along vectors; the x axis is near the first axis that a vector has least of, or almost: rounding decides
-    between two of them for no direction of high symmetry."""
+    """Matrices whose y axes are along vectors. The x axis is near the first coordinate axis along which the vector's
+    component is least, within a tolerance. Rounding therefore does not decide between two axes for directions of high
+    symmetry."""
     import torch
 
     n = vectors / vectors.norm(dim=1, keepdim=True)
@@ -42,7 +43,8 @@ def rotations(vectors):
 
 
 class Matrices:
-    """Block-diagonal matrices by which e3nn's harmonics up to lmax turn, differentiable: Y(R p) = D Y(p) at some points p."""
+    """Block-diagonal matrices that rotate e3nn's harmonics up to lmax, differentiable: Y(R p) = D Y(p) at some points
+    p."""
 
     def __init__(self, lmax):
         import torch

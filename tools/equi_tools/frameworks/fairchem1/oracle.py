@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Models of fairchem 1 as the accuracy oracle of tests and of `equi compare`: their own modules, which the package equiformer-v3 has
-(core/models), on the graph that ASE finds.
+"""Models of fairchem 1 as the accuracy oracle of tests and of `equi compare`: their own modules, from the package
+equiformer-v3 (core/models), on the graph that ASE finds.
 
-Only the modules of a model are imported, under the names by which they import one another. What they want of other parts of fairchem,
-which ask for compiled extensions of Torch, is a few lines here.
+Only the modules of a model are imported, under the names by which they import one another. The other parts of fairchem
+require compiled extensions of Torch; a few lines here provide what the modules use of them.
 """
 
 import functools
@@ -26,8 +26,8 @@ from .direct import has_forces
 from .equiformer import STATED
 from .frames import fix_of_equiformer, fix_of_escn, nearest_neighbors
 
-# fairchem takes edges that are nearly parallel to the y axis for parallel ones, and leaves out how they turn: structures are turned by
-# these angles about x, y and z, in degrees, so that no edge of a crystal is.
+# fairchem treats edges that are nearly parallel to the y axis as parallel, and omits how they turn. Structures are
+# therefore turned by these angles about x, y and z, in degrees, so that no edge of a crystal is nearly parallel.
 TURN = "17.3x,41.9y,23.1z"
 
 
@@ -51,13 +51,13 @@ def _module(name, path=None, **members):
 
 
 class _Data(dict):
-    """What is given to a model: some of them want attributes, others entries."""
+    """The input of a model; some models read attributes, others entries."""
 
     __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
 
 
 class _GraphOfData:
-    """In place of what finds the edges of a structure: those that it has."""
+    """Replaces the search for the edges of a structure: returns those that it has."""
 
     def generate_graph(self, data, *args, **kwargs):
         j, i = data.edge_index
@@ -78,7 +78,7 @@ def _scatter(src, index, dim=0, dim_size=None, reduce="sum"):
 
 
 def _softmax(src, index):
-    """Over the entries of each index."""
+    """Sums over the entries of each index."""
     import torch
 
     size = int(index.max()) + 1
@@ -87,7 +87,7 @@ def _softmax(src, index):
 
 
 def _stand_ins():
-    """What the modules of models import of packages with compiled code."""
+    """What the modules of models import from packages with compiled code."""
     utils = _module("torch_geometric.utils", scatter=_scatter, segment=None, softmax=_softmax)
     utils.num_nodes = _module("torch_geometric.utils.num_nodes", maybe_num_nodes=lambda index, num_nodes=None: num_nodes)
     modules = [utils, utils.num_nodes, _module("torch_geometric", utils=utils), _module("torch_scatter", scatter=_scatter)]
@@ -95,7 +95,7 @@ def _stand_ins():
 
 
 def import_model(name):
-    """A module below fairchem, those of which are in fairchem/core/models and fairchem/experimental/models."""
+    """A module below fairchem, from fairchem/core/models or fairchem/experimental/models."""
     with importing("models of fairchem 1 need its modules: pip install --no-deps equiformer-v3, and e3nn"):
         found = importlib.util.find_spec("equiformer_v3")
         if found is None:
@@ -120,21 +120,22 @@ def import_model(name):
 
 
 def build_esen(options, regress_stress=True):
-    """(backbone, head) of the options of a checkpoint, with numbers at random."""
+    """(backbone, head) for the options of a checkpoint, with random numbers."""
     module = import_model("core.models.esen.esen")
     backbone = module.eSEN_Backbone(**options, otf_graph=False, direct_forces=False, regress_forces=True, regress_stress=regress_stress)
     return backbone, module.MLP_EFS_Head(backbone)
 
 
 def build_direct(kind, options, with_forces):
-    """The model of the options of a checkpoint, with numbers at random and frames of ours; with_forces: with a head of its own for them."""
+    """The model for the options of a checkpoint, with random numbers and our frames; with_forces: with its own head
+    for forces."""
     if kind == "escn":
         module = import_model("core.models.escn.escn")
         model = module.eSCN(**options, regress_forces=with_forces)
         fix_of_escn(model, options["lmax_list"][0], module)
     else:
         module = import_model("core.models.equiformer_v2.equiformer_v2_deprecated")
-        # Its constructor says that the class is old.
+        # The constructor warns that the class is old.
         logging.disable(logging.WARNING)
         try:
             model = module.EquiformerV2(**options, regress_forces=with_forces)
@@ -145,13 +146,14 @@ def build_direct(kind, options, with_forces):
 
 
 def build_equiformer(options):
-    """The EquiformerV3 of the options of a checkpoint, with numbers at random."""
+    """The EquiformerV3 for the options of a checkpoint, with random numbers."""
     module = import_model("experimental.models.equiformer_v3.equiformer_v3")
     return module.EquiformerV3_OC(**options, regress_forces=True, regress_stress=True)
 
 
 def turn_grid(backbone):
-    """Turns the points at which networks of atoms are evaluated as structures are, by TURN. These networks depend on them a little."""
+    """Turns the points at which networks of atoms are evaluated by TURN, like the structures. These networks depend on
+    them a little."""
     import torch
     from e3nn import o3
 
@@ -162,8 +164,8 @@ def turn_grid(backbone):
 
 
 class TrainedModel(Oracle):
-    """The model of a checkpoint, with forces and stresses as derivatives of the energy. Results have direct_forces, too, where the
-    checkpoint has a head of its own for them."""
+    """The model of a checkpoint, with forces and stresses as derivatives of the energy. Results also have
+    direct_forces if the checkpoint has its own head for them."""
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
 
@@ -190,7 +192,7 @@ class TrainedModel(Oracle):
                 parts = [("backbone.", backbone), (checkpoint.head_prefix, head)]
             for prefix, module in parts:
                 state = {k.removeprefix(prefix): torch.tensor(np.array(v)) for k, v in checkpoint.state.items() if k.startswith(prefix)}
-                # The Gaussians' centers and their like are made anew in float64.
+                # The centers of Gaussians and similar constants are computed anew in float64.
                 kept = dict(module.named_parameters())
                 module.load_state_dict({k: v for k, v in state.items() if k in kept}, strict=False)
                 module.to(self.dtype).eval()
@@ -216,7 +218,7 @@ class TrainedModel(Oracle):
         return rmsd * energy.item(), rmsd * forces @ turn.T, rmsd * turn @ stress.reshape(3, 3) @ turn.T
 
     def _run(self, atoms, positions, cell, i, j, shifts):
-        """What the model returns."""
+        """The raw results of the model."""
         import torch
 
         numbers, batch = torch.tensor(atoms.numbers), torch.zeros(len(atoms), dtype=torch.long)
@@ -229,8 +231,8 @@ class TrainedModel(Oracle):
             return self.model(data)
 
     def _differentiate(self, atoms, i, j, shifts):
-        """The energy of a model with the nearest neighbors, and its derivatives. The structure is not turned: the energy depends
-        on that."""
+        """The energy of a model with the nearest neighbors, and its derivatives. The structure is not turned, because
+        the energy depends on its orientation."""
         import torch
 
         vectors = atoms.positions[j] - atoms.positions[i] + shifts @ atoms.cell.complete().array
@@ -249,8 +251,8 @@ class TrainedModel(Oracle):
         return rmsd * energy.item(), -rmsd * gradient.numpy().astype(float), rmsd * virial.numpy().astype(float) / volume
 
     def _without_edges(self, atoms):
-        """fairchem leaves the blocks out where a whole structure has no edge. Atoms without neighbors are evaluated as it does beside
-        others, of a pair far away."""
+        """fairchem omits the blocks if a whole structure has no edge. Here a distant pair is added, so atoms without
+        neighbors are evaluated as they are in other structures."""
         apart = np.abs(atoms.positions).max() + 10 * self.cutoff
         pair = Atoms([atoms.symbols[0]] * 2, [[apart, apart, apart], [apart + 0.5 * self.cutoff, apart, apart]])
         both = Atoms(atoms.numbers, atoms.positions) + pair
