@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`equi data`: converts a structure of any format that ASE reads to a LAMMPS data file, with an input script for
-it."""
+"""`equi data`: converts a structure of any format that ASE reads to a LAMMPS data file with an input script."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -18,8 +17,7 @@ from .printable import formula
 
 # Masses of one element that differ by less are one type. Tables of masses differ by less, isotopes by more.
 SAME_TYPE = 1e-3
-# Fraction of the sum of the covalent radii. Bonds are longer; the pair style prints the same warning for the first
-# structure.
+# Fraction of the sum of the covalent radii. Bonds are longer; the pair style checks the first structure likewise.
 LEAST_DISTANCE = 0.6
 # The beginning of all scripts. Half a femtosecond resolves bonds of hydrogen.
 BEGINNING = """\

@@ -9,10 +9,10 @@ from .errors import EquiError
 from .printable import printable
 
 
-# A table of operations sums up an atom with this number of neighbors: a crystal of NaCl has about as many within 5 Angstrom.
+# Number of neighbors of an atom in the table of operations: a crystal of NaCl has about as many within 5 Angstrom.
 NEIGHBORS = 30
 OPERATIONS = ("atom", "atom_with_forces", "edge", "edge_with_forces")
-# Longer lines are cut: no sound model has a table of paths of this length.
+# Longer lines are cut: no valid model has a table of paths of this length.
 MAX_LINE = 20_000
 
 
@@ -30,7 +30,7 @@ def _linear(layer):
 
 
 def _convolution(layer):
-    # Then no table holds its weights.
+    # No table then holds its weights.
     reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
     extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
     return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
@@ -81,7 +81,7 @@ def _readout(layer):
     return f"{layer['input']}, {len(layer['network']['weights'])} matrices, {layer['network']['activation']}"
 
 
-# What is said of layers besides their type; of others, what they read and write.
+# The facts about layers besides their type; for other layers, what they read and write.
 LINES = {
     "species_embedding": _embedding,
     "linear": _linear,
@@ -119,7 +119,8 @@ def path_labels(layer):
 
 
 def _operations(path, layers):
-    """Operations of each kind of layer, of all, and of all as they are evaluated, by the keys OPERATIONS, or {"missing": why}."""
+    """Operations of each kind of layer, of all layers, and of all as they are evaluated, by the keys OPERATIONS, or
+    {"missing": why}."""
     try:
         *counts, folded = kernels.operations(path)
     except EquiError as error:
@@ -171,7 +172,7 @@ def summary(path):
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
         }
-    # Couplings of products are mathematics, not parameters.
+    # Couplings of products are mathematical constants, not parameters.
     couplings = {
         term["coupling"]
         for layer in document["layers"]

@@ -3,5 +3,5 @@
 
 import platform
 
-# Of this machine's processors; a later one is faster.
+# The instruction sets of this machine's processors; a later one is faster.
 TARGETS = ("neon",) if platform.machine() in ("aarch64", "arm64") else ("avx2", "avx512")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Irreps of O(3) and SO(3), with the order and the text of e3nn, of which the converters of its models need a little.
+"""Irreps of O(3) and SO(3), with the order and the text of e3nn, as far as the converters of its models need them.
 
 An irrep is a pair (l, p), p = 1 for even and -1 for odd; irreps are a tuple of blocks (mul, ir).
 """
@@ -62,7 +62,7 @@ def _blocks_of_text(text):
 
 
 class Irreps(tuple):
-    """Made from text such as 16x0e+8x1o, or from blocks (mul, (l, p))."""
+    """Constructed from text such as 16x0e+8x1o, or from blocks (mul, (l, p))."""
 
     __slots__ = ()
 
@@ -101,12 +101,12 @@ class Irreps(tuple):
         return sum(block.mul for block in self if block.ir == ir)
 
     def simplify(self):
-        """Neighbors of the same irrep as one block; no blocks without channels."""
+        """Merges adjacent blocks of the same irrep, and removes blocks without channels."""
         kept = [block for block in self if block.mul > 0]
         return Irreps((sum(block.mul for block in group), ir) for ir, group in groupby(kept, lambda block: block.ir))
 
     def sort(self):
-        """(sorted irreps, the place among them of each block); blocks of the same irrep keep their order."""
+        """(sorted irreps, the position of each block among them); blocks of the same irrep keep their order."""
         order = sorted(range(len(self)), key=lambda n: (self[n].ir, n))
         places = [0] * len(self)
         for place, n in enumerate(order):
@@ -126,5 +126,5 @@ def products(irreps, other):
 
 
 def gate_input(scalars, gates, gated):
-    """What e3nn's Gate takes in: its parts, sorted and simplified."""
+    """The input of e3nn's Gate: its parts, sorted and simplified."""
     return (scalars.simplify() + gates.simplify() + gated.simplify()).sort()[0].simplify()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Kernels for a model: their schedule, and those that the build does not have.
 
-The program equi_kernels of the build folder knows them; here its output is shown, compiled and put in its place.
+The program equi_kernels of the build folder provides them; this module shows its output, compiles it and installs the
+result.
 """
 
 import os
@@ -21,7 +22,7 @@ from .lammps_runner import build_folder
 from .printable import printable
 from .progress import Steps
 
-# Status of a program one of whose libraries is missing, such as that of a GPU's driver.
+# Status of a program that lacks a library, such as that of a GPU's driver.
 NOT_LOADED = 127
 
 
@@ -57,13 +58,13 @@ def _kernels(*words, build_dir=None, environment=None):
 
 
 def try_file(file, name=None):
-    """Reads a file as the pair style does and evaluates a small structure; EquiError with the reader's words where one
-    of them fails. name: what these call the file. Returns why the file could not be tried, or nothing."""
+    """Reads a file as the pair style does and evaluates a small structure; if one of them fails, EquiError repeats the
+    reader's words. name: the name of the file in messages. Returns why the file could not be tried, or nothing."""
     program = _program()
     if not program.is_file():
         return _missing(program)
     try:
-        # A thread takes a fraction of a second.
+        # A process with one thread needs a fraction of a second.
         done = _run([program, "try", file], os.environ | {"OMP_NUM_THREADS": "1"})
     except EquiError as error:
         return str(error)
@@ -82,7 +83,7 @@ def try_file(file, name=None):
 
 
 def not_tried(file, why):
-    """What is said of a file that try_file() could not try."""
+    """The note about a file that try_file() could not try."""
     return f"{printable(str(file))} was not tried: {why}. Where the pair style is built, 'equi check' tries a file"
 
 
@@ -92,15 +93,16 @@ def schedule(file, target):
 
 
 def operations(file):
-    """Floating-point operations of each layer, in the order of the file: a list of [per atom of energies, per atom of energies
-    and forces, the same two per edge], as kokkos/layers/operation_count.h counts them. Then the same of all together, with those
-    linear maps multiplied that are when a model is loaded."""
+    """Floating-point operations of each layer, in the order of the file: a list of [per atom for energies, per atom
+    for energies and forces, the same two per edge], as kokkos/layers/operation_count.h counts them. Then the same for
+    all layers together, with the linear maps multiplied that are multiplied when a model is loaded."""
     return [[int(word) for word in line.split()] for line in _kernels("operations", file).splitlines()]
 
 
 def radial(file, receiver, sender, count):
-    """Radial functions of the convolutions, by the position of the layer: (distances [count], values [count, paths, 3]), of
-    each path the root mean square over its channels, the least and the largest; None where they depend on features."""
+    """Radial functions of the convolutions, by the position of the layer: (distances [count], values [count, paths,
+    3]). The values of a path are the root mean square over its channels, the least and the largest; None if they
+    depend on features."""
     found = {}
     for line in _kernels("radial", file, receiver, sender, count).splitlines():
         if line.startswith("convolution "):
@@ -113,14 +115,14 @@ def radial(file, receiver, sender, count):
 
 
 def machine(ranks=1, build_dir=None, environment=None):
-    """This machine as a run on `ranks` ranks sees it: a dict of texts, whose keys tools/equi_kernels.cpp explains."""
+    """This machine as a run on `ranks` ranks finds it: a dict of texts, whose keys tools/equi_kernels.cpp explains."""
     lines = _kernels("machine", ranks, build_dir=build_dir, environment=environment).splitlines()
     return dict(line.split(" ", 1) for line in lines)
 
 
 @dataclass(frozen=True)
 class MachineCheck:
-    """A check of a model on this machine. Numbers are null where they are not finite."""
+    """A check of a model on this machine. Numbers are null if they are not finite."""
 
     instruction_set: str
     precision: str  # None for kernels
@@ -133,8 +135,8 @@ class MachineCheck:
 
 
 def check(file, build_dir=None):
-    """The checks of a model without a user's system: its kernels for each instruction set that the CPU can run, and with each
-    precision the laws of energies and forces on small structures. A list of MachineCheck."""
+    """The checks of a model without a user's system: its kernels for each instruction set that the CPU can run, and,
+    for each precision, the laws of energies and forces on small structures. A list of MachineCheck."""
 
     def number(word):
         return float(word) if np.isfinite(float(word)) else None
@@ -150,7 +152,7 @@ def check(file, build_dir=None):
 
 
 def check_text(checks):
-    """A table of the checks: of kernels the broken ones and the number of the others, of laws each one."""
+    """A table of the checks: for kernels the broken ones and the number of the others, for laws each one."""
     lines = [f"{'kernels':<8} {'precision':<9} {'check':<36} {'measured':>9} {'allowed':>9}"]
     for target in dict.fromkeys(c.instruction_set for c in checks):
         of_kernels = [c for c in checks if c.instruction_set == target and c.precision is None]
@@ -180,7 +182,7 @@ def _compiler():
 
 
 def _state(target, key, file):
-    """What lies in the place of a library: "missing", "good" or "broken: " and why."""
+    """The state of a library's file: "missing", "good" or "broken: " and why."""
     done = _run([_program(), "check", target, key, file])
     if done.returncode < 0:
         return f"broken: it ends the process that loads it with signal {-done.returncode}"
@@ -188,7 +190,8 @@ def _state(target, key, file):
 
 
 def _make(compiler, target, key, file, folder):
-    """Compiles the library and puts it in its place; a run that starts meanwhile finds either nothing or the whole."""
+    """Compiles the library and moves it to its place; a run that starts meanwhile finds either nothing or the whole
+    file."""
     source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
     _kernels("library", target, key, file, source)
     command = [*compiler, *_kernels("flags", target).split()]
@@ -199,7 +202,8 @@ def _make(compiler, target, key, file, folder):
 
 
 def own_libraries(target):
-    """(those of this version, those of others): how many libraries of an instruction set lie in the user's cache folder."""
+    """(those of this version, those of others): numbers of libraries of an instruction set in the user's cache
+    folder."""
     key = "1_11"
     place = Path(_kernels("place", target, key).splitlines()[0])
     all_of_target = len(list(place.parent.glob(f"kernel-{target}-*.so")))
@@ -208,7 +212,7 @@ def own_libraries(target):
 
 
 def targets(named=None):
-    """The instruction sets that `--target` means: the one of this machine's kernels if it names none."""
+    """The instruction sets that `--target` names; by default the one of this machine's kernels."""
     if named is not None:
         return TARGETS if named == "all" else (named,)
     own = machine()["kernels"]
@@ -218,7 +222,8 @@ def targets(named=None):
 
 
 def compile_missing(file, target=None, force=False, quiet=False):
-    """Makes the libraries of the kernels that `file` needs beyond those of the build; returns lines that tell of them."""
+    """Compiles the libraries of the kernels that `file` needs beyond those of the build; returns lines that report
+    them."""
     keys = _kernels("missing", file).split()
     if not keys:
         return ["the build has all kernels of this model"]

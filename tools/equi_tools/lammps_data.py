@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Reads LAMMPS data files: known by their content, with type labels, in every box and every atom style of atoms.
+"""Reads LAMMPS data files, recognized by their content, with type labels, in every box and every atom style of atoms.
 
-A data file names no elements. They come from the user, from the masses, or from type labels that are chemical symbols, and
-are never guessed from the numbers of the types.
+A data file names no elements. They come from the user, from the masses, or from type labels that are chemical symbols.
+They are never guessed from the numbers of the types.
 """
 
 import re
@@ -15,14 +15,14 @@ from ase.io.formats import open_with_compression
 from .errors import EquiError
 from .masses import element_of_mass, species
 
-HEADER_BYTES = 65536  # within which the header ends
-# By atom style: the columns of the type and of x, and the number of columns without image flags. Columns of a hybrid style follow
-# those of atomic.
+HEADER_BYTES = 65536  # bytes that contain the whole header
+# By atom style: the columns of the type and of x, and the number of columns without image flags. Columns of a hybrid
+# style follow those of atomic.
 STYLES = {
     "atomic": (1, 2, 5), "charge": (1, 3, 6), "bond": (2, 3, 6), "angle": (2, 3, 6), "molecular": (2, 3, 6), "full": (2, 4, 7),
     "amoeba": (2, 4, 7), "dipole": (1, 3, 9), "spin": (1, 2, 9), "hybrid": (1, 2, None),
 }  # fmt: skip
-# Their particles are no atoms, or their columns depend on the input script.
+# Their particles are not atoms, or their columns depend on the input script.
 OTHER_STYLES = (
     "apip", "body", "bpm/sphere", "dielectric", "dpd", "edpd", "electron", "ellipsoid", "line", "mdpd", "oxdna", "peri", "rheo",
     "rheo/thermal", "smd", "sph", "sphere", "tdpd", "template", "tri", "wavepacket",
@@ -51,7 +51,8 @@ def _parts(lines):
         if not words:
             continue
         name = " ".join(words)
-        # Sections of fixes have names of their own. The first row of a section may begin with a letter, too: a type label.
+        # Sections of fixes have their own names. The first row of a section may also begin with a letter: a type
+        # label.
         alone = not texts[n - 1] and (n + 1 == len(lines) or not texts[n + 1]) and rows != []
         if SECTION.match(name) or (alone and words[0][0].isalpha()):
             rows = []
@@ -125,7 +126,7 @@ class _Types:
 
 
 def _style(comment, rows):
-    """The atom style that the section Atoms names. Five columns are those of atomic alone."""
+    """The atom style that the section Atoms names. Only atomic has five columns."""
     word = comment.split()[0] if comment else None
     if word in STYLES:
         return word
@@ -165,7 +166,7 @@ def _atoms(rows, comment, types):
 
 
 def _in_ase_units(values, quantity, unit):
-    # The digits of LAMMPS's units are others than ASE's.
+    # LAMMPS's constants for its units have other digits than ASE's.
     return values if unit in ("metal", "real") else convert(values, quantity, unit, "ASE")
 
 
@@ -192,7 +193,8 @@ def check_symbols(symbols, count):
 
 
 def _given_species(symbols, used, masses):
-    """By type, of the user's symbols. Masses of other elements are kept, but not those of a wrong order."""
+    """By type, from the user's symbols. A type may have the mass of another element, unless the user names that
+    element for another type."""
     for n in used if masses is not None else ():
         try:
             likely = element_of_mass(masses[n])
@@ -263,9 +265,9 @@ def _read(lines, symbols):
 
 
 def read(path, symbols=None):
-    """Atoms in the order of their IDs, with the masses of the file if it has any. symbols: elements by atom type. Velocities, charges and
-    image flags are left behind. The first line may say "units = real", as LAMMPS writes it, and "boundary = p p f"; without
-    them units are metal or real, and all directions periodic."""
+    """Atoms in the order of their IDs, with the masses of the file if it has any. symbols: elements by atom type.
+    Velocities, charges and image flags are not read. The first line may contain "units = real", as LAMMPS writes it,
+    and "boundary = p p f". Without them units are metal or real, and all directions periodic."""
     with open_with_compression(str(path), "rb") as file:
         lines = file.read().decode("utf-8", errors="replace").splitlines()
     try:

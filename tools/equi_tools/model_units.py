@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The units of a trained model: numbers of another unit than eV and Angstrom become these when a model is converted, and its
-framework's results likewise when they are compared.
-"""
+"""The units of a trained model. Conversion changes its numbers to eV and Angstrom; comparison does the same with the
+framework's results."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -13,15 +12,15 @@ from ase.data import atomic_numbers
 from .errors import EquiError
 from .printable import printable
 
-# In eV and in Angstrom, by the constants that ASE uses.
+# ASE's constants: eV and Angstrom.
 ENERGIES = {"eV": 1.0, "meV": 1e-3, "Hartree": 27.211386024367243, "kcal/mol": 0.04336410390059322, "kJ/mol": 0.010364269574711572}
 LENGTHS = {"Angstrom": 1.0, "Bohr": 0.5291772105638411, "nm": 10.0}
 
-# No forces of a data set have such a root mean square in eV/Angstrom, which is what trainers scale energies of atoms with; that
-# of one in kcal/mol is usually larger.
+# Forces of a data set, whose root mean square scales energies of atoms in training, do not reach this in eV/Angstrom.
+# Those of one in kcal/mol usually exceed it.
 LARGEST_SCALE = 20.0
-# Shifts of a fit that does not know how to divide an energy among the elements exceed those of the atoms, and heavy atoms are
-# bound more strongly than the formula has it.
+# Shifts of a fit that cannot divide an energy among the elements exceed the energies of the atoms, and heavy atoms are
+# bound more strongly than by the formula.
 MARGIN = 1.25
 
 
@@ -45,11 +44,11 @@ class ModelUnits:
         return self.factors == (1.0, 1.0)
 
     def calculator(self, calculator):
-        """An ASE calculator in the model's units as one in eV and Angstrom."""
+        """Wraps an ASE calculator in the model's units as one in eV and Angstrom."""
         return calculator if self.are_ours else InOurUnits(calculator, self)
 
     def convert(self, body, tensors):
-        """Brings the architecture part of a document and its tensors, which have the model's units, to eV and Angstrom."""
+        """Converts the architecture part of a document and its tensors from the model's units to eV and Angstrom."""
         if not self.are_ours:
             _Conversion(body, tensors, *self.factors).run()
 
@@ -84,7 +83,7 @@ class _Conversion:
             elif kind == "direct_forces":
                 layer["scale"] *= self.E / self.L
             elif kind == "coulomb":
-                # As all energies before the layer that scales them, which has their unit.
+                # Like all energies before the layer that scales them, which has their unit.
                 for key in ("prefactor", "cutoff", "damping"):
                     self.number(layer, key, self.L)
             elif kind == "pair_repulsion":
@@ -107,7 +106,7 @@ class _Conversion:
         if transform is not None:
             self.tensor(transform["r0"], self.L)
             if transform["kind"] == "agnesi":
-                return  # to a number without a unit
+                return  # becomes a number without a unit
         if basis["kind"] == "bessel":
             self.tensor(basis["wave_numbers"], 1 / self.L)
             self.number(basis, "prefactor", self.L)
@@ -137,11 +136,11 @@ def load(framework, source, ignore_keys=(), settings=None):
 
 
 class InOurUnits(Calculator):
-    """A framework's calculator in other units, with its results in eV and Angstrom."""
+    """A framework's calculator in other units, whose results are in eV and Angstrom."""
 
     POWERS = {
         "energy": (1, 0), "free_energy": (1, 0), "energies": (1, 0), "forces": (1, -1), "direct_forces": (1, -1), "stress": (1, -3),
-    }  # of the units of energy and length
+    }  # units of energy and length
 
     def __init__(self, calculator, units):
         super().__init__()
@@ -166,18 +165,19 @@ class InOurUnits(Calculator):
 
 
 def of_all_electrons(symbol):
-    """Energy in eV of an atom with all its electrons, to some per cent (to 20 % for the heaviest): the expansion of Thomas, Fermi,
-    Scott and Schwinger."""
+    """Energy in eV of an atom with all its electrons, to some per cent (20 % for the heaviest): the expansion of
+    Thomas, Fermi, Scott and Schwinger."""
     z = atomic_numbers[symbol]
     return -ENERGIES["Hartree"] * (0.768745 * z ** (7 / 3) - 0.5 * z**2 + 0.2699 * z ** (5 / 3))
 
 
 def doubt(body, tensors):
-    """Why the energies of a document are hardly in eV, or nothing."""
+    """Why the energies of a document are hardly in eV, or an empty text."""
     layers = [layer for layer in body["layers"] if layer["type"] == "scale_shift"]
     for layer in layers:
         shifts, scales = (np.asarray(tensors[layer[key]], np.float64) for key in ("shift", "scale"))
-        # The same shift for all, or those of a fit, may be that of any element: a bound for the one that is bound most strongly.
+        # The same shift for all elements, or shifts of a fit, may belong to any element: the bound is that of the most
+        # strongly bound one.
         heaviest = max(body["elements"], key=lambda symbol: atomic_numbers[symbol])
         bound = MARGIN * sqrt(len(shifts)) * of_all_electrons(heaviest)
         if shifts.min() < bound:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`equi plot` and `equi compare --plot`: pictures of radial functions, of runs, and of a comparison.
 
-Figures are made without a display. Matplotlib is loaded only here.
+Figures need no display. Matplotlib is loaded only here.
 """
 
 import io
@@ -19,7 +19,7 @@ FORMATS = (".png", ".pdf", ".svg")
 DISTANCES = 300
 PANEL = (4.6, 3.2)  # inches
 PANELS_PER_ROW = 3
-# Paths beyond these have the colors of a scale, and no names in the legend.
+# Beyond this number paths have the colors of a scale, and no names in the legend.
 NAMED_PATHS = 10
 
 
@@ -39,7 +39,7 @@ def new_figure(rows, columns):
 
 
 def check_output(path):
-    """Whether a picture can be written there, before the work; EquiError if not."""
+    """Checks before the work that a picture can be written there; raises EquiError if not."""
     if Path(path).suffix.lower() not in FORMATS:
         raise EquiError(f"cannot write {path}: expected a name that ends with {', '.join(FORMATS)}")
     equi_file.check_output(path)
@@ -61,7 +61,7 @@ def _colors(count):
 
 
 def radial(file, elements, path):
-    """Radial functions of each convolution of a model, for a receiver and a sender; returns facts."""
+    """Plots the radial functions of each convolution of a model, for a receiver and a sender; returns facts."""
     document, _ = equi_file.read(file)
     receiver, sender = (elements * 2)[:2] if elements else (document["elements"] * 2)[:2]
     if elements and len(elements) > 2:
@@ -97,7 +97,7 @@ def _radial_panel(axis, r, values, labels):
         rms, least, largest = values[:, k].T
         axis.fill_between(r, least, largest, color=color, alpha=0.07, linewidth=0)
         axis.plot(r, rms, color=color, linewidth=1.4, label=label)
-    beyond = r > 1.0  # nearer than atoms come, networks may do anything
+    beyond = r > 1.0  # atoms do not come nearer, where networks may return anything
     low, high = values[beyond, :, 1].min(), values[beyond, :, 2].max()
     axis.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axis.set_xlim(r[0], r[-1])
@@ -106,7 +106,7 @@ def _radial_panel(axis, r, values, labels):
 
 
 def run(file, path):
-    """Energy and where the time went, of the last run in a log of LAMMPS that has time in it; returns facts."""
+    """Plots the energy and the use of time of the last run in a log of LAMMPS that has times; returns facts."""
     runs = run_log.read(file)
     last = next((run for run in reversed(runs) if run.picoseconds is not None and run.conserved() is not None), None)
     if last is None:
@@ -141,21 +141,21 @@ def run(file, path):
 
 @dataclass
 class Point:
-    """A structure of a comparison: what LAMMPS and the framework say of it, in eV and Angstrom."""
+    """A structure of a comparison: the results of LAMMPS and of the framework, in eV and Angstrom."""
 
     energies: tuple  # per atom: LAMMPS's, the framework's
     forces: tuple  # [N, 3] each
 
 
 def comparison(points, bars, path):
-    """Parity of energies and forces, and how often which difference occurs, with the bars of a compare.Bars."""
+    """Plots the parity of energies and forces, and a histogram of differences, with the bars of a compare.Bars."""
     figure, axes = new_figure(2, 2)
     energies = np.array([point.energies for point in points])
     forces = np.array([np.concatenate([point.forces[k].ravel() for point in points]) for k in (0, 1)])
     _parity(axes[0, 0], energies[:, 1], energies[:, 0], "energy / eV/atom")
     _parity(axes[0, 1], forces[1], forces[0], "force components / eV/Å")
     _histogram(axes[1, 0], np.abs(energies[:, 0] - energies[:, 1]), bars.energy, "energy difference / eV/atom", "structures")
-    # As in the table, forces are relative to the largest one of their structure where that exceeds 1 eV/A.
+    # As in the table, forces are relative to the largest one of their structure if that exceeds 1 eV/A.
     scaled = [np.abs(p.forces[0] - p.forces[1]).ravel() / max(1.0, np.abs(p.forces[1]).max(initial=0.0)) for p in points]
     _histogram(axes[1, 1], np.concatenate(scaled), bars.force, "force difference / eV/Å", "components")
     figure.suptitle(f"{len(points)} structures, {forces.shape[1] // 3} atoms", fontsize="medium")
@@ -171,7 +171,7 @@ def _parity(axis, reference, native, what):
 
 
 def _histogram(axis, differences, bar, what, counted):
-    # What is equal to the last bit has no logarithm, and belongs to the left.
+    # Values that are equal to the last bit have no logarithm, and are drawn at the left.
     finite = differences[np.isfinite(differences) & (differences > 0)]
     least = min(finite.min(initial=bar), bar)
     edges = np.logspace(np.floor(np.log10(least)), np.ceil(np.log10(max(finite.max(initial=bar), bar))) + 1e-9, 40)
@@ -184,7 +184,7 @@ def _histogram(axis, differences, bar, what, counted):
 
 
 def make(file, path, elements=None):
-    """The picture that fits a file; returns facts."""
+    """Plots the picture that fits a file; returns facts."""
     file = equi_file.find(file)
     if not Path(file).is_file():
         raise EquiError(f"cannot read {file}: no such file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text of files, made fit for a terminal and a log. src/base/printable.cpp does the same for the pair style."""
+"""Makes text of files fit for a terminal and a log. src/base/printable.cpp does the same for the pair style."""
 
 # Code points that a terminal obeys or does not show: controls, those that reverse the direction of writing, joiners and
 # other invisible ones, separators of lines, private use, and codes that are not characters.
@@ -34,9 +34,10 @@ def _shown(character):
 
 
 def printable(text, limit=1000):
-    """`text` (str, or bytes taken as UTF-8) in one line of at most `limit` characters and perhaps "...".
+    """`text` (str, or bytes in UTF-8) in one line of at most `limit` characters and, if it is longer, "...".
 
-    What a terminal would obey or not show is written out, like \\x1b or \\u{202e}, and so are bytes that are no UTF-8.
+    Characters that a terminal would obey or not show are written as escapes, like \\x1b or \\u{202e}, and so are bytes
+    that are not UTF-8.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Progress on standard error, so that standard output stays clean for results; none where that is no terminal."""
+"""Shows progress on standard error, so standard output stays clean for results; shows nothing if that is not a
+terminal."""
 
 import sys
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`equi models`: published models, where a user gets them, under which license, and what is known of them here."""
+"""`equi models`: published models, where a user gets them, under which license, and what this project knows about
+them."""
 
 import hashlib
 import importlib.util
@@ -17,7 +18,7 @@ NEQUIP = "https://www.nequip.net/models/mir-group"
 UMA = "https://huggingface.co/facebook/UMA"
 OMOL = "https://huggingface.co/facebook/OMol25"
 OMAT = "https://huggingface.co/facebook/OMAT24"
-# Given after one has agreed to it; it binds converted files, too.
+# Gated: one gets the files after agreeing to these licenses, which also bind converted files.
 FAIR, OMAT24 = "FAIR Chemistry License (gated)", "OMat24 license (gated)"
 TESTED, NOT_TESTED = "tested", "not tested"
 
@@ -29,9 +30,9 @@ class Published:
     elements: int  # None: see the source
     license: str
     source: str  # where a user gets it
-    convert: str  # what `equi convert` is given
+    convert: str  # the argument of `equi convert`
     state: str = NOT_TESTED  # whether this project has converted the file and compared it with the framework
-    sha256: str = None  # of a file that was at hand here
+    sha256: str = None  # of a file that this project had
 
 
 MODELS = (
@@ -69,7 +70,7 @@ MODELS = (
 
 
 def _shipped():
-    """Paths by hash of the checkpoints in the installed package sevenn, which need not be imported for that."""
+    """Paths by hash of the checkpoints in the installed package sevenn, which this does not import."""
     package = importlib.util.find_spec("sevenn")
     folders = package.submodule_search_locations if package is not None else []
     files = [file for folder in folders for file in Path(folder).glob("pretrained_potentials/*/*.pth")]
@@ -77,7 +78,7 @@ def _shipped():
 
 
 def facts():
-    """A dict for each model; `here`: its file on this machine, if a package has brought it and its hash is right."""
+    """A dict for each model; `here`: its file on this machine, if a package contains it and its hash is right."""
     shipped = _shipped()
     return [asdict(model) | {"here": shipped.get(model.sha256)} for model in MODELS]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A framework's own energies, forces and stresses beside a converted model, by which it is checked.
+"""A framework's own energies, forces and stresses next to a converted model, for checks.
 
-A model is converted without its framework.  The values of files that are known by their hash are part of this package
-(reference_values.json, made by `python -m equi_tools.reference_values` with the framework at hand); those of others are
-computed by the framework when a user asks for it: `equi compare FILE SOURCE --store`.
+A model is converted without its framework. This package contains the values of files that are known by their hash
+(reference_values.json, made by `python -m equi_tools.reference_values` with the framework installed). The framework
+computes those of others on request: `equi compare FILE SOURCE --store`.
 """
 
 import json
@@ -15,14 +15,14 @@ from .errors import EquiError
 from .model_units import ModelUnits
 
 KNOWN = Path(__file__).with_name("reference_values.json")
-# What `framework.version` of a document says where no values are stored.
+# `framework.version` of a document without values.
 NO_VERSION = "none"
-# Sources whose values are known: name or file, and the choice among what it offers.
+# Sources with known values: name or file, and the choice among what it offers.
 SOURCES = (("7net-0", None), ("7net-0_22May2024", None), ("7net-l3i5", None), ("7net-mf-0", "PBE"), ("7net-mf-0", "R2SCAN"))
 
 
 def known(framework, sha256, choice, elements):
-    """(version of the framework, entries of self_check) of a file, or (NO_VERSION, []) where none are known. choice: the
+    """(version of the framework, entries of self_check) of a file, or (NO_VERSION, []) if none are known. choice: the
     modality or head, or None; elements: in the order of the model."""
     for values in json.loads(KNOWN.read_text()):
         symbols = {symbol for entry in values["self_check"] for symbol in entry["symbols"]}
@@ -44,7 +44,7 @@ def add(document, version, entries):
 
 
 def missing(document):
-    """What is said of a file without values, or nothing."""
+    """The note about a file without values, or an empty text."""
     if document.get("self_check"):
         return ""
     name = document["framework"]["name"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a log file of LAMMPS says of its runs: thermodynamic output, drift of the energy, and where the time went."""
+"""Reads the runs in a log file of LAMMPS: thermodynamic output, drift of the energy, and the use of time."""
 
 import re
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import numpy as np
 
 from .errors import EquiError
 
-# By units of LAMMPS: picoseconds of its unit of time, eV of its unit of energy, its default timestep.
+# By units of LAMMPS: picoseconds per unit of time, eV per unit of energy, the default timestep.
 UNITS = {"metal": (1.0, 1.0, 0.001), "real": (0.001, 0.0433641, 1.0)}
-# Columns that should stay constant, the better one first: the conserved quantity of thermostats and barostats too, and the
-# energy, which NVE alone conserves.
+# Columns that should stay constant, the better one first: the conserved quantity, which includes thermostats and
+# barostats, and the energy, which only NVE conserves.
 CONSERVED = ("Econserve", "TotEng")
 
 
@@ -30,7 +30,7 @@ class RunOfLog:
         return next(((name, self.columns[name]) for name in CONSERVED if name in self.columns), None)
 
     def drift(self):
-        """meV per atom and ps of a straight line through the conserved column, None where there is none."""
+        """Slope of a straight line through the conserved column in meV per atom and ps, None without such a column."""
         if self.picoseconds is None or self.conserved() is None or len(self.picoseconds) < 3 or not np.ptp(self.picoseconds):
             return None
         slope = np.polyfit(self.picoseconds, self.conserved()[1], 1)[0]
@@ -38,7 +38,7 @@ class RunOfLog:
 
 
 def _table(lines):
-    """Columns of a table of numbers that follows a line of names; it ends at the first line that is none of it."""
+    """Columns of a table of numbers after a line of names; the table ends at the first line that is not part of it."""
     names, rows = lines[0].split(), []
     for line in lines[1:]:
         words = line.split()
@@ -57,7 +57,7 @@ def _table(lines):
 def _breakdown(text):
     section = text.partition("MPI task timing breakdown")[2].partition("\n\n")[0]
     rows = (re.split(r"\s*\|\s*", line.strip()) for line in section.splitlines() if line.count("|") == 5)
-    # Average over the ranks, and the share of the whole.
+    # Average over the ranks, and the share of the total.
     return {row[0]: (float(row[2]), float(row[5])) for row in rows if row[0] != "Section"}
 
 

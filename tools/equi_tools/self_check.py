@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Structures that travel inside an .equi file with the framework's own answers."""
+"""The structures inside an .equi file with the framework's own results."""
 
 import numpy as np
 from ase import Atoms
@@ -7,7 +7,7 @@ from ase import Atoms
 from .document import is_invariant, is_of_clusters
 from .lammps_runner import turned_as_in_lammps
 
-# Elements for the stored structures where the model has them: light and heavy, metal and non-metal.
+# Elements of the stored structures, if the model has them: light and heavy, metal and non-metal.
 PREFERRED = ("Na", "Cl", "O", "Si", "H", "C", "Fe", "Ti", "Ba", "Pb")
 
 
@@ -18,7 +18,7 @@ def pick_elements(elements, count):
 
 
 def of_composition(counts, cutoff):
-    """Structures as those of `structures`, with the fractions of a formula's elements."""
+    """Structures like those of `structures`, with the fractions of a formula's elements."""
     rng = np.random.default_rng(20240711)
     a = min(2.6, 0.7 * cutoff)
     unit = [symbol for symbol, n in counts.items() for _ in range(n)]
@@ -36,12 +36,12 @@ def of_composition(counts, cutoff):
 
 
 def structures(elements, cutoff, composition=None):
-    """Small deterministic structures (name, Atoms) with distances between 1.7 A and the cutoff. composition: numbers of atoms of a
-    formula, the only ones that the model holds for."""
+    """Small deterministic structures (name, Atoms) with distances between 1.7 A and the cutoff. composition: numbers
+    of atoms of a formula, the only one that the model holds for."""
     if composition is not None:
         return of_composition(composition, cutoff)
     rng = np.random.default_rng(20240711)
-    # About one atom per cube of edge a; never so small that atoms touch, never so large that they do not see each other.
+    # About one atom per cube of edge a: atoms do not touch, and are within the cutoff.
     a = min(2.6, 0.7 * cutoff)
     pair = Atoms(
         pick_elements(elements, 2),
@@ -61,13 +61,14 @@ def structures(elements, cutoff, composition=None):
         positions=a * (np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0.2], [0.1, 0.2, 1], [1, 1, 0.9]]))
         + 0.1 * rng.standard_normal((5, 3)),
     )
-    # A pair where the cutoff function falls off.
+    # A pair at a distance where the cutoff function falls off.
     edge = Atoms(pick_elements(elements, 2), positions=[[0.1, 0.2, 0.3], [0.1 + 0.93 * cutoff, 0.25, 0.2]])
     return [("small_cell", pair), ("triclinic", triclinic), ("cluster", cluster), ("near_cutoff", edge)]
 
 
 def oriented(document, named):
-    """The structures in LAMMPS's frame, if the model's energy depends on how they are turned: a framework is to see what LAMMPS does."""
+    """The structures in LAMMPS's frame, if the model's energy depends on their orientation: a framework must evaluate
+    what LAMMPS does."""
     return named if is_invariant(document) else [(name, turned_as_in_lammps(atoms)) for name, atoms in named]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Reads structures by ASE's readers, and sees to it that these invent nothing.
+"""Reads structures by ASE's readers, and ensures that these invent nothing.
 
-Some of ASE's readers guess elements from names of another meaning, or leave a cell behind without a word. What can be read
-rightly is, and the rest is refused. Each reader here returns a list of Atoms.
+Some of ASE's readers guess elements from names of another meaning, or drop a cell without a message. What can be read
+correctly is read, and the rest is refused. Each reader here returns a list of Atoms.
 """
 
 import io
@@ -19,14 +19,14 @@ from . import lammps_data
 from .errors import EquiError
 from .masses import NAMED_ISOTOPES, element_of_mass, species
 
-# Formats that number their atoms by type, or name them by a force field.
+# Formats that number their atoms by type, or name them after a force field.
 WITHOUT_ELEMENTS = {
     "lammps-dump-binary": "atom types", "netcdftrajectory": "numbers that may be atom types", "gromos": "the names of a force field",
 }  # fmt: skip
 # As i-PI writes and reads it, with brackets of any kind.
 IPI_CELL = re.compile(r"\bCELL[({\[](abcABC|H|GENH)[)}\]]:\s*([-+0-9.Ee ]*)")
 IPI_UNITS = {"angstrom": 1.0, "atomic_unit": units.Bohr, "nanometer": 10.0, "ase": 1.0}
-# Space groups whose origin or axes depend on the setting, which operations of symmetry settle.
+# Space groups whose origin or axes depend on the setting; symmetry operations decide it.
 SEVERAL_SETTINGS = {
     48, 50, 59, 68, 70, 85, 86, 88, 125, 126, 129, 130, 133, 134, 137, 138, 141, 142, 146, 148, 155, 160, 161, 166, 167, 201, 203,
     222, 224, 227, 228,
@@ -50,7 +50,7 @@ def _plain(path, form, symbols):
 
 
 class _Columns:
-    """Where the Properties of an extended xyz comment put things."""
+    """The columns that the Properties of an extended xyz comment declare."""
 
     def __init__(self, comment):
         found = re.search(r"\bProperties\s*=\s*[\"']?([^\s\"']+)", comment)
@@ -67,8 +67,8 @@ class _Columns:
 
 
 def _ipi_cell(comment):
-    """(cell in Angstrom, unit of the positions in Angstrom) of a comment of i-PI, None of another one. The cell is None where i-PI has
-    none."""
+    """(cell in Angstrom, unit of the positions in Angstrom) of a comment of i-PI, None for another comment. The cell
+    is None if i-PI has none."""
     found = IPI_CELL.search(comment)
     if found is None:
         return None
@@ -97,7 +97,7 @@ def _ipi_cell(comment):
 
 
 def _check_comment(comment, columns):
-    """Cells and elements that ASE would pass over."""
+    """Refuses cells and elements that ASE would ignore."""
     key = re.search(r"(?:^|\s)(lattice|LATTICE|[Cc]ell|CELL|[Bb]ox|BOX)\s*=", comment)
     if key and not re.search(r"\bLattice\s*=", comment):
         raise EquiError(f"its comment gives a cell as {key.group(1)}=, which extended xyz calls Lattice=")
@@ -186,7 +186,7 @@ def _cif(path, form, symbols):
     frames = _ase(str(path), form, store_tags=True)
     for atoms in frames:
         _check_cif(atoms.info)
-        if atoms.has("masses"):  # of deuterium, by ASE those of its nucleus
+        if atoms.has("masses"):  # of deuterium; ASE uses the mass of its nucleus
             numbers, found = atoms.numbers, atoms.get_masses()
             found[(numbers == 1) & (found > 2.0)] = NAMED_ISOTOPES["D"][1]
             atoms.set_masses(found)
@@ -196,7 +196,7 @@ def _cif(path, form, symbols):
 
 
 def _missing_atoms(atoms):
-    """A note where the formula of the file has elements that its sites do not have, most often hydrogen; or None."""
+    """A note if the formula of the file has elements that its sites lack, most often hydrogen; or None."""
     found = re.findall(r"([A-Z][a-z]?)\d*\.?\d*", str(atoms.info.get("_chemical_formula_sum", "")))
     elements = {species(name)[0] for name in found if species(name)}
     missing = sorted(elements - set(atoms.symbols))
@@ -232,7 +232,7 @@ def _check_cif(tags):
 
 
 def _check_cif_name(name, is_symbol):
-    """ASE takes a capital letter and a small one: NA is nitrogen to it."""
+    """ASE reads a capital letter and a small one: NA is nitrogen to it."""
     letters = re.match(r"[A-Za-z]*", name).group(0)
     taken = re.search(r"[A-Z][a-z]?", name)
     if taken is None or species(taken.group(0)) is None:
@@ -258,10 +258,10 @@ def _pdb(path, form, symbols):
         if line[55:66].strip().replace(" ", "") not in ("", "P1", "1"):
             raise EquiError(f"it holds the asymmetric unit of the space group {line[55:66].strip()}: write all atoms of the cell, in P 1")
     for atoms in frames:
-        if len(cells) == 1:  # before the first of several models, it is that of all
+        if len(cells) == 1:  # before the first of several models it is the cell of all
             atoms.set_cell([float(cells[0][k : k + n]) for k, n in ((6, 9), (15, 9), (24, 9), (33, 7), (40, 7), (47, 7))])
             atoms.pbc = True
-        if (atoms.cell.lengths() <= 1.0 + 1e-6).all():  # the format's sign of no crystal
+        if (atoms.cell.lengths() <= 1.0 + 1e-6).all():  # the format's sign that there is no crystal
             atoms.set_cell(None)
             atoms.pbc = False
         occupancies = atoms.arrays.get("occupancy", np.ones(1))
@@ -282,7 +282,7 @@ def _symbols_of_names(names):
 
 
 def _dl_poly(path, form, symbols):
-    lines = _text(path).split("\n", 1)[1:]  # behind the title
+    lines = _text(path).split("\n", 1)[1:]  # after the title
     _symbols_of_names(re.findall(r"^\s*(?!timestep)([A-Za-z]\S*)", "".join(lines), re.M))
     return _ase(str(path), form)
 
@@ -300,14 +300,14 @@ def _gromacs(path, form, symbols):
 
 
 def _set_species(atoms, names):
-    """Elements and, of D and T, masses."""
+    """Elements, and masses for D and T."""
     atoms.symbols = [species(name)[0] for name in names]
     if any(name in NAMED_ISOTOPES for name in names):
         atoms.set_masses([species(name)[1] for name in names])
 
 
 def _vasp(path, form, symbols):
-    """The line of symbols came with VASP 5; before, the comment had them by habit alone."""
+    """VASP 5 introduced the line of symbols; before, the comment had them only by convention."""
     lines = _text(path).splitlines()
     counts = lines[5].split() if len(lines) > 5 else []
     if counts and counts[0].isdigit():
@@ -339,7 +339,7 @@ def _dump_species(columns, row, symbols):
 
 
 def _dump_table(columns, rows, symbols):
-    """Header and rows with what ASE needs: an element and a mass for each atom, in columns of its own names."""
+    """Header and rows with what ASE needs: an element and a mass for each atom, in columns of ASE's names."""
     if symbols is None and "element" not in columns and "mass" not in columns:
         raise EquiError(f"it has no columns element or mass, and so no elements: {lammps_data.NAME_THEM}")
     if symbols is not None and "type" not in columns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Structures to compare on: a built-in set, and whatever ASE can read."""
+"""Structures for comparisons: a built-in set, and all that ASE can read."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ from . import structure_files
 from .document import is_of_clusters
 from .errors import EquiError
 
-# Atoms this near to each other, in Angstrom, are two sites of one atom: the shortest bond, of hydrogen, has 0.74.
+# Atoms closer than this, in Angstrom, are two sites of one atom: the shortest bond, that of hydrogen, has 0.74.
 COINCIDENT = 0.25
 
 
@@ -145,8 +145,8 @@ def builtin():
 
 
 def fits(document, atoms):
-    """Whether a model knows all elements of a structure, and the fractions of them are those that it holds for; and whether a
-    model of clusters meets one."""
+    """Whether a model knows all elements of a structure, holds for their fractions and, if it is a model of clusters,
+    the structure is one."""
     if is_of_clusters(document) and atoms.pbc.any():
         return False
     symbols = atoms.get_chemical_symbols()
@@ -158,12 +158,13 @@ def fits(document, atoms):
 
 
 def _heights(cell):
-    """Distances of the faces of a cell."""
+    """Distances between opposite faces of a cell."""
     return 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
 
 
 def near_pairs(atoms, cutoff):
-    """(i, j, distance) of all pairs within a cutoff, images included. ASE's neighbor lists take a minute where these take seconds."""
+    """(i, j, distance) of all pairs within a cutoff, images included. ASE's neighbor lists need a minute where this
+    needs seconds."""
     cell, count = minkowski_reduce(atoms.cell.complete(), atoms.pbc)[0], len(atoms)
     scaled = np.linalg.solve(cell.T, atoms.positions.T).T
     scaled[:, atoms.pbc] -= np.floor(scaled[:, atoms.pbc])
@@ -182,7 +183,7 @@ def near_pairs(atoms, cutoff):
 
 
 def _check(name, atoms):
-    """Refuses what is no structure of atoms."""
+    """Refuses what is not a structure of atoms."""
     if not len(atoms):
         raise EquiError(f"{name} holds no atoms")
     if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
@@ -215,8 +216,8 @@ def _names_an_atom(error):
 
 
 def read_files(paths, symbols=None):
-    """List of (name, Atoms) of all frames of files that ASE reads; symbols by atom type, for the data and dump files of LAMMPS. What no
-    calculation can be made of is refused. Atoms have the masses of the file if it has any."""
+    """List of (name, Atoms) of all frames of files that ASE reads; symbols by atom type, for the data and dump files
+    of LAMMPS. Structures that no calculation can use are refused. Atoms have the masses of the file if it has any."""
     found = [pair for path in paths for pair in _read_file(path, symbols)]
     for name, atoms in found:
         _check(name, atoms)

@@ -2,9 +2,9 @@
 """Equivariant polynomials of one channel's components: bases of symmetrized couplings with few entries.
 
 A product basis multiplies components of one feature, so only the part of a coupling that is symmetric in its factors
-counts.  It is written over ascending monomials `(i_1 <= ... <= i_n)` of the components, which are numbered block after
-block.  All equivariant couplings of degree n split by type, the multiset of blocks that the factors come from; for each
-type the space is small, and its reduced row echelon form has few entries.
+counts. It is written over ascending monomials `(i_1 <= ... <= i_n)` of the components, which are numbered block after
+block. All equivariant couplings of degree n split by type, the multiset of blocks from which the factors come. For
+each type the space is small, and its reduced row echelon form has few entries.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ import numpy as np
 
 from .coupling import coupling
 
-# Entries below this are zeros of the algebra that rounding left over; the others are of order one.
+# Smaller entries are zeros of the algebra with rounding errors; the others are of order one.
 NEGLIGIBLE = 1e-12
-# Pivot sets that are tried for a sparser form.
+# Pivot sets to try for a sparser form.
 TRIALS = 40
 
 
@@ -49,13 +49,13 @@ def _coupled(ls, l_out):
 
 
 def monomials_of(indices):
-    """(unique ascending rows, place of each row of `indices` [rows, degree] among them)."""
+    """(unique ascending rows, position of each row of `indices` [rows, degree] among them)."""
     unique, place = np.unique(np.sort(indices, axis=1), axis=0, return_inverse=True)
     return unique, place.reshape(-1)
 
 
 def _sum_by(place, count, columns):
-    """Sums of the columns [rows, n] that belong to one place each: [count, n]."""
+    """Sums of the columns [rows, n] that share a place: [count, n]."""
     out = np.zeros((count, columns.shape[1]))
     np.add.at(out, place, columns)
     return out
@@ -150,7 +150,8 @@ def project(tensor, irreps, out, degree):
 
 
 def expand(matrix, irreps, out, degree):
-    """The symmetric coupling tensor [2l+1, D, ..., D, paths] of a matrix [size of the basis, paths]: undoes project."""
+    """The symmetric coupling tensor [2l+1, D, ..., D, paths] of a matrix [size of the basis, paths]: the inverse of
+    project."""
     dim = int(_offsets(irreps)[-1])
     grid = np.stack(np.unravel_index(np.arange(dim**degree), (dim,) * degree), -1)
     monomials, place = monomials_of(grid)
@@ -168,7 +169,7 @@ def expand(matrix, irreps, out, degree):
 
 
 def rows(irreps, out, degree):
-    """The basis as rows (M, k, i_1, ..., i_n, coefficient), k numbering its members over all pieces."""
+    """The basis as rows (M, k, i_1, ..., i_n, coefficient), where k numbers its members over all pieces."""
     found, k = [], 0
     for piece in symmetric_basis(irreps, out, degree):
         for vector in piece.vectors:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Reads what torch.save and torch.jit.save write, as data: numbers, text, containers and numpy arrays.
+"""Reads files of torch.save and torch.jit.save as data: numbers, text, containers and numpy arrays.
 
-A pickle is a program that may call anything.  Here it is interpreted, never run: nothing is imported and nothing is called
-but the few functions of this module that make tensors, arrays and containers.  A class that is not known becomes an
-`Unknown` with its name and what the file says of its state.  A call of a function of Python itself, which no model needs, is
-refused with its name.  Needs numpy alone.
+A pickle is a program that may call anything. Here it is interpreted, never run: nothing is imported, and only the few
+functions of this module that make tensors, arrays and containers are called. An unknown class becomes an `Unknown`
+with its name and its state in the file. A call of one of Python's own functions, which no model needs, is refused with
+its name. Needs only numpy.
 """
 
 import io
@@ -22,12 +22,12 @@ from .errors import EquiError
 from .printable import printable
 
 MAX_PICKLE_BYTES = 1 << 30
-# torch.save before 1.6 begins with this number and the version of its layout, each in a pickle of its own.
+# torch.save before 1.6 begins with this number and the version of its layout, each in a separate pickle.
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 LEGACY_VERSION = 1001
 ZIP_BEGIN = b"PK\x03\x04"
 
-# bfloat16, which numpy does not have, is read as its bits.
+# numpy has no bfloat16, so its bits are read.
 BFLOAT16 = "bfloat16"
 STORAGES = {
     "FloatStorage": "f4", "DoubleStorage": "f8", "HalfStorage": "f2", "BFloat16Storage": BFLOAT16, "LongStorage": "i8",
@@ -54,19 +54,19 @@ class Name:
 
 @dataclass(eq=False)
 class Unknown:
-    """An object of a class that is not known: what the file would make it from."""
+    """An object of an unknown class: the data from which the file would make it."""
 
     name: str  # with its module: pathlib.PosixPath
     args: tuple = ()
-    state: object = None  # of a module of torch: the dict with _parameters, _buffers, _modules
-    items: dict = field(default_factory=dict)  # of classes that derive from dict
-    members: list = field(default_factory=list)  # of classes that derive from list or set
+    state: object = None  # for a module of torch: the dict with _parameters, _buffers, _modules
+    items: dict = field(default_factory=dict)  # for classes that derive from dict
+    members: list = field(default_factory=list)  # for classes that derive from list or set
 
 
 @dataclass
 class _Storage:
     data: np.ndarray
-    dtype: str  # of DTYPES, or BFLOAT16
+    dtype: str  # one of DTYPES, or BFLOAT16
 
 
 class Rounded(np.ndarray):
@@ -79,14 +79,14 @@ def precision(array):
 
 
 class _Dtype:
-    """A dtype of numpy between its making and its state."""
+    """A dtype of numpy between its construction and its state."""
 
     def __init__(self, code):
         self.dtype = np.dtype(code)
 
 
 class _Array:
-    """An array of numpy between its making and its state; `value` stands for it in the end."""
+    """An array of numpy between its construction and its state; `value` replaces it in the end."""
 
     value = None
 
@@ -107,7 +107,7 @@ def _tensor(storage, dtype, offset, size, stride):
         _refuse("a tensor without a storage")
     data = storage.data
     if dtype != storage.dtype:
-        # Untyped storages are bytes; a typed one is never read as something else by torch itself.
+        # Untyped storages are bytes; torch itself never reads a typed one as another type.
         if storage.dtype != "u1":
             _refuse(f"a tensor of dtype {dtype} in a storage of {storage.dtype}")
         data = _array(data.tobytes(), dtype)
@@ -127,7 +127,7 @@ def _tensor(storage, dtype, offset, size, stride):
             data[offset:], size, [s * data.itemsize for s in stride], writeable=False
         )
     if dtype == BFLOAT16:
-        # The upper half of a float32; as many numbers as the storage has at most.
+        # The upper half of a float32; at most as many numbers as the storage has.
         if view.size > max(data.size, 1):
             _refuse("a bfloat16 tensor whose elements share their memory")
         return np.asarray(view.astype("=u4") << 16).view("=f4").view(Rounded)
@@ -149,14 +149,15 @@ def _rebuild_from_type(function, kind, args, state):
 
 
 def _getattr(owner, attribute):
-    """Functions of torch that are methods of one of its classes: torch.abs. Of names alone, nothing is looked up."""
+    """Functions of torch that are methods of one of its classes, such as torch.abs. Only the names are compared;
+    nothing is looked up."""
     if not isinstance(owner, Name) or owner.module.split(".")[0] != "torch" or not isinstance(attribute, str):
         _refuse(f"it would have Python use getattr of {printable(str(owner), 60)}, which no model needs: nothing of it was run")
     return Name(str(owner), attribute)
 
 
 def _pairs(args):
-    """What dict(...) makes of its argument."""
+    """The result of dict(...) for its argument."""
     return dict(args[0]) if args else {}
 
 
@@ -180,7 +181,7 @@ def _encode(text, encoding="latin1"):
 
 
 def _reconstructed(kind, base=None, state=None):
-    """What copyreg makes objects of classes with: without calling their constructors."""
+    """The functions by which copyreg makes objects of classes without calling their constructors."""
     made = Unknown(str(kind))
     if isinstance(state, dict):
         made.items.update(state)
@@ -189,7 +190,7 @@ def _reconstructed(kind, base=None, state=None):
     return made
 
 
-# What is made as it is, by the name under which a pickle asks for it.
+# Objects that are made directly, by the name under which a pickle requests them.
 FUNCTIONS = {
     "torch._utils._rebuild_tensor": _rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
@@ -226,7 +227,7 @@ FUNCTIONS |= {f"numpy.{core}.multiarray.scalar": _numpy_scalar for core in ("cor
 FUNCTIONS |= {name.replace("builtins", "__builtin__"): f for name, f in FUNCTIONS.items() if name.startswith("builtins.")}
 FUNCTIONS["copy_reg._reconstructor"] = _reconstructed
 
-# Classes of Python itself that hold data; of other packages any may be named, for they are not imported.
+# Python's own classes that hold data. Pickles may name any class of other packages, because these are not imported.
 HARMLESS = (
     "argparse.Namespace", "builtins.object", "builtins.slice", "builtins.range", "datetime.",
     "decimal.Decimal", "enum.", "fractions.Fraction", "functools.partial", "pathlib.", "types.SimpleNamespace", "uuid.UUID",
@@ -235,7 +236,7 @@ HARMLESS = (
     *(f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("int", "float", "bool", "str", "bytes")),
     "builtins.NoneType", "__builtin__.long", "__builtin__.unicode",
 )  # fmt: skip
-# Names of modules of Python 2 that are others today.
+# Names of modules of Python 2 that have changed.
 OLD_MODULES = {"__builtin__", "copy_reg", "posix", "nt", "commands", "cPickle"}
 
 
@@ -245,7 +246,7 @@ def _is_of_python(module):
 
 
 def _checked(name):
-    """The name itself, if a model may speak of it."""
+    """The name itself, if a model may mention it."""
     text = str(name)
     if _is_of_python(name.module) and text not in FUNCTIONS and not text.startswith(HARMLESS):
         _refuse(f"it would have Python use {printable(text, 80)}, which no model needs: nothing of it was run")
@@ -260,7 +261,7 @@ def _call(function, args):
 
 
 def _set_state(target, state):
-    """What a pickle's BUILD does to an object."""
+    """The effect of a pickle's BUILD on an object."""
     if isinstance(target, _Dtype):
         if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
             _refuse("a dtype of numpy with an unknown state")
@@ -278,16 +279,16 @@ def _set_state(target, state):
         target.state = state
     elif isinstance(target, Name):
         _refuse(f"it would change {target}")
-    # Attributes of containers, such as the _metadata of a state_dict, say nothing of its numbers.
+    # Attributes of containers, such as the _metadata of a state_dict, do not concern its numbers.
 
 
 def _finished(value):
-    """An array of numpy instead of what stood for it."""
+    """The array of numpy in place of its placeholder."""
     return value.value if isinstance(value, _Array) and value.value is not None else value
 
 
 class _Machine:
-    """Interprets one pickle; `storage` answers its persistent ids."""
+    """Interprets one pickle; `storage` resolves its persistent ids."""
 
     def __init__(self, storage):
         self.storage = storage
@@ -332,7 +333,7 @@ class _Machine:
         return _call(kind, args)
 
     def run(self, source):
-        """source: bytes, or a file, which is left behind the pickle."""
+        """source: bytes, or a file, whose position afterwards is the end of the pickle."""
         for opcode, argument, _ in pickletools.genops(source):
             name = opcode.name
             if name == "STOP":
@@ -427,7 +428,7 @@ def _storage_id(persistent, least):
     if not isinstance(persistent, tuple) or len(persistent) < least or persistent[0] != "storage":
         _refuse("a persistent id that is not that of a storage")
     kind, key, numbers = persistent[1], persistent[2], persistent[4]
-    key = str(key) if type(key) is int else key    # torch.package numbers them
+    key = str(key) if type(key) is int else key  # torch.package numbers them
     if not isinstance(kind, Name) or kind.name not in STORAGES:
         _refuse(f"a storage of {printable(str(kind), 60)}, which is not supported")
     if type(numbers) is not int or numbers < 0 or not isinstance(key, str):
@@ -440,7 +441,7 @@ def _item_bytes(dtype):
 
 
 def entry(archive, name, most=None):
-    """The bytes of an entry of a zip file as torch writes it, at most so many; refuses what is more than the file has."""
+    """The bytes of an entry of a zip file as torch writes it; refuses an entry of more than `most` bytes."""
     info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
         _refuse(f"{printable(name, 60)} is compressed, which torch does not do")
@@ -450,7 +451,7 @@ def entry(archive, name, most=None):
 
 
 class _Zip:
-    """The form of today: a zip with data.pkl, and a file for each storage."""
+    """The present form: a zip with data.pkl, and a file for each storage."""
 
     landmark = "data.pkl"
 
@@ -484,14 +485,14 @@ class _Zip:
         return self.storages[key]
 
     def load(self, place="data"):
-        """The content of data.pkl, or in TorchScript of constants.pkl."""
+        """The content of data.pkl, or of constants.pkl in TorchScript."""
         self.storages = {}
         machine = _Machine(lambda persistent: self.storage(persistent, place))
         return machine.run(self.read(f"{self.folder}/{place}.pkl", MAX_PICKLE_BYTES))
 
 
 class _Package(_Zip):
-    """What torch.package writes: sources, and pickles whose storages have one folder."""
+    """Files of torch.package: sources, and pickles whose storages share one folder."""
 
     landmark = ".data/extern_modules"
 
@@ -500,7 +501,7 @@ class _Package(_Zip):
 
 
 class _Bounded:
-    """A file of which no more is asked for than it has: the lengths in a damaged pickle may be any."""
+    """A file that limits each read to what it has: the lengths in a damaged pickle may be any."""
 
     def __init__(self, file, size):
         self.file, self.size = file, size
@@ -519,7 +520,7 @@ class _Legacy:
 
     def storage(self, persistent):
         if isinstance(persistent, tuple) and persistent[:1] == ("module",) and isinstance(persistent[1], Name):
-            return persistent[1]    # a class of modules, beside which its source was stored
+            return persistent[1]  # a class of modules, next to which its source was stored
         dtype, key, numbers = _storage_id(persistent, 6)
         if persistent[5] is not None:
             _refuse("views of storages, which torch has not written since 0.4")
@@ -537,7 +538,7 @@ class _Legacy:
         version, system = self.pickle(), self.pickle()
         if version != LEGACY_VERSION or not isinstance(system, dict) or not system.get("little_endian", True):
             _refuse("a layout that torch has not written on this kind of machine")
-        # What refers to the storages is read again when they are filled.
+        # Objects that refer to the storages are read again after these are filled.
         begin = self.file.tell()
         self.pickle()
         for key in self.pickle():
@@ -556,23 +557,23 @@ class _Legacy:
 
 
 def is_zip(file):
-    """Whether an opened file is a zip archive, as torch writes them since 1.6; a pickle with one inside is none."""
+    """Whether an opened file is a zip archive, as torch writes them since 1.6; a pickle that contains one is not."""
     return file.read(len(ZIP_BEGIN)) == ZIP_BEGIN and zipfile.is_zipfile(file)
 
 
 def is_zip_file(path):
-    """The same of the file of a name."""
+    """The same for the file of a name."""
     with open(path, "rb") as file:
         return is_zip(file)
 
 
 def read(path):
-    """What torch.save wrote into a file: containers, text and numbers as they are, tensors and parameters as numpy arrays that
-    cannot be written to (bfloat16 as float32; tensors that share a storage share their memory), state_dicts as dicts, other
+    """The content of a file of torch.save: containers, text and numbers unchanged, tensors and parameters as read-only
+    numpy arrays (bfloat16 as float32; tensors that share a storage share their memory), state_dicts as dicts, other
     objects as Unknown.
 
-    Raises EquiError, with the name of the file and the reason, for a file that is damaged, was written by something else, or
-    asks for something that a model does not need.
+    Raises EquiError with the name of the file and the reason if the file is damaged, was written by something else, or
+    requests something that a model does not need.
     """
     path = Path(path)
     with blaming(path), open(path, "rb") as file:
@@ -591,7 +592,7 @@ def _read_legacy(file, size):
 
 
 def _load_from_bytes(data):
-    """A storage in a pickle that torch.save has not written: the bytes of a file in the old form."""
+    """A storage in a pickle that torch.save did not write: the bytes of a file in the old form."""
     if not isinstance(data, bytes):
         _refuse("a storage that is not made of bytes")
     return _read_legacy(io.BytesIO(data), len(data))
@@ -601,7 +602,7 @@ FUNCTIONS["torch.storage._load_from_bytes"] = _load_from_bytes
 
 
 def loads(data):
-    """What pickle.dumps wrote: as `read`, tensors included."""
+    """The content of a pickle of pickle.dumps, like `read`, tensors included."""
 
     def refuse(persistent):
         _refuse("a storage outside of its pickle")
@@ -610,18 +611,18 @@ def loads(data):
 
 
 def archive(opened):
-    """The reader of an opened zip file: its `load(place)` gives the content of PLACE.pkl, data or constants."""
+    """The reader of an opened zip file: its `load(place)` returns the content of PLACE.pkl, data or constants."""
     return _Zip(opened)
 
 
 def package(opened):
-    """The same of a file of torch.package: `load(place)` gives the content of PLACE.pkl."""
+    """The same for a file of torch.package: `load(place)` returns the content of PLACE.pkl."""
     return _Package(opened)
 
 
 @contextmanager
 def blaming(path):
-    """Whatever goes wrong becomes an EquiError with the name of the file."""
+    """Turns any failure into an EquiError with the name of the file."""
     try:
         yield
     except EquiError as error:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Trees of torch's modules as a file describes them: of a pickled module, of a torch.package, or of TorchScript.
 
-`read` gives the `Module` at the root.  A module here is data: its class is a name, its methods do not exist, and of
-TorchScript's code only what it declares is looked at, and which function an activation is.  Needs numpy alone.
+`read` returns the `Module` at the root. A module here is data: its class is a name, and its methods do not exist. Only
+the declarations in TorchScript's code are read, and which function an activation is. Needs only numpy.
 """
 
 import ast
@@ -34,12 +34,12 @@ def plain(value):
     """A value of an attribute with modules and other objects as Module, and e3nn's irreps and named tuples as tuples."""
     if isinstance(value, Unknown):
         if value.state is None and value.args and not value.items and not value.members:
-            # Tuples of a class of their own come as their contents, or as their fields.
+            # Tuples of a separate class become their contents, or their fields.
             if IRREPS.search(value.name):
                 return tuple(plain(item) for item in value.args[0])
             if value.name != GRAPH_MODULE:
                 return tuple(plain(item) for item in value.args)
-        # What is shared in the file stays one module.
+        # An object that is shared in the file stays one module.
         if not hasattr(value, "module"):
             value.module = Module.of(value)
         return value.module
@@ -54,7 +54,8 @@ GRAPH_MODULE = "torch.fx.graph_module.reduce_graph_module"
 
 
 class Module:
-    """A module of a file.  Its parameters, buffers, children and other attributes are its attributes, tensors as arrays."""
+    """A module of a file. Its parameters, buffers, children and other attributes are its attributes, tensors as
+    arrays."""
 
     def __init__(self, name, parameters, buffers, children, attributes, code=""):
         self.__dict__.update(
@@ -68,7 +69,7 @@ class Module:
         state = found.state
         if found.name == GRAPH_MODULE:
             state = found.args[0] if found.args else {}
-        if isinstance(state, tuple) and len(state) == 2:  # of a class with slots
+        if isinstance(state, tuple) and len(state) == 2:  # from a class with slots
             state = {**(state[0] or {}), **(state[1] or {})}
         state = state if isinstance(state, dict) else {}
         parameters, buffers = dict(state.get("_parameters") or {}), dict(state.get("_buffers") or {})
@@ -97,7 +98,7 @@ class Module:
         return ((key, module) for key, module in self.submodules.items() if isinstance(module, Module))
 
     def named_modules(self, prefix="", seen=None):
-        """All modules with their places, as torch lists them: one that is shared is listed once."""
+        """All modules with their places, as torch lists them: a shared module is listed once."""
         seen = set() if seen is None else seen
         if id(self) in seen:
             return
@@ -124,7 +125,8 @@ class Module:
 
 
 def _compiled(content):
-    """What e3nn has compiled for a module: the bytes of TorchScript, or since 0.5.2 the kind of the bytes and these."""
+    """The code that e3nn has compiled for a module: the bytes of TorchScript, or since 0.5.2 their kind and the
+    bytes."""
     kind, content = content if isinstance(content, tuple) and len(content) == 2 else ("torchscript", content)
     if kind == "torchscript" and isinstance(content, bytes):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -189,7 +191,7 @@ class _Script:
             return text
 
     def with_constants(self, code):
-        """Code with the numbers of the archive in the place of their names."""
+        """Code with the numbers of the archive in place of their names."""
 
         def number(found):
             constant = self.constants[int(found.group(1))]
@@ -215,7 +217,7 @@ def is_script(path):
 
 
 def extra_file(path, name):
-    """The text that was stored beside TorchScript under a name, or nothing."""
+    """The text that was stored with TorchScript under a name, or nothing."""
     with zipfile.ZipFile(path) as archive:
         names = [found for found in archive.namelist() if found.count("/") == 2 and found.endswith(f"/extra/{name}")]
         return torch_archive.entry(archive, names[0], MAX_CODE_BYTES).decode() if names else ""
@@ -228,7 +230,8 @@ def read_package(path, package, name):
 
 
 def read(path):
-    """What torch.save or torch.jit.save wrote into a file, a module as Module; EquiError with the name of the file."""
+    """The content of a file of torch.save or torch.jit.save, a module as Module; EquiError with the name of the
+    file."""
     path = Path(path)
     with torch_archive.blaming(path):
         if not is_script(path):
@@ -245,7 +248,7 @@ FUNCTIONS = {
 
 
 def activation(found):
-    """(name, factor) of an activation that e3nn has normalized, or of a function; None where it is another one.
+    """(name, factor) of an activation that e3nn has normalized, or of a function; None for any other one.
 
     found: a Module, the Name of a function, or None for the identity.
     """
@@ -264,7 +267,8 @@ def activation(found):
 
 
 def _traced_activation(found):
-    """That of TorchScript whose forward is one function of its argument, perhaps times a number; None for any other code."""
+    """The activation of TorchScript whose forward is one function of its argument, which may have a factor; None for
+    any other code."""
     begin = found.code.find("  def forward(")
     text = textwrap.dedent(found.code[begin:].split("\n  def ")[0]) if begin >= 0 else ""
     try:

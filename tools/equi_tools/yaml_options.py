@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Reads the options in a configuration file of a training: YAML as a program writes it, without the parts that options do not have.
+"""Reads the options in a configuration file of a training: YAML as a program writes it, without the parts that options
+do not use.
 
-An option is a line `name: value` or a name with lines of a list or of names and values below it.  What is deeper, has a tag
-(`!!python/object...`) or spans lines is passed over and is None.  Nothing in the file is run.  Needs no package.
+An option is a line `name: value`, or a name with lines of a list or of names and values below it. Deeper values, and
+those that have a tag (`!!python/object...`) or span lines, are skipped and become None. Nothing in the file is run.
+Needs no package.
 """
 
 import re

@@ -28,20 +28,20 @@ def _load_library():
 
 _load_library()
 
-# Where the library has the operators; CUDA in a build for it.
+# Devices for which the library has the operators; CUDA only in a build for it.
 DEVICES = ["cpu"] + ["cuda"] * torch._C._dispatch_has_kernel_for_dispatch_key("equi::convolution", "CUDA")
 
 
 def convolution(x, y, w, senders, receivers, num_nodes, product):
     """torch.ops.equi.convolution: x [nodes, irreps_in], y [edges, irreps_edge], w [edges, weights], senders and
-    receivers [edges], to [num_nodes, irreps_out]; `product` as Convolution.product."""
+    receivers [edges] -> [num_nodes, irreps_out]; `product` as Convolution.product."""
     if x.device.type not in (*DEVICES, "meta"):
         raise EquiError(f"{_LIBRARY} was built for {' and '.join(DEVICES)}, and x is on {x.device}")
     return torch.ops.equi.convolution(x, y, w, senders, receivers, num_nodes, product)
 
 
 def product_of(tensor_product):
-    """The text that states the irreps and instructions of an e3nn TensorProduct to the operators."""
+    """The text that describes the irreps and instructions of an e3nn TensorProduct to the operators."""
     from e3nn import o3
 
     irreps_in, irreps_edge, irreps_out = (
@@ -63,10 +63,10 @@ def product_of(tensor_product):
 
 
 class Convolution(torch.nn.Module):
-    """As e3nn's TensorProduct of the same arguments with shared_weights=False, of the features of senders with the
-    harmonics of the edges, summed over the edges of each receiver.
+    """Like e3nn's TensorProduct of the same arguments with shared_weights=False: multiplies the features of senders
+    and the harmonics of the edges, and sums over the edges of each receiver.
 
-    Connections are uvu, each instruction has an output block of its own, and the harmonics have one channel per order.
+    Connections are uvu, each instruction has its own output block, and the harmonics have one channel per order.
     """
 
     def __init__(self, irreps_in1, irreps_in2, irreps_out, instructions, **options):
@@ -74,12 +74,12 @@ class Convolution(torch.nn.Module):
         from e3nn import o3
 
         options = {"shared_weights": False, "internal_weights": False, **options}
-        # Its checks and its normalization, without its code.
+        # e3nn's checks and its normalization, without its code.
         self._set(o3.TensorProduct(irreps_in1, irreps_in2, irreps_out, instructions, compile_left_right=False, **options))
 
     @classmethod
     def from_tensor_product(cls, tensor_product):
-        """The convolution by an e3nn TensorProduct at hand."""
+        """The convolution for an existing e3nn TensorProduct."""
         self = cls.__new__(cls)
         torch.nn.Module.__init__(self)
         self._set(tensor_product)
@@ -91,15 +91,15 @@ class Convolution(torch.nn.Module):
         self.instructions = tensor_product.instructions
         self.weight_numel = tensor_product.weight_numel
         self.product = product_of(tensor_product)
-        # The operators say now what they do not know.
+        # The operators report now what they do not support.
         edges = torch.empty(0, dtype=torch.int64, device="meta")
         widths = self.irreps_in1.dim, self.irreps_in2.dim, self.weight_numel
         numbers = (torch.empty(0, n, dtype=torch.float32, device="meta") for n in widths)
         convolution(*numbers, edges, edges, 0, self.product)
 
     def forward(self, x, y, w, senders, receivers, num_nodes=None):
-        """x [nodes, irreps_in1], y [edges, irreps_in2], w [edges, weight_numel], senders and receivers [edges]; to
-        [num_nodes, irreps_out], as many nodes as x has unless num_nodes says otherwise."""
+        """x [nodes, irreps_in1], y [edges, irreps_in2], w [edges, weight_numel], senders and receivers [edges] ->
+        [num_nodes, irreps_out]; num_nodes is by default the number of nodes of x."""
         return convolution(x, y, w, senders, receivers, x.shape[0] if num_nodes is None else num_nodes, self.product)
 
     def extra_repr(self):

@@ -8,11 +8,11 @@ from . import convolution as _  # loads the library
 
 
 def gaunt_product(x1, x2, lmax_out):
-    """torch.ops.equi.gaunt_product of x1 [..., (l1 + 1)^2] and x2 [..., (l2 + 1)^2], to [..., (lmax_out + 1)^2].
+    """torch.ops.equi.gaunt_product of x1 [..., (l1 + 1)^2] and x2 [..., (l2 + 1)^2] -> [..., (lmax_out + 1)^2].
 
-    Each row is a function on the sphere, the sum of its coefficients times e3nn's spherical harmonics with normalization
-    "component", and the result is the projection of the product of two functions on such harmonics. The sizes before the
-    last one are broadcast.
+    Each row is a function on the sphere, the sum of its coefficients times e3nn's spherical harmonics with
+    normalization "component". The result is the projection of the product of two functions onto such harmonics. The
+    leading sizes are broadcast.
     """
     for name, x in (("x1", x1), ("x2", x2)):
         if x.device.type not in ("cpu", "meta"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The convolution in the models of the frameworks.
+"""Puts the convolution into the models of the frameworks.
 
-Parameters stay what they are, and the names in a state_dict too: checkpoints are those of the framework. What is
-replaced is kept, as `original` of its replacement.
+Parameters and the names in a state_dict do not change: checkpoints are those of the framework. A replacement keeps the
+module that it replaces as `original`.
 """
 
 import sys
@@ -24,7 +24,7 @@ def _long_names(module, state, prefix, *_):
 
 
 class _Replacement(torch.nn.Module):
-    """In the place of `original`, whose state it has."""
+    """Replaces `original` and has its state."""
 
     def __init__(self, original, tensor_product):
         super().__init__()
@@ -51,7 +51,7 @@ class _OfNequip(_Replacement):
 
 
 def _modules(model, module_name, *class_names):
-    """(parent, name, child) of the children whose class is one of these of an imported module."""
+    """(parent, name, child) of the children whose class is one of these classes of an imported module."""
     module = sys.modules.get(module_name)
     classes = tuple(getattr(module, name) for name in class_names) if module else ()
     return [(p, n, c) for p in list(model.modules()) for n, c in p.named_children() if isinstance(c, classes)]
@@ -62,7 +62,7 @@ def _replace_sevenn(model):
     for layer in found:
         from sevenn.nn.convolution import IrrepsScatterGatterFusedConvolution
 
-        # sevenn's own form of the layer for a convolution that sums over receivers; it differs in forward() alone.
+        # sevenn's own form of the layer for a convolution that sums over receivers; only its forward() differs.
         layer.convolution = _OfSevenn(layer.convolution, layer.convolution)
         layer._out_dim = layer.convolution.convolution.irreps_out.dim
         layer.__class__ = IrrepsScatterGatterFusedConvolution
@@ -87,8 +87,8 @@ def _replace_nequip(model):
 
 
 def enable(model):
-    """Puts the convolution into a model of sevenn, mace-torch or nequip, in its place; returns the model. What the model
-    computes and its parameters remain the same."""
+    """Puts the convolution into a model of sevenn, mace-torch or nequip, in place; returns the model. Its parameters
+    and results remain the same."""
     if any(isinstance(m, _Replacement) for m in model.modules()):
         return model
     if _replace_sevenn(model) + _replace_mace(model) + _replace_nequip(model) == 0:
@@ -97,8 +97,8 @@ def enable(model):
 
 
 def disable(model):
-    """Puts the framework's own convolutions back, and returns the model: before it is saved as a whole (state_dict()
-    has the same names either way), compiled to TorchScript or deployed."""
+    """Restores the framework's own convolutions, and returns the model. Call it before the whole model is saved,
+    compiled to TorchScript or deployed; state_dict() has the same names either way."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if not isinstance(child, _Replacement):

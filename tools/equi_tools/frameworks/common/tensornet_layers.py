@@ -304,13 +304,13 @@ class Builder(Layers):
         self.node_product([own("scaled"), own("d")], [self.tensors] * 2, f"x{t + 1}", self.tensors, paths)
 
     def copy_charges(self, t, target, irreps, block, accumulate):
-        """The charges of all atoms before layer t, into a block of a feature."""
+        """Writes the charges of all atoms before layer t into a block of a feature."""
         q = self.model.charge_channels
         self.linear(f"charges{t}", f"{q}x0e+{q}x0e", target, irreps, [(0, block, self.unit_matrix(q), None)],
                     accumulate=accumulate)  # fmt: skip
 
     def charged_message_to_itself(self, t, names, matrices, biases):
-        """An atom's message to itself: its own Y, each channel times a number that its charges say."""
+        """An atom's message to itself: its own Y, with a factor for each channel that depends on its charges."""
         F, q = self.F, self.model.charge_channels
         source, irreps = f"charges{t}", f"{q}x0e+{q}x0e"
         sizes = [F, 2 * F, None]
@@ -331,7 +331,8 @@ class Builder(Layers):
                     accumulate=True)  # fmt: skip
 
     def charges(self, t, name):
-        """Charges of all atoms before layer t, in channels: what a network says, and of what lacks to the total charge a share."""
+        """The charges of all atoms before layer t, in channels: the result of a network, plus a share of the
+        difference from the total charge."""
         F, q, model = self.F, self.model.charge_channels, self.model
         own = lambda feature: f"charge_{feature}{t}"  # noqa: E731
         norms = self.irreps(0, 0, 0)
@@ -354,12 +355,12 @@ class Builder(Layers):
                  shares={"block": 1, "first": 0, "epsilon": 1e-6})  # fmt: skip
 
     def total_charge(self):
-        """All layers up to the scalars that the readout reads; returns their name."""
+        """The total charge for each channel; 1 if a run provides the charge as a factor."""
         model = self.model
         return self.once("total_charge", np.full(model.charge_channels, 1.0 if model.total_charge is None else model.total_charge))
 
     def features(self):
-        """All layers up to the scalars that the readout takes; returns their name."""
+        """All layers up to the scalars that the readout reads; returns their name."""
         model, F = self.model, self.F
         self.embedding()
         if model.charge_channels:
@@ -381,7 +382,8 @@ class Builder(Layers):
         return "features"
 
     def readout(self, source, size, name=None):
-        """The energy from a block of scalars, by the last Linear of torch or, without a name, as the one number that it is."""
+        """The energy from a block of scalars, by the last Linear of torch; without a name the block itself is the
+        energy."""
         if name is None:
             weight, bias = np.ones((1, 1), np.float32), None
             name = "readout"

@@ -21,8 +21,7 @@ class EquiformerConverter(Converter):
     embeddings(name), the prefix of the embeddings of species that radial functions at `name` read, or None;
     bias_of(name, width);
     radial_of_attention(name, both) and first_linear(name, both), with `both` the channels of both atoms;
-    the names so2_linear of the two linears of attention, without their number, and so2_of_m of their parts with m >
-    0."""
+    so2_linear, names of the two linears of attention without their number, and so2_of_m, of their parts with m > 0."""
 
     def radial(self, name, num_out, columns=None, net=None):
         """columns: of the last matrix, in the required order; net: the location of the network, if not at `name`."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Reads MACE files: the pickled module (.model) and the TorchScript made for LAMMPS (-lammps.pt).
 
-Both are trees of modules with the same attributes, so that one converter serves them.  They are read as data; neither mace nor
-torch is needed.  `load` refuses what it does not know by name and makes the couplings exact: a float32 file holds them rounded.
+Both are trees of modules with the same attributes, so one converter serves them. They are read as data; neither mace
+nor torch is needed. `load` refuses by name what it does not know, and makes the couplings exact: a float32 file holds
+them rounded.
 """
 
 from dataclasses import dataclass, field
@@ -39,8 +40,8 @@ CHILDREN = {
     "readouts", "scale_shift", "pair_repulsion_fn",
 }  # fmt: skip
 
-# A coupling in float64 is exact to this, one in another dtype to that; relative to its largest entry. A coupling that is
-# not equivariant misses by tenths.
+# Largest errors of a coupling in float64 and in another dtype, relative to its largest entry. A coupling that is not
+# equivariant misses by tenths.
 EXACT = 1e-12
 ROUNDED = {"float64": 5e-6, "float32": 5e-6, "float16": 2e-3, "bfloat16": 8e-3}
 
@@ -66,7 +67,8 @@ class Checkpoint(Origin):
         return self.heads[self.head_index(choice)] if len(self.heads) > 1 else None
 
     def head_index(self, name=None):
-        """Index of the named head, or of the one that MACE itself would choose; raises if the name does not fit."""
+        """Index of the named head, or of the one that MACE itself would choose; raises EquiError if the name does not
+        fit."""
         if name is None:
             default = [head for head in self.heads if str(head).lower() == "default"]
             if self.fixed_head is not None:
@@ -90,7 +92,7 @@ class Coupling:
     out: tuple
     degree: int
     matrix: np.ndarray
-    rounded: bool  # the file's is not in float64
+    rounded: bool  # the coupling of the file is not in float64
 
 
 ACCELERATOR = (
@@ -119,7 +121,7 @@ def _read(source, path):
 
 
 def audit(model):
-    """Refuses, by name, whatever this converter does not represent exactly."""
+    """Refuses by name what this converter does not represent exactly."""
     kind = model.class_name
     if kind not in MODEL_CLASSES:
         reason = OTHER_MODELS.get(kind, f"only {', '.join(MODEL_CLASSES)} are known")
@@ -166,8 +168,8 @@ def audit(model):
 
 
 def mixes_heads_in_its_version(model):
-    """Whether mace 0.3.14 may have made the model, where NonLinearBiasReadoutBlock reads the hidden channels of all heads.
-    Later versions, which have one attribute more, read those of one head from any file."""
+    """Whether mace 0.3.14 may have made the model; its NonLinearBiasReadoutBlock reads the hidden channels of all
+    heads. Later versions, which have one attribute more, read only those of one head from any file."""
     mixing = any(
         block.class_name == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1 for block in model.readouts.children()
     )
@@ -207,10 +209,10 @@ def _exact_couplings(model):
                 matrix, error = symmetric_basis.project(tensor, irreps, out, degree)
                 if not error < tolerance:
                     raise EquiError(f"{where}: not an equivariant coupling, relative difference {error:.1e}")
-                # Members of the basis that the coupling does not contain, except for rounding.
+                # Members of the basis that the coupling does not contain, up to rounding.
                 rounded = error >= EXACT
                 matrix[np.abs(matrix).max(axis=1) < (tolerance if rounded else EXACT)] = 0.0
-                # Without a part that is symmetric in its factors a coupling adds nothing.
+                # A coupling without a part that is symmetric in its factors adds nothing.
                 if np.any(matrix):
                     found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded)
     return found
@@ -228,7 +230,7 @@ def load(source, ignore_keys=()):
     heads = list(getattr(model, "heads", None) or ["Default"])
     fixed = None
     if wrapper is not None:
-        # mace up to 0.3.6 has no heads.
+        # mace has no heads up to 0.3.6.
         fixed = heads[int(wrapper.head[0]) if hasattr(wrapper, "head") else 0]
     return Checkpoint(
         source=source,

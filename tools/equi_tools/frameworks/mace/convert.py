@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """MACE model -> document and tensors of an .equi file (doc/model_file.rst).
 
-Irreps, paths and constants are read from the attributes of the modules, whose normalization constants stay beside the
-weights as scales.  MACE's vector of an edge is r_i - r_j, opposite to the format's: each path has the sign (-1)^l2, and
+Irreps, paths and constants come from the attributes of the modules. Normalization constants are stored next to the
+weights as scales. MACE's vector of an edge is r_i - r_j, opposite to the format's: each path has the sign (-1)^l2, and
 that of its stored coupling.
 """
 
@@ -19,7 +19,7 @@ from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
 
-# Exponents of the screening function, which mace has in its code only.
+# Exponents of the screening function, which mace has only in its code.
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
 COULOMB = 14.3996  # eV Angstrom, mace's digits
 BOHR = 0.529  # Angstrom, mace's digits
@@ -31,7 +31,7 @@ ATTENTION = "RealAgnosticAttResidualInteractionBlock"
 
 
 def is_constant(name):
-    """Whether a tensor only repeats what the modules say."""
+    """Whether a tensor only repeats constants of the modules."""
     known = name.endswith((".output_mask", "_zeroed", "._num_elements")) or "._w3j_" in name or ".U_matrix_" in name
     return known or name in ("num_interactions", "atomic_numbers", "r_max")
 
@@ -46,7 +46,7 @@ class _Converter(Layers):
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
         numbers = {}
         for name, array in [*self.model.named_parameters(), *self.model.named_buffers()]:
-            # Half precision has no place in the format; float32 holds its numbers.
+            # The format has no half precision; float32 holds its numbers.
             numbers[name] = array.astype(np.float32) if array.dtype == np.float16 else np.asarray(array)
         self.state = State(numbers, "MACE")
         self.take, self.tensor = self.state.array, self.table.add
@@ -87,7 +87,7 @@ class _Converter(Layers):
         """(input block or -1 for a bias, output block, shape, constant), in the order of the flat weights."""
         if hasattr(module, "instructions"):
             return module.instructions
-        # TorchScript does not keep a list with biases in it; this is e3nn's rule.
+        # TorchScript does not store which outputs have biases; this is e3nn's rule.
         rows = [sum(mul for mul, ir in irreps_in if ir == ir_out) for _, ir_out in irreps_out]
         found = [
             (i, j, (mul_in, mul_out), rows[j] ** -0.5)
@@ -107,12 +107,13 @@ class _Converter(Layers):
         return Irreps(layer.get("irreps_out") or layer["irreps"])
 
     def linears(self, modules, source, target, accumulate=False):
-        """One layer for several (name, module) of one input; its output has their blocks one after another."""
+        """One layer for several (name, module) of the same input; its output has their blocks one after another."""
         blocks, biases, irreps_out = [], [], Irreps([])
         irreps_in = self.irreps_of_feature(source)
         for name, module in modules:
             merged, irreps, matrices, bias_of = self.linear_parts(name, module)
-            # mace up to 0.3.8 merges what paths of a convolution have of one irrep. A constant is that of all its rows.
+            # mace up to 0.3.8 merges the parts of one irrep of all paths of a convolution. A constant is that of all
+            # its rows.
             pieces = split_rows(name, merged, irreps_in)
             first = len(irreps_out)
             blocks += [
@@ -266,7 +267,7 @@ class _Converter(Layers):
         return irreps_out
 
     def species_rows(self, name, module, inputs):
-        """Rows per species of a linear map of `inputs` [species of the model, n], the constant included: float64."""
+        """Rows per species of a linear map of `inputs` [species of the model, n], including the constant: float64."""
         _, irreps_out, matrices, biases = self.linear_parts(name, module)
         if any(ir != SCALAR for _, ir in irreps_out) or len(matrices) != 1 or biases:
             raise EquiError(f"{name}: irreps {irreps_text(irreps_out)} are not scalars of the species alone")
@@ -286,7 +287,7 @@ class _Converter(Layers):
             # The last block of the convolution's input.
             return {key: {"block": len(irreps_up)} for key in ("sender", "receiver")}
         elif kind == ATTENTION:
-            # The features of the first interaction are those of the species.
+            # The features of the first interaction depend only on the species.
             rows = self.species_rows(f"{name}.linear_down", block.linear_down, self.embedded)
             shared = self.tensor(f"{name}.linear_down.rows", rows)
             return {"sender": shared, "receiver": shared}
@@ -295,7 +296,7 @@ class _Converter(Layers):
         return {key: self.tensor(f"{name}.{key}", array) for key, array in rows.items()}
 
     def convolution(self, t, block, source, irreps_in, target, denominator):
-        """irreps_in: of the input, which may have blocks more than the product reads."""
+        """irreps_in: of the input, which may have more blocks than the product reads."""
         name, product = f"interactions.{t}", block.conv_tp
         self.expect_class(product, f"{name}.conv_tp", "TensorProduct")
         irreps_up, irreps_edge, irreps_mid = map(Irreps, (product.irreps_in1, product.irreps_in2, product.irreps_out))
@@ -309,7 +310,7 @@ class _Converter(Layers):
             if k != q or mode != "uvu" or not has_weight or irreps_mid[k].mul != irreps_in[i].mul:
                 raise EquiError(f"internal: {name}.conv_tp: path {q} is not in sorted order")
             stored = buffers.get(f"_compiled_main_left_right._w3j_{l1}_{l2}_{l3}")
-            # Couplings with l = 0 are written out by e3nn and have one sign.
+            # e3nn writes out couplings with l = 0; they have one sign.
             sign = 1 if stored is None else sign_of_coupling(stored, l1, l2, l3, f"{name}.conv_tp")
             if stored is None and 0 not in (l1, l2, l3):
                 raise EquiError(f"{name}.conv_tp: coupling of ({l1},{l2},{l3}) is missing in the file")
@@ -342,7 +343,8 @@ class _Converter(Layers):
         self.add("density_normalization", source, irreps, target, irreps, radial=radial, offset=offset, factor=factor)
 
     def interaction(self, t, block, source):
-        """Layers up to the input of the product basis; returns (its name, its irreps, whether x{t+1} is begun)."""
+        """Layers up to the input of the product basis; returns (its name, its irreps, whether x{t+1} has been
+        started)."""
         name, kind = f"interactions.{t}", block.class_name
         y, m, a, x = f"y{t}", f"m{t}", f"a{t}", f"x{t + 1}"
         has_density = "Density" in kind or "NonLinear" in kind
@@ -356,7 +358,8 @@ class _Converter(Layers):
             connected = True
         elif "Residual" in kind:
             connected = self.species_product(f"{name}.skip_tp", block.skip_tp, source, x)
-        # What the radial network reads of the atoms is exchanged among ranks together with what the product reads.
+        # The exchange among ranks sends what the radial network reads of the atoms together with what the product
+        # reads.
         up = [(f"{name}.linear_up", block.linear_up)]
         if kind == ATTENTION and t > 0:
             up.append((f"{name}.linear_down", block.linear_down))
@@ -415,7 +418,7 @@ class _Converter(Layers):
         return irreps_x
 
     def product(self, t, source, irreps_a, connected):
-        """Product basis and its linear map, added to the self-connection where there is one."""
+        """Product basis and its linear map, added to the self-connection if there is one."""
         name, block = f"products.{t}", getattr(self.model.products, str(t))
         self.expect_class(block, name, "EquivariantProductBasisBlock")
         contraction = block.symmetric_contractions
@@ -499,7 +502,7 @@ class _Converter(Layers):
             return
         name = "pair_repulsion_fn"
         self.expect_class(module, name, "ZBLBasis")
-        # Files of mace up to 0.3.9 have a cutoff of their own, which no version uses.
+        # Files of mace up to 0.3.9 have a separate cutoff, which no version uses.
         self.state.taken.update(f"{name}.{unused}" for unused in ("r_max", "cutoff.r_max", "cutoff.p"))
         z = np.array(self.numbers, float)
         powers = z ** self.number(f"{name}.a_exp")

@@ -21,7 +21,7 @@ def import_mace():
     import io
     import logging
 
-    # e3nn 0.4.4 reads its own tables with a torch.load of the time when it could only read everything.
+    # e3nn 0.4.4 reads its tables with torch.load, whose former default could read any object.
     os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     logging.getLogger("torch.distributed").setLevel(logging.ERROR)
     need = "MACE's own results need the package mace-torch: pip install mace-torch"
@@ -32,7 +32,8 @@ def import_mace():
 
 
 def modules_of(checkpoint):
-    """mace's own modules, or the TorchScript of them, read by torch: this runs what the file says. They are new in each call."""
+    """mace's own modules, or their TorchScript, read by torch: this runs the code of the file. Each call returns new
+    ones."""
     import_mace()
     import torch
 
@@ -48,7 +49,7 @@ def modules_of(checkpoint):
 
 
 def _make_exact(model, checkpoint, precision):
-    """Replaces couplings that the file holds rounded; those of a float64 file stay as they are.
+    """Replaces couplings that the file holds rounded; those of a float64 file stay unchanged.
 
     precision: the name of the file's dtype of each buffer.
     """
@@ -75,8 +76,8 @@ def _make_exact(model, checkpoint, precision):
 
 
 def _differentiable_chebyshev(model, checkpoint):
-    """torch has no derivative of its Chebyshev polynomials: the same polynomials by their recurrence. Those of TorchScript cannot
-    be exchanged."""
+    """torch has no derivative of its Chebyshev polynomials; this evaluates the same polynomials by their recurrence.
+    Those of TorchScript cannot be replaced."""
     import types
 
     import torch
@@ -142,7 +143,8 @@ class Float64Calculator(Oracle):
         with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = self.model(data, compute_force=True, compute_virials=True)
-        # mace's virials are minus dE/dstrain; its own stress is that of a cell enlarged where it is not periodic.
+        # mace's virials are minus dE/dstrain; mace's own stress is that of a cell which is enlarged in directions
+        # without periodicity.
         virial = -out["virials"].detach().numpy().reshape(3, 3)
         self.set_results(out["energy"].item(), out["forces"].detach().numpy(), out["node_energy"].detach().numpy(), virial=virial)
 
@@ -153,7 +155,7 @@ def float64_calculator(source, head=None):
 
 
 def framework_calculator(source, head=None):
-    """mace's own calculator in the dtype of the file, exactly as its users run it."""
+    """mace's own calculator in the dtype of the file, as its users run it."""
     import_mace()
     from mace.calculators import MACECalculator
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Reads the folders that matgl saves potentials in: the options in model.json, the numbers in state.pt.
+"""Reads the folders in which matgl saves potentials: the options in model.json, the numbers in state.pt.
 
-Both are read as data; neither matgl nor torch is needed.  What the converter does not represent is refused by name.
+Both are read as data; neither matgl nor torch is needed. What the converter does not represent is refused by name.
 """
 
 import json
@@ -19,7 +19,7 @@ from ..common.tensornet_layers import Model, activation_of, bessel_basis, exp_no
 from ..common.unknown_keys import refuse_unknown
 
 MAX_JSON_BYTES = 1 << 24
-MODEL_VERSION = 2  # of TensorNet
+MODEL_VERSION = 2  # version of TensorNet
 POTENTIAL_VERSION = 3
 OTHER_MODELS = {
     "QET": "it equilibrates charges over the whole structure, for which equi has no layer",
@@ -29,7 +29,7 @@ OTHER_MODELS = {
     "SO3Net": "it is another architecture",
     "TransformedTargetModel": "it predicts a transformed property",
 }
-# The options of a Potential, and those of a TensorNet, that are looked at or that do not change energies.
+# Options of a Potential, and of a TensorNet, that are checked or that do not change energies.
 POTENTIAL_OPTIONS = {
     "model", "data_mean", "data_std", "element_refs", "calc_forces", "calc_stresses", "calc_hessian", "calc_magmom", "calc_charge",
     "calc_repuls", "zbl_trainable", "debug_mode", "compile_model", "compile_mode",
@@ -41,8 +41,8 @@ MODEL_OPTIONS = {
     # of a readout that only intensive models have
     "niters_set2set", "nlayers_set2set",
 }  # fmt: skip
-# Numbers that change no energy: constants of the basis, which the options state too, a cache of old versions, and a layer whose
-# output matgl's DGL modules drop.
+# Numbers that change no energy: constants of the basis, which the options state too, a cache of old versions, and a
+# layer whose output matgl's DGL modules drop.
 INERT = ("model.bond_expansion.", "element_refs.onehot", "model.tensor_embedding.emb3.")
 DEFAULTS = {
     "units": 64, "ntypes_state": None, "dim_state_feats": None, "include_state": False, "nblocks": 2, "num_rbf": 32, "max_n": 3,
@@ -60,7 +60,7 @@ class Checkpoint(Origin):
     state: dict  # all tensors of state.pt
 
     def tensornet(self):
-        """The Model in tensornet_layers' terms, with names from which `model.` is taken away."""
+        """The Model of tensornet_layers, with names without `model.`."""
         state = {}
         for name, value in self.state.items():
             inner = name.replace("_orig_mod.", "")
@@ -85,7 +85,7 @@ class Checkpoint(Origin):
         options = self.options
         kind, number = str(options["rbf_type"]).lower(), self._basis_numbers
         if kind == "gaussian":
-            # matgl keeps the width as a float32.
+            # matgl stores the width as a float32.
             return gaussian_basis(number("centers"), float(np.float32(options["width"])))
         if kind == "expnorm":
             return exp_normal_basis(number("means"), number("betas"), self.cutoff)
@@ -114,7 +114,7 @@ def smooth_bessel(count, cutoff):
         factor = (-1) ** k * sqrt(2) * pi / cutoff**1.5 * (k + 1) * (k + 2) / sqrt((k + 1) ** 2 + (k + 2) ** 2)
         for n in (k + 1, k + 2):
             first[k, n - 1] = factor * cutoff / (n * pi)
-    # Made orthogonal one after another.
+    # They are made orthogonal one after another.
     result, d = first.copy(), 1.0
     for k in range(1, count):
         e = k**2 * (k + 2) ** 2 / (4 * (k + 1) ** 4 + 1)
@@ -124,7 +124,7 @@ def smooth_bessel(count, cutoff):
 
 
 def is_folder_of_matgl(path):
-    """Whether a path is a folder of matgl, or a file in one that matgl writes."""
+    """Whether a path is a folder of matgl, or one of the files that matgl writes."""
     folder = folder_of(path)
     try:
         with open(folder / "model.json", "rb") as file:
@@ -153,7 +153,7 @@ def _options(path):
 
 
 def _audit(document, ignore_keys):
-    """(options of the TensorNet, options of the Potential); refuses whatever is not represented exactly."""
+    """(options of the TensorNet, options of the Potential); refuses what is not represented exactly."""
     kind = document.get("@class")
     if kind != "Potential":
         raise EquiError(f"it holds a {printable(str(kind), 60)}, not a Potential: only potentials of energies are supported")
@@ -204,7 +204,7 @@ def _check(options, potential):
 
 
 def load(source, ignore_keys=()):
-    """The potential in a folder, which may also be named by one of its files."""
+    """The potential in a folder; `source` may also be one of its files."""
     path = folder_of(source)
     with naming(path / "model.json"):
         options, potential = _audit(_options(path / "model.json"), ignore_keys)

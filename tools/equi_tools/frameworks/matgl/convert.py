@@ -22,7 +22,7 @@ def convert(checkpoint, choice=None, elements=None):
 
 
 def _readout(builder, features):
-    """Two perceptrons to one number each, their product being the energy."""
+    """Two perceptrons with one output each; the energy is their product."""
     F = builder.F
     ends = {}
     for branch in ("layers", "gates"):
@@ -63,7 +63,7 @@ def softplus(x):
 
 
 def _repulsion(builder, checkpoint):
-    """The potential of Ziegler, Biersack and Littmark, whose constants matgl may have trained."""
+    """The potential of Ziegler, Biersack and Littmark; matgl may have trained its constants."""
     from ase.data import atomic_numbers
 
     take = builder.state.take

@@ -24,8 +24,8 @@ def import_matgl():
 
 
 def build_potential(checkpoint, dtype):
-    """matgl's Potential from the options and numbers of a folder. Unlike matgl's own loader, it takes files of its Warp modules
-    where these are not installed, and needs no third file."""
+    """matgl's Potential from the options and numbers of a folder. Unlike matgl's own loader, it accepts files of its
+    Warp modules if these are not installed, and needs no third file."""
     import_matgl()
     import torch
 
@@ -52,7 +52,7 @@ def build_potential(checkpoint, dtype):
 
 
 def _with_distances(potential):
-    """matgl's repulsion wants distances in the graph, where its TensorNet does not put them."""
+    """matgl's repulsion reads distances from the graph, but its TensorNet does not store them there."""
     if not potential.calc_repuls:
         return
     from matgl.graph._compute import compute_pair_vector_and_distance
@@ -64,7 +64,7 @@ def _with_distances(potential):
             return graph.pos.sum() * 0.0
         graph = copy.copy(graph)
         graph.bond_dist = compute_pair_vector_and_distance(graph.pos, graph.edge_index, graph.pbc_offshift)[1]
-        # Its sum has as many atoms as the last one that has a neighbor.
+        # matgl's sum ends at the last atom that has a neighbor.
         graph.batch = graph.edge_index.new_zeros(int(graph.edge_index[0].max()) + 1)
         return forward(element_types, graph)
 
@@ -72,7 +72,7 @@ def _with_distances(potential):
 
 
 def _make_exact(potential, checkpoint):
-    """Constants of the basis that matgl rounds to float32."""
+    """Replaces constants of the basis that matgl rounds to float32."""
     import torch
 
     rbf = potential.model.bond_expansion.rbf
@@ -133,6 +133,6 @@ def float64_calculator(source, choice=None):
 
 
 def framework_calculator(source, choice=None):
-    """The same modules in float32, as users run them. matgl's PESCalculator takes partly periodic structures for molecules; this
-    one takes them as they are."""
+    """The same modules in float32, as users run them. matgl's PESCalculator treats partly periodic structures as
+    molecules; this one keeps their periodicity."""
     return MatGLModules(loaded(source, matgl_checkpoint.load), "float32")

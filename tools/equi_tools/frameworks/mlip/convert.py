@@ -310,7 +310,7 @@ class _Converter(Layers):
                 self.weight(f"{name}#ReadoutBlock_{head}#Linear_{n}", SCALAR, rows, columns).T
                 for n, (columns, rows) in enumerate(zip(sizes, sizes[1:]))
             ]
-            # Of several data sets with one head, the energies of atoms differ.
+            # Several data sets may share a head; only their energies of atoms then differ.
             if head == min(self.head, self.options["num_readout_heads"] - 1):
                 matrices = parts
         self.add_readout(source, irreps_x, 0, self.dense(f"{name}.", matrices, "activation"))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Reads NequIP models (package nequip 0.7 and newer) into one canonical form.
 
-A model comes as a package (.nequip.zip), as TorchScript (.nequip.pth) or as a Lightning checkpoint (.ckpt).  The first two
-hold a tree of modules, which is audited (every module is known, or the model is refused by name) and whose options are
-read; the last holds the options themselves.  nequip_model derives the model from the options, beside the numbers of the
-file.  Files are read as data; neither nequip nor torch is needed.
+A model comes as a package (.nequip.zip), as TorchScript (.nequip.pth) or as a Lightning checkpoint (.ckpt). The first
+two hold a tree of modules, from which options are read; every module must be known, or the model is refused by name.
+The last holds the options themselves. nequip_model derives the model from the options; the numbers come from the file.
+Files are read as data; neither nequip nor torch is needed.
 """
 
 import re
@@ -40,7 +40,7 @@ STAGES = {
 
 
 class _Audit:
-    """Options of the builder, read from a tree of modules; refuses what is not known."""
+    """Options of the builder, read from a tree of modules; refuses unknown ones."""
 
     def __init__(self, model):
         top = model.class_name
@@ -123,7 +123,7 @@ class _Audit:
                 raise EquiError(f"{where}: nonlinearity {gate.class_name} is not supported, only Gate")
             if conv.class_name != "InteractionBlock":
                 raise EquiError(f"{where}: convolution {conv.class_name} is not supported, only InteractionBlock")
-            # The irreps that the gate itself keeps are merged, those of its output are not.
+            # The gate merges its own irreps, but not those of its output.
             hidden = Irreps(layer.feature_irreps_hidden)
             scalars, gates, _ = nequip_model.gate_parts(hidden, Irreps(conv.linear_1.irreps_in), edge)
             config["feature_irreps_hidden"].append(str(hidden))
@@ -131,7 +131,7 @@ class _Audit:
                 functions = [f for _, f in acts.acts.named_children()] if len(irreps) else []
                 if len(functions) != len(irreps):
                     raise EquiError(f"{where}: {len(functions)} activations of {kind} {irreps}")
-                # nequip chooses the activation of a gate by the parity of the gated block's gate.
+                # nequip chooses the activation of a gate by the parity of the gate of the gated block.
                 for (_, ir), function in zip(irreps, functions):
                     name, _ = activation_of(function)
                     if activations.setdefault((kind, ir.p), name) != name:
@@ -150,7 +150,7 @@ class _Audit:
             raise EquiError("convnet_resnet: residual connections around a layer are not supported")
         if any(use_sc[t] != use_sc[-1] for t in range(1, len(use_sc))):
             raise EquiError("convnet_sc: layers differ in their self-connection")
-        # Any numbers of the right shape: the norms themselves are part of the state.
+        # Any numbers of the right shape: the state has the norms themselves.
         per_type = norm_constants(self.layers[0].conv).size > 1
         config["avg_num_neighbors"] = {name: 1.0 for name in config["type_names"]} if per_type else 1.0
         for kind in ("scalars", "gates"):
@@ -196,12 +196,12 @@ class _Audit:
             "_target_": "nequip.nn.pair_potential.ZBL",
             "units": nequip_model.units_of_zbl(float(module._qqr2exesquare)),
             "chemical_species": [chemical_symbols[int(z)] for z in module.atomic_numbers],
-            # Before nequip 0.17 the pair potential had no cutoff function of its own.
+            # Before nequip 0.17 the pair potential had no separate cutoff function.
             "polynomial_cutoff_p": self.power((module if hasattr(module, "cutoff") else self.stages["bessel_encode"]).cutoff),
         }
 
 
-# Names of tensors of files before today's.
+# Names of tensors in files of older versions.
 RENAMED = re.compile(r"\.conv\.tp\.")
 
 
@@ -217,7 +217,8 @@ def _tensors_of(model):
 
 
 def _state(network, raw):
-    """Numbers of the file for every parameter and buffer of the model; all of them find their place."""
+    """Numbers of the file for every parameter and buffer of the model; refuses numbers that the model does not
+    have."""
     for name in ("scales", "shifts"):
         name = f"model.func.per_type_energy_scale_shift.{name}"
         if name in raw:
@@ -228,8 +229,8 @@ def _state(network, raw):
 
 
 def _check_irreps(layers, stored):
-    """Refuses a file whose layers have other irreps or paths than those of nequip_model: the numbers of its tensors may be as
-    many in both and stand in another order."""
+    """Refuses a file whose layers have other irreps or paths than those of nequip_model. Its tensors may have equal
+    numbers of entries in another order."""
     for t, (own, theirs) in enumerate(zip(layers, stored)):
         own, theirs = declared(own), declared(theirs)
         for name in [*own, *theirs]:
@@ -240,7 +241,7 @@ def _check_irreps(layers, stored):
 def _load_package(path):
     """(options, tensors, version, tree of modules) of a package."""
     with zipfile.ZipFile(path) as archive:
-        # Versions stood in a file of their own before nequip 0.8.
+        # Before nequip 0.8 versions were in a separate file.
         ends = ("/model/package_metadata.txt", "/model/versions.txt")
         name = next(name for end in ends for name in archive.namelist() if name.endswith(end))
         version = re.search(r"^ *nequip: *['\"]?([^'\"\s]+)", torch_archive.entry(archive, name, MAX_TEXT_BYTES).decode(), re.M)
@@ -250,19 +251,19 @@ def _load_package(path):
 
 
 def _load_torchscript(path):
-    """The same of TorchScript."""
+    """The same for TorchScript."""
     model = torch_modules.read(path)
     return _Audit(model).options(), _tensors_of(model), torch_modules.extra_file(path, "nequip_version") or "unknown", model
 
 
 BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")
-# Modifiers that change how a model is evaluated, not what it computes.
+# Modifiers that change how a model is evaluated, not its results.
 ACCELERATIONS = ("enable_OpenEquivariance", "enable_CuEquivariance", "enable_LAMMPSMLIAPGhostExchange")
 PACKAGE_IT = "run nequip-package on the checkpoint and give the package (.nequip.zip)"
 
 
 def _model_options(target, options):
-    """(builder, its options) of what a checkpoint says of its model."""
+    """(builder, its options) from a checkpoint's description of its model."""
     if target == "nequip.model.modify":
         for modifier in options.get("modifiers", []):
             name = modifier.get("modifier") if isinstance(modifier, dict) else modifier
@@ -280,7 +281,7 @@ def _model_options(target, options):
 
 
 def _averaged(state, network):
-    """The moving averages of the weights in the place of the weights: they are numbered as the model has its parameters."""
+    """Replaces the weights by their moving averages, which are numbered in the order of the model's parameters."""
     extra = state.get("ema._extra_state")
     if isinstance(extra, dict) and not extra.get("is_holding_ema_weights", True):
         raise EquiError("the checkpoint was written while its weights and their averages were exchanged")
@@ -290,7 +291,7 @@ def _averaged(state, network):
 
 
 def _load_lightning(path):
-    """The same of a checkpoint, whose options are those that its modules were built from and which has no tree (None)."""
+    """The same for a checkpoint. Its options are those from which its modules were built; it has no tree (None)."""
     raw = torch_archive.read(path)
     info = raw["hyper_parameters"]["info_dict"]
     training = info["training_module"]
@@ -310,7 +311,7 @@ def _load_lightning(path):
         RENAMED.sub(".conv.tp_scatter.tp.", name.removeprefix(prefix)): tensor
         for name, tensor in state.items() if name.startswith(prefix) and tensor.size
     }  # fmt: skip
-    # Numbers of neighbors are options alone; their roots have the dtype of the model.
+    # Only the options have the numbers of neighbors; their roots have the dtype of the model.
     neighbors = options["avg_num_neighbors"]
     if neighbors is None:
         raise EquiError("avg_num_neighbors: the checkpoint does not say it")
@@ -340,7 +341,7 @@ def _sole(models):
 
 
 def load(source, ignore_keys=(), types=None):
-    """The model behind a file; types: dict from its type names to chemical symbols, where these are none."""
+    """The model in a file; types: dict from its type names to chemical symbols, if they are not symbols."""
     path = Path(source)
     if not path.is_file() and not is_training(path):
         raise EquiError(f"{source} is not a file")

@@ -10,12 +10,12 @@ from . import model as nequip_model
 
 @dataclass
 class Checkpoint(Origin):
-    kind: str  # package, checkpoint or torchscript; of nequip 0.6 and older legacy (TorchScript) or training
+    kind: str  # package, checkpoint or torchscript; for nequip 0.6 and older legacy (TorchScript) or training
     type_names: list  # of the model
     elements: list  # chemical symbols by species index
     config: dict  # options of nequip's FullNequIPGNNModel
-    state: dict  # name -> array in the trainer's dtype
-    path_signs: list  # per layer: list of +1 or -1 per path in nequip's order, stored coupling against ours
+    state: dict  # name -> array in the dtype of the training
+    path_signs: list  # per layer: list of +1 or -1 per path in nequip's order, stored coupling relative to ours
     stages: dict  # modules of the energy model by name, as nequip builds them
 
     @property
@@ -66,7 +66,7 @@ def elements_of(type_names, types, zbl):
 
 @dataclass
 class LegacyCheckpoint(Checkpoint):
-    """As its base, where `config` holds r_max and per_edge_type_cutoff only, and `stages` are modules of the file."""
+    """Like its base, but `config` holds only r_max and per_edge_type_cutoff, and `stages` are modules of the file."""
 
     scale_by: float = 1.0
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """NequIP models -> document and tensors of an .equi file (doc/model_file.rst).
 
-Irreps, paths and constants are those of nequip_model for the options found in the file, the numbers those of the file.
-Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors is multiplied into them,
-the products are stored in float64.
+Irreps, paths and constants are those of nequip_model for the options found in the file; the numbers are those of the
+file. Matrices are sliced and permuted. Products with the embedding of a type, or with the root of its number of
+neighbors, are stored in float64.
 """
 
 from math import pi, sqrt
@@ -18,7 +18,7 @@ from ..common.layers import Layers, network, path
 from .model import MLP_ACTIVATIONS, gate_parts
 from .modules import activation_of, mlp_layers, tensor_product
 
-# The couplings of src/algebra/coupling.h are exact up to here.
+# Couplings of src/algebra/coupling.h are exact up to this degree.
 LMAX_SUPPORTED = 8
 
 
@@ -34,7 +34,7 @@ class Converter(Layers):
         return self.stages[f"layer{t}_convnet"].conv
 
     def matrices(self, name, module, width=None):
-        """{(i, j): (matrix, scale)} of a Linear, or with the width of the second operand of a species product."""
+        """{(i, j): (matrix, scale)} of a Linear, or, with the width of the second operand, of a species product."""
         irreps_in = Irreps(module.irreps_in if width is None else module.irreps_in1)
         return matrices_of(f"{name}.weight", self.state[f"{name}.weight"], irreps_in, Irreps(module.irreps_out), width)
 
@@ -95,7 +95,7 @@ class Converter(Layers):
         return network([self.table.add(n, w) for n, w in zip(names, weights)], activation, scales=scales)
 
     def convolution(self, t, source, target):
-        """Paths in the order of their outputs; nequip's weights come in the order of their creation."""
+        """Paths in the order of their outputs; nequip's weights are in the order of their creation."""
         where = f"layer{t}_convnet"
         product = tensor_product(self.conv(t))
         ins, edge, mid = (Irreps(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out))
@@ -115,7 +115,7 @@ class Converter(Layers):
         return self.network(f"layer{t}_convnet.conv.edge_mlp", self.conv(t).edge_mlp, columns)
 
     def gate(self, t, irreps_z, irreps_x, source, target):
-        """irreps_x: as declared behind the activations, which may change the parity of scalars."""
+        """irreps_x: as declared after the activations, which may change the parity of scalars."""
         where, layer = f"layer{t}_convnet", self.stages[f"layer{t}_convnet"]
         module, hidden = layer.equivariant_nonlin, Irreps(layer.feature_irreps_hidden)
         parts = gate_parts(hidden, Irreps(self.conv(t).linear_1.irreps_in), self.harmonics())
@@ -124,7 +124,7 @@ class Converter(Layers):
             if found != part.simplify():
                 raise EquiError(f"{where}.equivariant_nonlin: {name} is {found}, expected {part.simplify()}")
         scalars, gates, gated = parts
-        # e3nn merges the gated blocks behind the gate, but not the scalars.
+        # e3nn merges the gated blocks after the gate, but not the scalars.
         blocks = scalars + gated.simplify()
         if [(m, ir.l) for m, ir in irreps_x] != [(m, ir.l) for m, ir in blocks]:
             raise EquiError(f"internal: {where}: {irreps_x} is not the output of its gate")
@@ -177,7 +177,7 @@ class Converter(Layers):
         return self.number(self.stages["pair_potential"].cutoff.p)
 
     def pair_repulsion(self):
-        """The potential of Ziegler, Biersack and Littmark with the numbers of LAMMPS, half of it on each atom."""
+        """The potential of Ziegler, Biersack and Littmark with LAMMPS's constants; each atom has half of it."""
         z = self.state["pair_potential.atomic_numbers"].astype(np.float64)[self.species]
         cutoffs = self.cutoffs()
         if cutoffs is None:
@@ -197,7 +197,7 @@ class Converter(Layers):
         self.add_readout(source, irreps_x, 0, energies)
 
     def output_irreps(self, t):
-        """What the next layer takes its input for."""
+        """The irreps that the next layer assigns to its input."""
         if t + 1 < self.checkpoint.num_layers:
             return Irreps(self.conv(t + 1).linear_1.irreps_in)
         return Irreps(self.stages[f"layer{t}_convnet"].equivariant_nonlin.irreps_out)

@@ -10,7 +10,7 @@ from ... import torch_archive
 
 MAX_TEXT_BYTES = 1 << 24
 WEIGHTS, CONFIGURATION = "best_model.pth", "config.yaml"
-FIRST = "radial_basis.basis.bessel_weights"  # of the tensors of an energy model
+FIRST = "radial_basis.basis.bessel_weights"  # the first tensor of an energy model
 
 
 def is_training(path):
@@ -19,8 +19,8 @@ def is_training(path):
 
 
 def kind_of(path):
-    """Kind of a NequIP (or Allegro) file: package, checkpoint, torchscript, training (of nequip 0.6 and older), aotinductor; None for
-    others. Runs nothing."""
+    """Kind of a NequIP (or Allegro) file: package, checkpoint, torchscript, training (of nequip 0.6 and older),
+    aotinductor; None for others. Runs nothing."""
     path = Path(path)
     if is_training(path):
         return "training"
@@ -47,7 +47,7 @@ def kind_of(path):
 
 
 def _pickle_strings(data):
-    """Strings in a pickle, read without running it; of a damaged one those before the damage."""
+    """Strings in a pickle, read without running it; for a damaged pickle those before the damage."""
     found = set()
     with contextlib.suppress(ValueError):
         found.update(argument for _, argument, _ in pickletools.genops(data) if isinstance(argument, str))
@@ -55,7 +55,7 @@ def _pickle_strings(data):
 
 
 def training_files(path):
-    """(weights, configuration) of what a training has left: its folder, its config.yaml, or its weights."""
+    """(weights, configuration) of a training, from its folder, its config.yaml, or its weights."""
     folder = path if path.is_dir() else path.parent
     weights = folder / WEIGHTS if is_training(path) else path
     return weights, folder / CONFIGURATION

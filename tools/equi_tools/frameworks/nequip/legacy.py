@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""NequIP models of nequip 0.6 and older: deployed (TorchScript, `nequip-deploy build`), or as trained (`best_model.pth` with the
-`config.yaml` of its training).
+"""NequIP models of nequip 0.6 and older: deployed (TorchScript, `nequip-deploy build`), or as trained
+(`best_model.pth` with the `config.yaml` of its training).
 
 They differ from later ones in a one-hot encoding of the types, e3nn's radial networks, two matrices as readout and
 factors for the whole model.
@@ -122,30 +122,30 @@ def _checkpoint(source, path, kind, version, stages, raw, prefix, factor, type_n
     )
 
 
-# Builders of the models that `model_builders` of a configuration names: parts of the energy, what only chooses or sets numbers, and
-# (by their ending) quantities that follow from the energy.
+# Builders that `model_builders` of a configuration may name: parts of the energy, builders that only choose or set
+# numbers, and (by their ending) quantities that follow from the energy.
 BUILDERS = ("SimpleIrrepsConfig", "EnergyModel", "PerSpeciesRescale", "RescaleEnergyEtc", "PairPotentialTerm")
 INITIALIZERS = re.compile(r"(initialize_from_state|load_model_state|\w*_initialize_\w+|\w*_init)$")
 OUTPUT = re.compile(r"[A-Z]\w*Output$")
-# Options of the energy model with the defaults of both versions; other names of the same are refused.
+# Options of the energy model with the defaults of both versions; other names of the same options are refused.
 DEFAULTS = {
     "num_layers": 3, "num_basis": 8, "invariant_layers": 1, "invariant_neurons": 8, "use_sc": True, "resnet": False,
     "nonlinearity_type": "gate", "PolynomialCutoff_p": 6, "edge_sh_normalization": "component", "edge_sh_normalize": True,
     "pair_style": "ZBL",
 }  # fmt: skip
-# The only values of options that the layers of the converter stand for.
+# Options for which the converter's layers represent only these values.
 FIXED = {
     "resnet": False, "nonlinearity_type": "gate", "edge_sh_normalization": "component", "edge_sh_normalize": True, "pair_style": "ZBL",
 }  # fmt: skip
-# Those of nequip 0.6; nequip 0.5 had others.
+# Defaults of nequip 0.6; nequip 0.5 had others.
 NONLINEARITIES = {"nonlinearity_scalars": {"e": "silu", "o": "tanh"}, "nonlinearity_gates": {"e": "silu", "o": "tanh"}}
 OLD_NONLINEARITIES = {"nonlinearity_scalars": {"e": "ssp", "o": "tanh"}, "nonlinearity_gates": {"e": "ssp", "o": "abs"}}
-# What other modules than nequip's own would be named by.
+# Options that would name other modules than nequip's own.
 MODULES = ("basis", "cutoff", "convolution")
 
 
 def _options(config):
-    """The options of the energy model, completed; refuses what would change it in a way that is not known."""
+    """The options of the energy model, completed; refuses those that would change it in an unknown way."""
     builders = config.get("model_builders")
     if not isinstance(builders, list):
         raise EquiError("model_builders: the configuration does not list them")
@@ -157,7 +157,7 @@ def _options(config):
         raise EquiError("model_builders: only those with an EnergyModel are supported")
     known = {*DEFAULTS, *NONLINEARITIES, "r_max", "avg_num_neighbors", "p"}
     for key in config:
-        # Options of one module alone have its name before them.
+        # Names of options of only one module begin with the module's name.
         is_own = key not in known and any(key.endswith(f"_{name}") for name in known | set(MODULES))
         if is_own and not key.startswith(("dataset_", "validation_dataset_")) or key in MODULES:
             raise EquiError(f"{key}: options of a single module are not supported")
@@ -182,7 +182,7 @@ def _options(config):
 
 
 def _irreps(config):
-    """(embedding, edge, hidden, readout) irreps; nequip writes them out, and makes them of fewer numbers."""
+    """(embedding, edge, hidden, readout) irreps; nequip states them, or derives them from a few numbers."""
     if {"l_max", "num_features", "parity"} <= config.keys() and "SimpleIrrepsConfig" in config["model_builders"]:
         l_max, channels, parity = config["l_max"], config["num_features"], config["parity"]
         if type(l_max) is not int or type(channels) is not int or not 0 <= l_max <= 16 or channels < 1:
@@ -218,7 +218,7 @@ def _type_names(config):
 
 
 def _built(config, version):
-    """(modules of the energy model by name, names of types), as nequip 0.5 and 0.6 build them of a configuration."""
+    """(modules of the energy model by name, names of types), as nequip 0.5 and 0.6 build them from a configuration."""
     options, builders = _options(config)
     embedding, edge, hidden, readout = _irreps(config)
     types = _type_names(config)
@@ -274,7 +274,7 @@ def _convnet(options, activations, irreps_in, edge, hidden, num_types):
 
 
 def _check_numbers(stages, state):
-    """Refuses numbers of other shapes than those of the modules, and such that no module has."""
+    """Refuses numbers whose shapes differ from those of the modules, and numbers that no module has."""
     expected = {}
     for stage, found in stages.items():
         for name, tensor in [*found.named_parameters(), *found.named_buffers()]:
@@ -288,7 +288,7 @@ def _check_numbers(stages, state):
 
 
 def load_training(source, types):
-    """The model that a training of nequip 0.5 or 0.6 has left, of one of training_files()."""
+    """The model of a training by nequip 0.5 or 0.6, from one of training_files()."""
     path, configuration = training_files(Path(source))
     if not path.is_file():
         raise EquiError(f"no {path.name} beside {CONFIGURATION}: it has the weights of the model")
@@ -306,7 +306,7 @@ def load_training(source, types):
     if prefix is None:
         raise EquiError(f"tensor {FIRST} is missing")
     builders = config.get("model_builders") or []
-    # Since 0.6 the whole is a module inside of another, GraphModel.
+    # Since 0.6 the whole model is a module inside another one, GraphModel.
     depth = ("RescaleEnergyEtc" in builders) + any(OUTPUT.match(str(name)) is not None for name in builders)
     version = "0.6" if prefix.count(".") > depth else "0.5"
     stages, type_names = _built(config, version)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers of models of nequip 0.6 and older: what differs from later ones."""
+"""Layers of models of nequip 0.6 and older: the differences from later ones."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class LegacyConverter(Converter):
         return Irreps(self.stages["conv_to_output_hidden"].linear.irreps_in)
 
     def readout(self, source, irreps_x):
-        """Two matrices: the first collects the scalars, the second makes a number of them."""
+        """Two matrices: the first collects the scalars, the second maps them to one number."""
         name = "conv_to_output_hidden.linear"
         hidden = self.stages["conv_to_output_hidden"].linear
         if len(hidden.irreps_out) != 1 or Irreps(hidden.irreps_out).lmax != 0:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The modules that nequip builds from the options of its model, as torch_modules.Module: irreps, paths and shapes of numbers.
+"""The modules that nequip builds from the options of its model, as torch_modules.Module: irreps, paths and shapes of
+numbers.
 
-Follows nequip's builders NequIPGNNModel, PresetNequIPGNNModel and FullNequIPGNNModel of the versions 0.7 to 0.19, with today's
-names of their modules.  Parameters and buffers have the right shapes; their numbers are those of the file.
+Follows nequip's builders NequIPGNNModel, PresetNequIPGNNModel and FullNequIPGNNModel of the versions 0.7 to 0.19, with
+today's names of their modules. Parameters and buffers have the right shapes; the file provides their numbers.
 """
 
 from math import prod, sqrt
@@ -26,7 +27,8 @@ SIMPLE = {
     "num_layers": 4, "l_max": 1, "parity": True, "num_features": 32, "type_embed_num_features": None, "radial_mlp_depth": 1,
     "radial_mlp_width": 128,
 }  # fmt: skip
-# What the versions below these had instead: other defaults, other orders of irreps, no cutoff function of the pair potential's own.
+# Versions below these differed: other defaults, other orders of irreps, no separate cutoff function of the pair
+# potential.
 OLD_RADIAL = (0, 17), {"radial_mlp_depth": 2, "radial_mlp_width": 64}
 OLD_IRREPS = OLD_NEIGHBORS = (0, 16)
 OLD_PAIR_CUTOFF = (0, 17)
@@ -46,7 +48,7 @@ NEEDED = (
 WITHOUT_EFFECT = ("seed", "model_dtype", "compile_mode", "do_derivatives")
 # Names of activations in MLPs: class of the module -> name in .equi files.
 MLP_ACTIVATIONS = {"SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "ShiftedSoftplus": "ssp"}
-# Even and odd functions; a scalar of odd parity takes no other one.
+# Even and odd functions; a scalar of odd parity allows only the odd ones.
 PARITY_OF = {"abs": 1, "tanh": -1}
 ZBL = "nequip.nn.pair_potential.ZBL"
 # nequip's names of units of ZBL: (unit of energies, half of the square of an elementary charge in it and Angstrom, by nequip's digits).
@@ -54,8 +56,8 @@ ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06
 
 
 def full_options(options, builder, version):
-    """The options of the full builder for those of one of the builders of a version, two numbers, defaults included; EquiError names
-    an unknown one."""
+    """The options of the full builder for those of one of the builders of a version (two numbers), defaults included;
+    EquiError names an unknown option."""
     options = {key: value for key, value in options.items() if key != "_target_" and key not in WITHOUT_EFFECT}
     if builder == "PresetNequIPGNNModel":
         preset = str(options.pop("preset", "")).upper()
@@ -81,7 +83,7 @@ def full_options(options, builder, version):
 
 
 def _old_full(simple):
-    """As _full, before nequip 0.16: first the irreps of even parity, and without parity no others."""
+    """Like _full, for nequip before 0.16: irreps of even parity come first; without parity there are no others."""
     l_max, layers, channels = simple["l_max"], simple["num_layers"], simple["num_features"]
     parities = (1, -1) if simple["parity"] else (1,)
     hidden = Irreps((channels, (l, p)) for p in parities for l in range(l_max + 1))
@@ -111,7 +113,7 @@ def _full(simple):
 
 
 def full_cutoffs(partial, type_names, r_max):
-    """The cutoff of each pair of types, where some may be left out, or None."""
+    """The cutoff of each pair of types, some of which may be absent, or None."""
     if partial is None:
         return None
     found = {}
@@ -122,7 +124,7 @@ def full_cutoffs(partial, type_names, r_max):
 
 
 def shape(*sizes):
-    """A tensor whose numbers are those of the file."""
+    """A tensor whose numbers come from the file."""
     return np.broadcast_to(np.float64(0), sizes)
 
 
@@ -145,7 +147,7 @@ def species_product(irreps_in, num_features, irreps_out):
 
 
 def _mlp(sizes, activation):
-    """nequip's ScalarMLPFunction; activation: of the classes of MLP_ACTIVATIONS, or None."""
+    """nequip's ScalarMLPFunction; activation: one of MLP_ACTIVATIONS's classes, or None."""
     shapes = list(zip(sizes, sizes[1:]))
     if activation is None and len(shapes) > 1:
         weights = module("ParameterList", {str(n): shape(*size) for n, size in enumerate(shapes)})
@@ -169,7 +171,7 @@ def normalized(name):
 
 
 def _activations(option, names, irreps):
-    """(e3nn's Activation, irreps behind it)."""
+    """(e3nn's Activation, irreps after it)."""
     acts, out = [], []
     for mul, ir in irreps:
         name = names["e" if ir.p == 1 else "o"]
@@ -184,7 +186,8 @@ def _activations(option, names, irreps):
 
 
 def gate_parts(hidden, irreps_in, edge):
-    """(scalars, gates, gated) of a layer as nequip gives them to e3nn's Gate: the blocks of `hidden` that the layer reaches."""
+    """(scalars, gates, gated) of a layer as nequip passes them to e3nn's Gate: the blocks of `hidden` that the layer
+    reaches."""
     reachable = {ir for a in irreps_in for b in edge for ir in a.ir * b.ir}
     scalars = Irreps(b for b in hidden if b.ir.l == 0 and b.ir in reachable)
     gated = Irreps(b for b in hidden if b.ir.l > 0 and b.ir in reachable)
@@ -195,7 +198,7 @@ def gate_parts(hidden, irreps_in, edge):
 def _gate(names, scalars, gates, gated):
     act_scalars, scalars_out = _activations("convnet_nonlinearity_scalars", names[0], scalars)
     act_gates, gates_out = _activations("convnet_nonlinearity_gates", names[1], gates)
-    # Behind the gate the scalars are those of their activations, block by block; only the gated blocks are merged.
+    # After the gate the scalars are those of their activations, block by block; only the gated blocks are merged.
     gated_out = Irreps((b.mul, (b.ir.l, b.ir.p * gates_out[0].ir.p)) for b in gated.simplify())
     return module(
         "e3nn.Gate", children={"act_scalars": act_scalars, "act_gates": act_gates}, irreps_scalars=scalars.simplify(),
@@ -222,7 +225,7 @@ def layer_parts(hidden, activations, irreps_in, edge):
 
 
 def irreps_with_channels(text):
-    """Blocks without channels have no numbers and no place in a file."""
+    """Blocks without channels have no numbers, and a file does not contain them."""
     return Irreps(b for b in Irreps(str(text)) if b.mul)
 
 
@@ -262,7 +265,7 @@ def _readout(options, irreps):
 
 
 def units_of_zbl(half_qqr):
-    """nequip's name of the units in which the square of the elementary charge has this half."""
+    """nequip's name of the units in which half of the square of the elementary charge is this number."""
     for name, (_, known) in ZBL_UNITS.items():
         if abs(half_qqr / known - 1) < 1e-5:
             return name
@@ -270,7 +273,7 @@ def units_of_zbl(half_qqr):
 
 
 def _count(values):
-    """How many numbers scales or shifts are."""
+    """The number of scales or shifts."""
     return len(values) if isinstance(values, (dict, list)) else 1
 
 

@@ -36,7 +36,7 @@ def norm_constants(conv):
 
 
 def mlp_layers(mlp):
-    """([linear or its stand-in], [activation class]) of a ScalarMLPFunction; linears have weight and alpha."""
+    """([linear or its substitute], [activation class]) of a ScalarMLPFunction; linears have weight and alpha."""
     if mlp.mlp.class_name != "Sequential":
         raise EquiError(f"module {mlp.mlp.class_name} is not supported")
     children = [module for _, module in mlp.mlp.named_children()]
@@ -45,7 +45,7 @@ def mlp_layers(mlp):
 
 
 def tensor_product(conv):
-    """The product of features and harmonics of a convolution; nequip 0.7 and older kept it without its sum."""
+    """The product of features and harmonics of a convolution; nequip 0.7 and older stored it without its sum."""
     return conv.tp_scatter.tp if hasattr(conv, "tp_scatter") else conv.tp
 
 
@@ -57,7 +57,7 @@ def activation_of(module):
     return found
 
 
-# Irreps of modules of a layer, of which the others follow.
+# Irreps of modules of a layer, from which the others follow.
 IRREPS = {
     "equivariant_nonlin": ("irreps_scalars", "irreps_gates", "irreps_gated"),
     "conv.linear_1": ("irreps_in", "irreps_out"),
@@ -67,7 +67,7 @@ IRREPS = {
 
 
 def declared(layer):
-    """What a layer, of a file or of nequip_model, says of its irreps and paths: {name: value}, without empty blocks."""
+    """The irreps and paths of a layer, of a file or of nequip_model: {name: value}, without empty blocks."""
     found = {}
     for place, names in IRREPS.items():
         module = layer
@@ -88,8 +88,8 @@ def _place(irreps, n):
 
 
 def path_signs_of(layers, raw, prefix, stored_there=True):
-    """Per layer the signs of the couplings stored in `raw` against ours, in the order of the framework's paths. Where a kind of
-    file stores none (stored_there), they are those of nequip 0.7 and newer, which are ours."""
+    """Per layer the signs of the couplings stored in `raw` relative to ours, in the order of the framework's paths. If
+    a kind of file stores none (stored_there), they are those of nequip 0.7 and newer, which are ours."""
     signs = []
     for t, layer in enumerate(layers):
         product, own = tensor_product(layer.conv), []
@@ -98,7 +98,7 @@ def path_signs_of(layers, raw, prefix, stored_there=True):
             ls = [blocks[i].ir.l for blocks, i in zip(irreps, path)]
             begin, end = f"{prefix}layer{t}_convnet.conv.", "_w3j_{}_{}_{}".format(*ls)
             stored = [b for n, b in raw.items() if n.startswith(begin) and n.endswith(end)]
-            # Couplings with l = 0 are written out by e3nn and have one sign.
+            # e3nn writes out couplings with l = 0; they have one sign.
             special = 0 in ls or not stored_there
             if not special and not stored:
                 raise EquiError(f"layer{t}_convnet: the coupling of {ls} is missing in the file")

@@ -21,8 +21,8 @@ from .files import FIRST, training_files
 from .legacy import BUILDERS
 from .modules import convnets, tensor_product
 
-# A model evaluated in float32 by its own modules against float64, relative to the largest force; generous, because
-# a misread option is of order one.
+# Allowed difference of the file's own modules in float32 from float64, relative to the largest force. It is generous,
+# because a misread option causes differences of order one.
 FLOAT32_ERROR = 1e-3
 
 
@@ -36,7 +36,7 @@ def import_nequip():
 
 @contextlib.contextmanager
 def nequip_state():
-    """nequip asks for global settings of torch and e3nn; they hold inside this context only."""
+    """nequip requires global settings of torch and e3nn; they hold only inside this context."""
     import random
 
     import e3nn
@@ -50,7 +50,7 @@ def nequip_state():
     try:
         with quiet():
             set_global_state()
-            # Its second call leaves these as it finds them.
+            # A second call does not change these.
             torch.set_default_dtype(torch.float64)
             e3nn.set_optimization_defaults(specialized_code=True, optimize_einsums=True, jit_mode="eager")
             yield
@@ -85,7 +85,8 @@ def _load_torchscript(path):
 
 
 def _load_training(path):
-    """The modules of a training by nequip 0.5 or 0.6, which alone can build them, with forces and stresses whatever it was for."""
+    """The modules of a training by nequip 0.5 or 0.6, which only these versions can build, with forces and stresses
+    whatever its purpose."""
     nequip = import_nequip()
     if not nequip.__version__.startswith(("0.5.", "0.6.")):
         raise EquiError(
@@ -127,7 +128,7 @@ LOADERS = {
 
 
 def modules_of(checkpoint):
-    """The file's own modules, as its users run them: this runs what the file says."""
+    """The file's own modules, as its users run them: this runs the code of the file."""
     nequip = import_nequip()
     try:
         with quiet():
@@ -140,7 +141,7 @@ def modules_of(checkpoint):
 
 
 def build(config):
-    """nequip's modules in float64 for these options, with numbers still to be filled in."""
+    """nequip's modules in float64 for these options; their numbers are still to be filled in."""
     with nequip_state():
         from nequip.model.nequip_models import FullNequIPGNNModel
 
@@ -166,7 +167,7 @@ def _in_float64(checkpoint):
 
 
 def _legacy_in_float64(original):
-    """The modules of an old file in float64 with exact couplings, of the sign they have in the file."""
+    """The modules of an old file in float64 with exact couplings, whose signs are those of the file."""
     import torch
 
     model = copy.deepcopy(original).double()
@@ -207,7 +208,7 @@ class NequIPModules(Oracle):
         atoms = self.atoms
         import torch
 
-        # A handful of evaluations is not worth TorchScript's profiling.
+        # TorchScript's profiling costs more than it saves in a handful of evaluations.
         with nequip_state(), torch.jit.optimized_execution(False):
             self.calculator.calculate(atoms)
         found = self.calculator.results
@@ -238,7 +239,7 @@ class LegacyModules(Oracle):
             "cell": torch.tensor(cell, dtype=self.dtype),
             "atom_types": torch.tensor([[self.elements.index(s)] for s in atoms.get_chemical_symbols()]),
         }
-        # A handful of evaluations is not worth TorchScript's profiling.
+        # TorchScript's profiling costs more than it saves in a handful of evaluations.
         with torch.jit.optimized_execution(False):
             out = self.model(data)
         found = {key: value.detach().double().numpy() for key, value in out.items() if key not in data}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Reads SevenNet checkpoints into one canonical form.
 
-Checkpoints of three years differ in the names of their tensors, in the order of the radial network's columns and in the
-sign of their coupling coefficients.  `load` audits the configuration (every key is known to be irrelevant or handled, or
-the checkpoint is refused), derives the model from it and returns it beside a canonical state: today's names, columns in the
-sorted order of paths.  The file is read as data; neither sevenn nor torch is needed.
+Checkpoints of three years differ in the names of their tensors, in the order of the radial network's columns and in
+the sign of their coupling coefficients. `load` audits the configuration: every key is known to be irrelevant or
+handled, or the checkpoint is refused. It derives the model from the configuration, and returns it with a canonical
+state: today's names, and columns in the sorted order of paths. The file is read as data; neither sevenn nor torch is
+needed.
 """
 
 import importlib.util
@@ -28,7 +29,7 @@ ACTIVATIONS = ("silu", "tanh", "sigmoid", "relu", "abs", "ssp")
 # Models are built as this version of sevenn builds them.
 NEWEST_VERSION = (0, 13, 0)
 
-# Configuration keys that describe the model; their values are checked in audit_config or act through the modules that
+# Configuration keys that describe the model. audit_config checks their values, or they act through the modules that
 # sevenn builds from them.
 MODEL_KEYS = set("""
     version _model_type chemical_species _chemical_species_by_atomic_number _number_of_species _type_map cutoff channel
@@ -73,11 +74,11 @@ CITATIONS = {
 
 @dataclass
 class Checkpoint(Origin):
-    stored_config: dict  # as the file has it
+    stored_config: dict  # unchanged from the file
     config: dict  # completed by sevenn's own defaults
     model: object  # a sevenn_model.Model: irreps and paths; the numbers are in state
-    state: dict  # name -> array in the trainer's dtype, columns sorted; without couplings
-    path_signs: list  # per convolution: list of +1 or -1 per path, sign of the stored coupling against ours
+    state: dict  # name -> array in the dtype of the training, columns sorted; without couplings
+    path_signs: list  # per convolution: list of +1 or -1 per path, sign of the stored coupling relative to ours
     elements: list  # chemical symbols by species index
 
     @property
@@ -87,7 +88,7 @@ class Checkpoint(Origin):
         return dict(self.config["_modal_map"])
 
     def modality_index(self, name):
-        """Index of the modality, None for a model without; raises if the name does not fit."""
+        """Index of the modality, None for a model without modalities; raises EquiError if the name does not fit."""
         known = self.modalities
         if not known:
             if name is not None:
@@ -101,7 +102,8 @@ class Checkpoint(Origin):
 
 
 def shipped_folder():
-    """The folder of the checkpoints in the installed package sevenn, which is not imported for that; None without it."""
+    """The folder of the checkpoints in the installed package sevenn, which this does not import; None without the
+    package."""
     package = importlib.util.find_spec("sevenn")
     folders = (package.submodule_search_locations if package is not None else None) or []
     return next((Path(folder, "pretrained_potentials") for folder in folders), None)
@@ -117,7 +119,7 @@ def _name(source):
 
 
 def resolve(source):
-    """(path, license, citation) of a file or of the name of a checkpoint that comes with sevenn."""
+    """(path, license, citation) of a file or of the name of a checkpoint in the package sevenn."""
     folder = shipped_folder()
     if os.path.isfile(source):
         path = Path(source).resolve()
@@ -144,7 +146,7 @@ def resolve(source):
 
 
 def audit_config(config, ignore_keys=()):
-    """Refuses, by name, whatever this converter does not represent exactly."""
+    """Refuses by name what this converter does not represent exactly."""
 
     def refuse(key, what):
         raise EquiError(f"{key}: {what}")
@@ -177,7 +179,7 @@ def audit_config(config, ignore_keys=()):
 
 
 def _check_keys(config, basis, envelope, ignore_keys):
-    """Refuses the keys that are not known, all at once."""
+    """Refuses all unknown keys at once."""
     known = MODEL_KEYS | OTHER_KEYS | set(ignore_keys)
     unknown = []
     for key in config:
@@ -194,7 +196,8 @@ def _check_keys(config, basis, envelope, ignore_keys):
 
 
 def check_version(config):
-    """(version, its first three numbers) of sevenn; refuses one that is newer than those whose options are known."""
+    """(version, its first three numbers) of sevenn; refuses a version that is newer than those whose options are
+    known."""
     version = config.get("version")
     if not version:
         raise EquiError("version: the checkpoint does not say which sevenn wrote it; save it again with sevenn")
@@ -206,7 +209,7 @@ def check_version(config):
 
 
 def _new_name(name):
-    """Today's name of a tensor (names before spring 2024 hold blanks)."""
+    """Today's name of a tensor (names before spring 2024 contain blanks)."""
     head, _, rest = name.partition(".")
     special = {
         "EdgeEmbedding": "edge_embedding",
@@ -218,9 +221,10 @@ def _new_name(name):
 
 
 def _columns_in_creation_order(version):
-    """Columns of the last radial matrix follow the creation of paths before 0.11.0 (and in its dev0), sorted paths since.
+    """Columns of the last radial matrix follow the creation of paths before 0.11.0 (and in its dev0), sorted paths
+    since.
 
-    Nothing in the tensors tells the two apart, so here the version decides, as in sevenn itself.
+    The tensors do not show which order they have, so the version decides, as in sevenn itself.
     """
     return sevenn_model.version_numbers(version) < (0, 11, 0) or version.startswith("0.11.0.dev0")
 
@@ -260,8 +264,8 @@ def _canonical_state(model, raw_state, version):
         for i, j, k in convolution.paths:
             ls = irreps_in[i].ir.l, irreps_edge[j].ir.l, irreps_mid[k].ir.l
             stored = raw.get(f"{name}.convolution._compiled_main_left_right._w3j_{ls[0]}_{ls[1]}_{ls[2]}")
-            # Couplings with l = 0 are written out by e3nn and have one sign; checkpoints of accelerated back ends
-            # have no buffers and use today's sign.
+            # e3nn writes out couplings with l = 0; they have one sign. Checkpoints of accelerated back ends have no
+            # buffers and use today's sign.
             special = 0 in ls or stored is None
             path_signs.append(1 if special else sign_of_coupling(stored, *ls, name))
         signs.append(path_signs)
@@ -276,7 +280,7 @@ def load(source, ignore_keys=()):
 
 
 def _what_object_is(path, raw):
-    """What to say of a pickled object or TorchScript."""
+    """The reason to refuse a pickled object or TorchScript."""
     name = raw.name.removeprefix("__torch__.")
     if not name.startswith("sevenn."):
         return f"it is a pickled object of the class {printable(name, 80)}, which belongs to no framework that is supported"

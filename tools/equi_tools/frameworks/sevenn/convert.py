@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """SevenNet checkpoint -> document and tensors of an .equi file (doc/model_file.rst).
 
-The irreps, paths and constants are those of sevenn_model, the numbers those of the canonical state of sevenn_checkpoint.
-Tensors are sliced and permuted; where a bias or the row of a modality has to be added to other numbers, the sum is stored in
-float64.
+The irreps, paths and constants are those of sevenn_model; the numbers are those of the canonical state of
+sevenn_checkpoint. Tensors are sliced and permuted. Sums of a bias, or of the row of a modality, and other numbers are
+stored in float64.
 """
 
 from math import sqrt
@@ -16,7 +16,7 @@ from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from . import model as sevenn_model
 
-# The couplings of src/algebra/coupling.h are exact up to here.
+# Couplings of src/algebra/coupling.h are exact up to this degree.
 LMAX_SUPPORTED = 8
 
 
@@ -40,15 +40,17 @@ class _Converter(Layers):
 
     @staticmethod
     def irreps(irreps, where):
-        """Irreps with a check for empty blocks, which the format does not have."""
+        """Irreps without empty blocks, which the format does not have."""
         if any(mul == 0 for mul, _ in irreps):
             raise EquiError(f"{where}: block without channels in {irreps}")
         return irreps
 
     def linear_parts(self, name):
-        """Pieces of an IrrepsLinear: (irreps_in without modality, irreps_out, {(i, j): matrix}, {j: (bias, scale)}, {j: scale}).
+        """Pieces of an IrrepsLinear: (irreps_in without modality, irreps_out, {(i, j): matrix}, {j: (bias, scale)},
+        {j: scale}).
 
-        The one-hot of the modality is an extra last input block: its row becomes a bias, but it counts in the scale.
+        The one-hot of the modality is an additional last input block. Its row becomes a bias, but the scale includes
+        it.
         """
         linear = self.linears[name]
         irreps_in, irreps_out = self.irreps(linear.irreps_in, name), self.irreps(linear.irreps_out, name)
@@ -72,7 +74,7 @@ class _Converter(Layers):
         return irreps_in, irreps_out, matrices, biases, scales
 
     def linear(self, name, source, target, accumulate=False, split=None):
-        """Layer of an IrrepsLinear or of a linear self connection; split: irreps of the input feature where these are
+        """Layer of an IrrepsLinear or of a linear self connection; split: irreps of the input feature, if they are
         finer than the framework's merged blocks."""
         irreps_in, irreps_out, matrices, biases, scales = self.linear_parts(name)
         pieces = split_rows(name, irreps_in, split or irreps_in)
@@ -140,7 +142,7 @@ class _Converter(Layers):
         irreps_out = self.irreps(connection.irreps_out, name)
         flat = self.state[f"{name}.{'fc_tensor_product' if per_species else 'linear'}.weight"]
         blocks = []
-        # The fan-in counts all species of the training, also those left out by --elements.
+        # The fan-in includes all species of the training, also those that --elements removed.
         width = connection.num_species if per_species else None
         for (i, j), (weight, scale) in matrices_of(f"{name}.weight", flat, irreps_x, irreps_out, width).items():
             weight = weight.transpose(1, 0, 2)[self.species] if per_species else weight
@@ -224,7 +226,7 @@ class _Converter(Layers):
         self.add_scale_shift(*names)
 
     def radial_basis(self):
-        # The wave numbers are a parameter where they are trained.
+        # The wave numbers are a parameter if they are trained.
         numbers = self.state.get("edge_embedding.basis_function.coeffs")
         if numbers is None:
             numbers = sevenn_model.wave_numbers(self.model)
@@ -257,7 +259,7 @@ class _Converter(Layers):
             self.linear(f"{t}_self_interaction_1", x, y)
             irreps_mid = self.convolution(t, y, m)
             irreps_z = self.linear(f"{t}_self_interaction_2", m, z, accumulate=True, split=irreps_mid)
-            # What the next layer takes its input for, which is what sevenn computes with.
+            # The irreps that the next layer assigns to its input; sevenn computes with them.
             irreps_x = self.irreps(self.model.outputs[t], x_next)
             self.gate(t, irreps_z, irreps_x, z, x_next)
             x = x_next

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The modules that sevenn builds from a configuration: their irreps, paths and numbers of weights, without their numbers.
+"""The modules that sevenn builds from a configuration: their irreps, paths and numbers of weights, without their
+values.
 
-Follows sevenn's model builder up to version 0.13, with the defaults of its options; the names are those of its state_dict.
+Follows sevenn's model builder up to version 0.13, with the defaults of its options; the names are those of its
+state_dict.
 """
 
 import re
@@ -23,7 +25,7 @@ DEFAULTS = {
     "readout_fcn_hidden_neurons": [30, 30], "readout_fcn_activation": "relu", "self_connection_type": "nequip",
     "train_denominator": False, "use_modality": False, "_normalize_sph": True,
 }  # fmt: skip
-# Which activations sevenn takes for scalars and gates, by their parity.
+# Activations that sevenn allows for scalars and gates, by their parity.
 ACTIVATIONS_OF_PARITY = {"e": ("silu", "ssp"), "o": ("tanh", "abs")}
 
 
@@ -54,7 +56,7 @@ class SelfConnection:
 
     irreps_in: Irreps
     irreps_out: Irreps
-    num_species: int  # 0: does not depend on them
+    num_species: int  # 0: does not depend on the species
 
     def shapes(self, name):
         weights = sum(a.mul * max(1, self.num_species) * b.mul for a in self.irreps_in for b in self.irreps_out if a.ir == b.ir)
@@ -108,16 +110,16 @@ class Model:
     num_basis: int
     trainable_basis: bool
     embedding: Linear
-    self_connections: list  # of each convolution, as the following
+    self_connections: list  # one for each convolution, like the following
     before: list
     convolutions: list
     after: list
     gates: list
-    outputs: list  # irreps of the features behind each convolution
+    outputs: list  # irreps of the features after each convolution
     readout: list  # two Linears, or one Network
 
     def linears(self):
-        """All of Linear by name."""
+        """All linear maps by name."""
         found = {"onehot_to_feature_x": self.embedding}
         for t, (before, after) in enumerate(zip(self.before, self.after)):
             found |= {f"{t}_self_interaction_1": before, f"{t}_self_interaction_2": after}
@@ -126,7 +128,7 @@ class Model:
         return found
 
     def shapes(self):
-        """The shape of each tensor of numbers by name; couplings and masks are left out."""
+        """The shape of each tensor of numbers by name, without couplings and masks."""
         found = {}
         if self.trainable_basis:
             found["edge_embedding.basis_function.coeffs"] = (self.num_basis,)
@@ -139,14 +141,14 @@ class Model:
         return found
 
     def shape_of_scale(self, key, size):
-        """That of the scale or the shift, which are per modality and species, per species, or one number."""
+        """The shape of the scale or the shift: per modality and species, per species, or one number."""
         if self.num_modalities and self.config[f"use_modal_wise_{key}"]:
             return self.num_modalities, self.num_species
         return (1,) if size == 1 and not self.num_modalities else (self.num_species,)
 
 
 def complete(config, version):
-    """The configuration with sevenn's defaults, which were others for versions up to 0.9."""
+    """The configuration with sevenn's defaults, which differ for versions up to 0.9."""
     config = dict(config)
     if version < (0, 10, 0):
         config.setdefault("train_denominator", config.get("train_avg_num_neigh", False))
@@ -158,7 +160,7 @@ def complete(config, version):
 
 
 def _convolution(irreps_in, irreps_edge, lmax, parity_mode, sizes, activation):
-    """(convolution, irreps that its paths lead to)."""
+    """(convolution, irreps to which its paths lead)."""
     reached = Irreps(
         block for block in products(irreps_in, irreps_edge) if block.ir.l <= lmax and (parity_mode == "full" or block.ir.p == 1)
     )
@@ -220,7 +222,7 @@ def _readout(config, irreps, modalities):
 
 
 def build(config):
-    """The model of a complete configuration; raises EquiError, beginning with the name of the option."""
+    """The model of a complete configuration; raises EquiError, which begins with the name of the option."""
     layers, biases = int(config["num_convolution_layer"]), bool(config["use_bias_in_linear"])
     num_species = int(config["_number_of_species"])
     num_modalities = int(config["_number_of_modalities"]) if config["use_modality"] else 0
@@ -268,13 +270,13 @@ def build(config):
 
 
 def wave_numbers(model):
-    """Those of a basis that is not trained, as sevenn rounds them."""
+    """The wave numbers of a basis that is not trained, as sevenn rounds them."""
     cutoff = model.config["cutoff"]
     return np.array([n * np.pi / cutoff for n in range(1, model.num_basis + 1)], np.float32)
 
 
 def version_numbers(version):
-    """The first three numbers of a version as a tuple, which compares."""
+    """The first three numbers of a version as a tuple for comparison."""
     numbers = [re.match(r"\d+", part) for part in version.split(".")[:3]]
     if len(numbers) != 3 or not all(numbers):
         raise EquiError(f"version: '{version}' is not a version of sevenn")

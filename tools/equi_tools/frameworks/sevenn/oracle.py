@@ -17,7 +17,7 @@ from . import checkpoint as sevenn_checkpoint
 def import_sevenn():
     """The package, with its import noise silenced."""
     logging.getLogger("torch.distributed").setLevel(logging.ERROR)
-    # It raises a ValueError where e3nn is too old.
+    # Importing sevenn raises a ValueError if e3nn is too old.
     with importing("SevenNet's own results need the package sevenn: pip install sevenn", (ImportError, ValueError)):
         import sevenn
         import sevenn.model_build
@@ -34,7 +34,7 @@ def build(config):
 
 
 def modules_of(checkpoint):
-    """sevenn's modules, not yet filled with the checkpoint's numbers."""
+    """sevenn's modules, before the numbers of the checkpoint are loaded."""
     import_sevenn()
     with quiet():
         try:
@@ -51,8 +51,8 @@ def modules_of(checkpoint):
 class Float64Calculator(Oracle):
     """The framework's modules and its graph in float64.
 
-    The coupling coefficients are exact, not the rounded buffers of the file; a path whose file was trained with the other
-    sign of its coupling has this sign on its radial weights instead.
+    The coupling coefficients are exact, not the rounded buffers of the file. If a path was trained with the other sign
+    of its coupling, its radial weights have this sign instead.
     """
 
     def __init__(self, checkpoint, modality=None):
@@ -83,7 +83,7 @@ class Float64Calculator(Oracle):
         model.load_state_dict(state, strict=True)
 
         def to_double(module, inputs, data):
-            # The one-hot encoding is float32 in the framework for any dtype of the model.
+            # The framework uses float32 for the one-hot encoding, whatever the dtype of the model.
             for key in (module.key_output, module.key_additional_output):
                 if key is not None:
                     data[key] = data[key].double()
@@ -125,7 +125,7 @@ def float64_calculator(source, modality=None):
 
 
 def framework_calculator(source, modality=None):
-    """sevenn's own float32 calculator, exactly as its users run it."""
+    """sevenn's own float32 calculator, as its users run it."""
     import_sevenn()
     from sevenn.calculator import SevenNetCalculator
 

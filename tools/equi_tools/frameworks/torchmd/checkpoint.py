@@ -16,8 +16,8 @@ from ..common.origin import Origin, file_of, naming
 from ..common.tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
 from ..common.unknown_keys import refuse_unknown
 
-# Hyper-parameters that decide what the model computes; the rest of what torchmd-train stores is about training, data, hardware
-# and other architectures.
+# Hyper-parameters that change the model's results. The others that torchmd-train stores concern training, data,
+# hardware and other architectures.
 NEEDED = ("model", "embedding_dimension", "num_layers", "num_rbf", "rbf_type", "activation", "cutoff_upper", "max_z")
 LOOKED_AT = {
     *NEEDED, "cutoff_lower", "equivariance_invariance_group", "output_model", "reduce_op", "prior_model",
@@ -33,7 +33,7 @@ WITHOUT_EFFECT = {
     "load_weights", "dataset", "dataset_root", "dataset_arg", "coord_files", "embed_files", "energy_files", "force_files",
     "dataset_preload_limit", "y_weight", "neg_dy_weight", "train_loss", "train_loss_arg", "standardize", "wandb_use", "wandb_name",
     "wandb_project", "wandb_resume_from_id", "tensorboard_use", "accelerator", "devices", "strategy", "overfit_batches",
-    # how it is evaluated: numbers of neighbors that are a limit, precision, shapes; a spin, which TensorNet does not read
+    # evaluation: numbers of neighbors that are a limit, precision, shapes; a spin, which TensorNet does not read
     "max_num_neighbors", "precision", "static_shapes", "derivative", "trainable_rbf", "spin",
     # other architectures
     "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff",
@@ -58,9 +58,9 @@ class Checkpoint(Origin):
     cutoff: float
     options: dict  # hyper-parameters
     state: dict  # names without `model.`
-    atomrefs: list  # numbers of the priors that are energies of atoms and are added
-    charge: float  # of the whole structure; None: 0, or of TensorNet2 what a run says
-    coulomb_cutoff: float = None  # of Coulomb energies; None: they are those of all pairs
+    atomrefs: list  # numbers of the priors that add energies of atoms
+    charge: float  # of the whole structure; None: 0, or for TensorNet2 the charge of a run
+    coulomb_cutoff: float = None  # of Coulomb energies; None: these are those of all pairs
 
     stated_unit = None
 
@@ -74,12 +74,13 @@ class Checkpoint(Origin):
 
     @property
     def is_channel_first(self):
-        """Whether it was written before torchmd-net 3.0 changed the order of dimensions. The option was removed in 2.6.2."""
+        """Whether it was written before torchmd-net 3.0 changed the order of dimensions. 2.6.2 removed the option."""
         return "check_errors" in self.options or (self.version != "unknown" and _numbers(self.version) < CHANGE_OF_ORDER)
 
     @property
     def is_order_known(self):
-        """Whether 2.6.2, which leaves the order open, cannot have written it or the user says so. It had no cutoff of charges."""
+        """Whether the order is known: 2.6.2, which leaves it open, cannot have written the file, or the user states
+        the version. 2.6.2 had no cutoff of charges."""
         return self.version != "unknown" or self.is_channel_first or "coulomb_cutoff" in self.options
 
     @property
@@ -92,11 +93,11 @@ class Checkpoint(Origin):
 
     @property
     def output_layers(self):
-        """Further hidden layers of the output network; that of Scalar does not obey the option."""
+        """Further hidden layers of the output network; Scalar ignores the option."""
         return self.options.get("output_mlp_num_layers", 0) if self.has_coulomb else 0
 
     def tensornet(self):
-        """The Model in tensornet_layers' terms."""
+        """The Model of tensornet_layers."""
         options = self.options
         state = {name.removeprefix("representation_model."): value for name, value in self.state.items()}
         # Boxes and limits of neighbor lists.
@@ -138,7 +139,7 @@ class Checkpoint(Origin):
 
 
 def _audit(options, ignore_keys):
-    """Refuses whatever is not represented exactly."""
+    """Refuses what is not represented exactly."""
     for key in NEEDED:
         if key not in options:
             raise EquiError(f"hyper-parameter {key} is missing")
@@ -183,7 +184,7 @@ def _audit(options, ignore_keys):
 
 
 def _audit_charges(options, output):
-    """What TensorNet2 has beside TensorNet's options."""
+    """Options that TensorNet2 has in addition to TensorNet's."""
     if type(options.get("q_dim")) is not int or not 1 <= options["q_dim"] <= 65536:
         raise EquiError(f"q_dim: expected a whole number of channels, found {printable(str(options.get('q_dim')), 60)}")
     if output != COULOMB:
@@ -197,7 +198,7 @@ def _audit_charges(options, output):
 
 
 def _coulomb_cutoff(options, given):
-    """Of the checkpoint, or what the user has said instead, as torchmd-net lets users do."""
+    """The value of the checkpoint, or the user's instead, as torchmd-net allows."""
     if given is None:
         return options.get("coulomb_cutoff")
     if options.get("output_model") != COULOMB:
@@ -233,7 +234,7 @@ def _numbers(version):
 
 
 def _version(given):
-    """The version that wrote a checkpoint, as far as the user says."""
+    """The version that wrote a checkpoint, if the user states it."""
     if given is None or given == "unknown":
         return "unknown"
     if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", given):
@@ -242,8 +243,8 @@ def _version(given):
 
 
 def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_version=None):
-    """The model in a checkpoint, of which the user may say the total charge, the cutoff of the Coulomb energy and the version of
-    torchmd-net that wrote it."""
+    """The model in a checkpoint. The user may state the total charge, the cutoff of the Coulomb energy and the version
+    of torchmd-net that wrote the file."""
     path = file_of(source)
     found = torch_archive.read(path)
     options, state = (found.get(key) if isinstance(found, dict) else None for key in ("hyper_parameters", "state_dict"))
@@ -260,7 +261,7 @@ def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_ver
             raise EquiError(f"--charge {charge:g}: the model was trained without charges")
     from ase.data import chemical_symbols
 
-    # Its output network had other names once.
+    # The output network had other names in older versions.
     old = re.compile(r"^(output_model\.output_network)\.(\d+)\.")
     return Checkpoint(
         source=source,

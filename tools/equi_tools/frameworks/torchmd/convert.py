@@ -20,7 +20,7 @@ def convert(checkpoint, choice=None, elements=None):
 
 
 def _readout(builder, source, hidden_layers):
-    """A perceptron with half as many hidden channels, and perhaps more layers of them."""
+    """A perceptron with half as many hidden channels; it may have more such layers."""
     name, size = "output_model.output_network.layers", builder.F
     for n in range(1 + hidden_layers):
         target = "output" + str(n or "")
@@ -29,16 +29,16 @@ def _readout(builder, source, hidden_layers):
     builder.readout(source, size, f"{name}.{2 * (1 + hidden_layers)}")
 
 
-# In eV Angstrom, and the distance in Angstrom below which the energy is damped, as torchmd-net has them.
+# torchmd-net's constants: eV Angstrom, and the distance in Angstrom below which the energy is damped.
 COULOMB, DAMPING = 27.211386024367243 * 0.5291772105638411, 4.6
 # The medium beyond the cutoff.
 PERMITTIVITY = 78.3
-# A Coulomb energy of all pairs of atoms wants a distance within which they are: molecules are no larger.
+# A Coulomb energy of all pairs of atoms requires an upper bound of their distances: molecules are no larger.
 ALL_PAIRS = 30.0
 
 
 def _coulomb(builder, checkpoint):
-    """The energies of all charges, before each layer and after the last, in their weighted mean."""
+    """The energies of all charges, before each layer and after the last, as a weighted mean."""
     q, num = builder.model.charge_channels, builder.model.num_layers + 1
     irreps = "+".join([f"{q}x0e"] * num)
     for t in range(num):
@@ -54,7 +54,8 @@ def _coulomb(builder, checkpoint):
 
 
 def _repulsion(builder):
-    """The potential of Ziegler, Biersack and Littmark between the model's neighbors, with the tables of the checkpoint."""
+    """The potential of Ziegler, Biersack and Littmark between the model's neighbors, with the tables of the
+    checkpoint."""
     state, name = builder.state, "repulsion"
     rows = len(state.source.get(f"{name}.z_pow", ()))
     power, product, cutoff = (

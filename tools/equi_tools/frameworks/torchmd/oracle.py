@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """torchmd-net's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`.
 
-Its Python path is used, in which its constants are as precise as its numbers, and neighbors are found by ASE: torchmd-net's own
-list needs the package warp-lang, and boxes of at least twice the cutoff.
+The oracle uses torchmd-net's Python path, whose constants are as precise as its numbers, with neighbors from ASE.
+torchmd-net's own list needs the package warp-lang, and boxes of at least twice the cutoff.
 """
 
 import math
@@ -19,7 +19,7 @@ NEIGHBORS = "torchmdnet.extensions.ops"
 
 
 def import_torchmdnet():
-    """The modules of TensorNet, without what finds neighbors with warp-lang."""
+    """The modules of TensorNet, without the neighbor search that needs warp-lang."""
     placeholder = NEIGHBORS not in sys.modules
     if placeholder:
         sys.modules[NEIGHBORS] = types.ModuleType(NEIGHBORS)
@@ -28,7 +28,7 @@ def import_torchmdnet():
         with importing("models of torchmd-net need its package: pip install torchmd-net"):
             from torchmdnet.models import model, tensornet, utils
 
-            tensornet.OPT = False  # before what takes it over
+            tensornet.OPT = False  # set before other modules copy it
             from torchmdnet.models import tensornet2  # noqa: F401
     finally:
         if placeholder:
@@ -39,12 +39,12 @@ def import_torchmdnet():
 
 
 def load_model(checkpoint):
-    """torchmd-net's model, by its own loader."""
+    """torchmd-net's model, loaded by its own loader."""
     model, _ = import_torchmdnet()
     with quiet():
         options = {"coulomb_cutoff": checkpoint.coulomb_cutoff} if checkpoint.has_coulomb else {}
         if checkpoint.version != "unknown":
-            # Its own choice does not know files of 2.6.2.
+            # The loader's own choice does not know files of 2.6.2.
             options["compatibility_load"] = checkpoint.is_channel_first
         loaded = model.load_model(str(checkpoint.path), derivative=False, static_shapes=False, **options)
     for parameter in loaded.parameters():
@@ -53,7 +53,8 @@ def load_model(checkpoint):
 
 
 def replicas(atoms, cutoff):
-    """A supercell in which no atom is within the cutoff of its own image, which torchmd-net could not tell from itself."""
+    """A supercell in which no atom is within the cutoff of its own image; torchmd-net could not distinguish the
+    two."""
     counts = [1, 1, 1]
     cell = atoms.cell.complete()
     heights = cell.volume / np.linalg.norm([np.cross(cell[k - 2], cell[k - 1]) for k in range(3)], axis=1) if atoms.pbc.any() else None
@@ -78,7 +79,7 @@ class TorchMDModules(Oracle):
             _, utils = import_torchmdnet()
             for module in self.model.modules():
                 if isinstance(module, utils.ShiftedSoftplus):
-                    module.shift = math.log(2.0)  # rounded to float32 otherwise
+                    module.shift = math.log(2.0)  # otherwise rounded to float32
         self.edges = self.far_edges = None
         if checkpoint.has_coulomb and checkpoint.coulomb_cutoff is not None:
             del self.model.output_model.distance
@@ -87,13 +88,13 @@ class TorchMDModules(Oracle):
         self.model.representation_model.distance = lambda *_: self.edges
 
     def sum_over_a_cell(self, copies):
-        """TensorNet2 gives the cell of a supercell the total charge, and its sums are those over the atoms of a cell."""
+        """TensorNet2 assigns the total charge to the cell of a supercell, and sums over the atoms of a cell."""
         for module in self.model.modules():
             if type(module).__name__ == "ChargePredict":
                 module.mol_sum = lambda x, batch: x.sum(dim=0, keepdim=True) / copies
 
     def energy(self, atoms):
-        """(energy of a structure, its positions, a strain), to be differentiated."""
+        """(energy of a structure, its positions, a strain), for differentiation."""
         import torch
         from ase.neighborlist import neighbor_list
 
@@ -109,7 +110,7 @@ class TorchMDModules(Oracle):
 
         receiver, sender, _, vectors = pairs(self.cutoff)
         if self.checkpoint.has_coulomb and self.checkpoint.coulomb_cutoff is not None:
-            # Each pair once.
+            # Each pair counts once.
             i, j, shift, far = pairs(self.checkpoint.coulomb_cutoff)
             signs = np.sign(shift) @ [9, 3, 1]
             once = (i < j) | ((i == j) & (signs > 0))
