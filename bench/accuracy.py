@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Differences of a model to its framework in float64 on the built-in structures, by precision, into results/accuracy.csv.
+"""Differences between a model and its framework in float64 on the built-in structures, into results/accuracy.csv.
 
-A row for each structure and precision, in eV and Angstrom, as `equi compare --json` gives them.
+A row for each structure and precision, in eV and Angstrom, as `equi compare --json` prints them.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Time of a step, memory and numbers of two builds of the plugin, one of them of other sources.
 
-The two take turns on the same cores, so that a change of the machine's speed meets both.
+The two take turns on the same cores, so a change of the machine's speed affects both.
 """
 
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 import common
 from step import equi_run
 
-# Of the first step, with all digits.
+# Results of the first step, with all digits.
 NUMBERS = ["thermo_style custom step pe pxx pyy pzz pxy pxz pyz", "thermo_modify format float %.16g"]
 
 
@@ -27,7 +27,7 @@ def first_numbers(output):
 
 
 def difference(numbers, others):
-    """(relative difference of the energy, of the pressures by the largest of them)."""
+    """(relative difference of the energy, of the pressures relative to the largest one)."""
     pressure = max(abs(a - b) for a, b in zip(numbers[1:], others[1:]))
     return abs(numbers[0] - others[0]) / abs(others[0]), pressure / max(abs(b) for b in others[1:])
 

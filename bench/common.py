@@ -12,8 +12,8 @@ from pathlib import Path
 
 SOURCE_TREE = Path(__file__).resolve().parents[1]
 
-# glibc gives large blocks back to the system at every step and faults them in again at the next one. Kept from that,
-# a framework is at its best.
+# glibc returns large blocks to the system at every step and faults them in again at the next one. These settings
+# prevent that, so a framework is at its best.
 PEER_MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": "8589934592",
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
@@ -22,8 +22,8 @@ PEER_MALLOC = {
 
 
 def enter_environment(build_dir):
-    """Starts this script again in the Python environment of the build folder, which has ASE and sevenn, and takes over
-    the environments of the other frameworks."""
+    """Starts this script again in the Python environment of the build folder, which has ASE and sevenn, and adopts the
+    environments of the other frameworks."""
     wrapper = Path(build_dir) / "bin" / "equi"
     if not wrapper.is_file():
         sys.exit(f"{wrapper} is missing: build the project first, or name its build folder with --build-dir")
@@ -34,14 +34,15 @@ def enter_environment(build_dir):
     found = re.search(r"^exec '([^']+)'", text, re.M)
     if not found:
         sys.exit(f"{wrapper} does not name its Python")
-    # A virtual environment's python is a link: the paths are compared as they are.
+    # A virtual environment's python is a link, so paths are compared without resolving links.
     if sys.executable != found.group(1):
         os.execv(found.group(1), [found.group(1), *sys.argv])
     sys.path.insert(0, str(SOURCE_TREE / "tools"))
 
 
 def enter_torch_environment(build_dir):
-    """enter_environment() for drivers that run Torch in their own process, with PEER_MALLOC from its start, for both sides."""
+    """enter_environment() for drivers that run Torch in their own process. PEER_MALLOC is set from its start, for both
+    sides."""
     if not os.environ.keys() >= PEER_MALLOC.keys():
         os.environ.update(PEER_MALLOC, OMP_WAIT_POLICY="passive")
         os.execv(sys.executable, [sys.executable, *sys.argv])
@@ -100,7 +101,7 @@ def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
 
 
 def start(args, cells, more=""):
-    """(atoms, cores, threads of a rank) of a driver, after the line that says what it measures; more: its end."""
+    """(atoms, cores, threads of a rank) of a driver, after printing what it measures; more: the end of that line."""
     cores = getattr(args, "cores", None) or usable_cores()
     threads = getattr(args, "threads", None) or max(1, cores // args.ranks)
     atoms = make_system(args.system, cells)
@@ -133,7 +134,7 @@ def print_samples(samples):
 
 
 def add_peer_arguments(parser):
-    """The options of the drivers that run the framework's own calculator too."""
+    """The options of drivers that also run the framework's own calculator."""
     parser.add_argument(
         "--source", default="7net-0", help="what the model was converted from, a name or file (default: %(default)s)"
     )
@@ -156,7 +157,7 @@ def model_file(args):
 # Cells per direction that give about 500 atoms.
 DEFAULT_CELLS = {"nacl": 4, "mgo": 4, "cu": 5, "si": 3, "water": 6}
 ATOMS_PER_CELL = {"nacl": 8, "mgo": 8, "cu": 4, "si": 8, "water": 3}
-# The temperature (K) and time step (ps) that molecular dynamics of the system would take.
+# The usual temperature (K) and time step (ps) for molecular dynamics of the system.
 DYNAMICS = {"nacl": (1000.0, 0.001), "mgo": (1000.0, 0.001), "cu": (600.0, 0.002), "si": (1000.0, 0.001), "water": (300.0, 0.0005)}
 
 
@@ -178,7 +179,7 @@ def make_system(name, cells):
         return atoms
     crystals = {"nacl": ("NaCl", "rocksalt", 5.64), "mgo": ("MgO", "rocksalt", 4.21), "cu": ("Cu", "fcc", 3.61), "si": ("Si", "diamond", 5.43)}
     atoms = bulk(*crystals[name], cubic=True) * (cells, cells, cells)
-    atoms.positions += 0.08 * rng.standard_normal((len(atoms), 3))  # about what heat does
+    atoms.positions += 0.08 * rng.standard_normal((len(atoms), 3))  # about as much as thermal motion
     return atoms
 
 
@@ -213,7 +214,7 @@ def input_lines(folder, atoms, system, args, before=(), potential=None):
 
 
 def run_lammps(folder, lines, build_dir, ranks, threads, arguments=()):
-    """The output of the build folder's LAMMPS, started with these arguments, for these lines."""
+    """The output of the build folder's LAMMPS for these lines, started with these arguments."""
     programs = Path(build_dir).resolve() / "bin"
     return run_program(folder, lines, programs / "lmp", programs / "mpirun", ranks, threads, arguments)
 
@@ -221,8 +222,8 @@ def run_lammps(folder, lines, build_dir, ranks, threads, arguments=()):
 def run_program(folder, lines, lmp, mpirun, ranks, threads, arguments=(), environment=(), working_folder=None, started=None):
     """The output of the LAMMPS `lmp` for these lines, which are written to `folder`.
 
-    environment: further variables; working_folder: where it runs, by default in `folder`; started: called with the number
-    of the process.
+    environment: further variables; working_folder: by default `folder`; started: called with the number of the
+    process.
     """
     script = Path(folder) / "in.bench"
     script.write_text("\n".join(lines) + "\n")
@@ -240,12 +241,12 @@ def run_program(folder, lines, lmp, mpirun, ranks, threads, arguments=(), enviro
 
 
 def run_lines(args):
-    """The runs of a turn; the steps before the timed ones warm up."""
+    """The runs of a turn; the steps before the timed ones are a warm-up."""
     return [f"run {args.warm_up} post no", f"run {args.steps}"]
 
 
 def seconds_per_step(output, steps):
-    """LAMMPS's loop time of the last run, by its steps."""
+    """LAMMPS's loop time of the last run, divided by its steps."""
     loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
     if not loops or int(loops[-1][1]) != steps:
         sys.exit(f"LAMMPS printed no loop time:\n{output[-3000:]}")
@@ -253,7 +254,8 @@ def seconds_per_step(output, steps):
 
 
 def user_seconds_per_step(output, steps, ranks):
-    """User time of all cores in the last run, by its steps, from the share of the elapsed time that LAMMPS states for a rank."""
+    """User time of all cores in the last run, divided by its steps, from the share of the elapsed time that LAMMPS
+    prints for a rank."""
     shares = re.findall(r"^([\d.]+)% CPU use with", output, re.M)
     if not shares:
         sys.exit(f"LAMMPS printed no use of the processor:\n{output[-3000:]}")

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """The drift of the total energy in dynamics at constant energy (NVE), for each precision.
 
-The drift is the slope of a line through the total energy over time, by least squares. Velocities are drawn once and are the
-same for all precisions. They are drawn for atoms near their sites in the crystal, where about half of this kinetic energy goes.
-Of the pairs within the model's cutoff the least and the greatest number are printed, and how many pairs came or went, as far as
-the numbers tell that were found with the energies: atoms cross the cutoff all the time, and no energy may be lost there.
+The drift is the slope of a line through the total energy over time, by least squares. Velocities are drawn once and
+are the same for all precisions. They are drawn for atoms near their sites in the crystal, so about half of this
+kinetic energy becomes potential energy.
+
+The least and the greatest number of pairs within the model's cutoff are printed, and how many pairs came or went
+between two energies. Atoms cross the cutoff all the time, and no energy may be lost there.
 """
 
 import re

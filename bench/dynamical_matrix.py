@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Time of a row of the dynamical matrix by equi_dynamical_matrix, against LAMMPS's dynamical_matrix.
 
-Both commands take turns with the same pair style. Atoms are off their places, so that no translation helps. The rows of
-a few atoms are written, and of one atom alone; the difference leaves out what a run does once.
+Both commands take turns with the same pair style. Atoms are off their sites, so no translation helps. The rows of a
+few atoms are written, and of only one atom; the difference excludes what a run does once.
 """
 
 import statistics

@@ -2,11 +2,13 @@
 """The process of bench/kernels.py that runs e3nn's convolution.
 
 Each line on standard input is a request in JSON: a problem as `bench_kernels --equi_list` prints it, "type",
-"threads", "evaluations", and perhaps "graph", a file of graphs.py, and "flush", a number of bytes. The answer is a line
-of JSON with as many nanoseconds per edge: "forward", and "both" for forward and backward; with "flush" also
-"cold_forward" and "cold_both", for which so many bytes are written before each evaluation. The convolution is the one of
-NequIP and its relatives: radial network, tensor product of the senders' features with the harmonics (channel-wise or
-fully connected), sum over neighbors. Backward gives the gradients with respect to features, harmonics and distances.
+"threads", "evaluations", and optionally "graph", a file of graphs.py, and "flush", a number of bytes. The answer is a
+line of JSON with nanoseconds per edge for each evaluation: "forward", and "both" for forward and backward. With
+"flush" there are also "cold_forward" and "cold_both", for which this many bytes are written before each evaluation.
+
+The convolution is that of NequIP and its relatives: radial network, tensor product of the senders' features with the
+harmonics (channel-wise or fully connected), sum over neighbors. Backward computes the gradients with respect to
+features, harmonics and distances.
 """
 
 import contextlib
@@ -30,7 +32,8 @@ class Convolution:
         torch.set_default_dtype(dtype)  # e3nn makes its constants with it
         torch.manual_seed(1)
         irreps_in, harmonics = o3.Irreps(problem["in"]), o3.Irreps(problem["harmonics"])
-        # The rule of bench/kernels.cpp: every path that triangle and parity allow, outputs of one irrep side by side.
+        # The rule of bench/kernels.cpp: every path that triangle and parity allow, outputs of one irrep next to each
+        # other.
         connection = problem["connection"]
         wanted = o3.Irreps(problem["out"])
         out, instructions = list(wanted) if connection == "uvw" else [], []
@@ -93,7 +96,7 @@ class Convolution:
 
 
 def main():
-    # Only times go to the driver; the packages' messages go elsewhere.
+    # Only times go to the driver; messages of the packages go to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     import torch

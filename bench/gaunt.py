@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Time of torch.ops.equi.gaunt_product against e3nn's grid on the sphere, for products of orders L and L to L.
 
-e3nn's route is ToS2Grid of both factors, a product of values, and FromS2Grid, on its smallest grid that is exact, which
-is checked in float64. The two take turns (A B A B ...) in one process, forward alone and with gradients by both factors.
+e3nn's route is ToS2Grid of both factors, a product of values, and FromS2Grid, on its smallest grid that is exact. A
+check in float64 confirms that. The two take turns (A B A B ...) in one process, only forward and with gradients by
+both factors.
 """
 
 import math
@@ -31,7 +32,7 @@ def main():
     print("L   grid      error    forward: e3nn    equi  ratio   with gradients: e3nn    equi  ratio")
 
     def grid_product(order, dtype):
-        # Exact for polynomials of degree 3 L: as many angles, and as many rings, whose number must be even.
+        # Exact for polynomials of degree 3 L; the number of rings must be even.
         rings, angles = 2 * ((3 * order + 2) // 2), 3 * order + 1 + order % 2
         default = torch.get_default_dtype()
         torch.set_default_dtype(dtype)

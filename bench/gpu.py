@@ -38,12 +38,12 @@ import common
 
 MOST_MEGABYTES = 55
 PROGRAMS = ("bench_device", "unittest/test_device")
-# Libraries of the system, and those that come with the driver or the toolkit.
+# Libraries of the system, and those of the driver or the toolkit.
 ELSEWHERE = ("libc.", "libm.", "libmvec.", "libdl.", "librt.", "libpthread.", "ld-linux", "linux-vdso")
 ELSEWHERE += ("libcu", "libnv", "libstdc++", "libgcc_s")
 # Largest differences from the host's float64: eV/atom, eV/Angstrom, eV/atom.
 BARS = {"mixed": dict(energy=1e-6, force=1e-5, virial=1e-5), "double": dict(energy=1e-9, force=1e-9, virial=1e-9)}
-# With the two elements of the crystal.
+# Models with the two elements of the crystal.
 MODELS = {
     "sevennet-0": ("Na", "Cl"),
     "tiny/lmax3": ("Na", "Cl"),
@@ -54,22 +54,23 @@ MODELS = {
     "matgl/bessel": ("Na", "Cl"),
     "fairchem/l3m2": ("Na", "Cl"),
 }
-# Made by the preset `slow` alone; packed where they are there.
+# Only the preset `slow` makes these; packed if they exist.
 OPTIONAL_MODELS = ("fairchem/l3m2",)
-# Of derivatives of forces, relative to the largest one.
+# Bars of derivatives of forces, relative to the largest one.
 DIRECTIONS_BARS = {"mixed": 3e-4, "double": 1e-9}
-# A part that ends in LAMMPS: energies per atom and forces of two evaluations, eV/atom and eV/Angstrom.
+# Bars of a part that ends in LAMMPS: energies per atom and forces of two evaluations, eV/atom and eV/Angstrom.
 LAMMPS_BARS = {"mixed": (1e-6, 1e-5), "double": (1e-9, 1e-9)}
 LAMMPS_CELLS = (2, 5, 10, 20, 40, 50)  # of 8 atoms, per direction
 LAMMPS_STEPS = 50
 # Receivers of a launch; 0: the default.
 BATCHES = {"mixed": (0, 32768), "double": (0,)}
-SECONDS = 60  # of a program of the part steps; four times as long for molecular dynamics
-TIMEOUT = 290  # of a program
+SECONDS = 60  # limit of a program of the part steps; four times as long for molecular dynamics
+TIMEOUT = 290  # limit of any program
 
 
 def add_program(source, folder, search=""):
-    """A program or library in the folder, and the libraries it needs in lib/. search: where those are looked for first."""
+    """Copies a program or library into the folder, and the libraries it needs into lib/. search: folders to search
+    first."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / source.name
     shutil.copy(source, target)
@@ -130,18 +131,18 @@ def pack(args):
 
 
 class Machine:
-    """The unpacked archive on a machine with a GPU. What the programs of a part print goes to a file in `out`."""
+    """The unpacked archive on a machine with a GPU. The output of a part's programs goes to a file in `out`."""
 
     def __init__(self, archive, folder, out, seconds):
         self.seconds = seconds
         self.logs = Path(out) / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.part = ""
-        self.has_device = True  # of a plugin without the package KOKKOS, until it says that it has none
+        self.has_device = True  # False for a plugin without the package KOKKOS, after it has reported that
         with tarfile.open(archive) as content:
             content.extractall(folder)
         self.folder = Path(folder) / "equi-gpu"
-        # The toolkit's libraries, or those that Torch's packages bring.
+        # The toolkit's libraries, or those in Torch's packages.
         libraries = [self.folder / "lib", *Path("/usr/local/cuda").glob("lib64")]
         for place in sys.path:
             libraries += Path(place).glob("nvidia/*/lib") if place else []
@@ -154,7 +155,7 @@ class Machine:
         )
 
     def parts(self):
-        """Those that the archive has programs for."""
+        """The parts for which the archive has programs."""
         has_lammps = (self.folder / "lmp").is_file()
         return [part for part in PARTS if (part == "lammps") == has_lammps]
 
@@ -170,15 +171,15 @@ class Machine:
         return "KOKKOS" in packages.split()
 
     def device_side(self):
-        """What is measured, words for LAMMPS and keywords of the pair style: equi/kk; on a CPU, for a rehearsal without the
-        package KOKKOS, the kernels for devices, or if the plugin has none of them, plain equi."""
+        """The measured side, as arguments of LAMMPS and keywords of the pair style: equi/kk. On a CPU, a rehearsal
+        without the package KOKKOS uses the kernels for devices, or plain equi if the plugin has none of them."""
         if not self.has_kokkos():
             return ("equi, kernels device", [], "kernels device") if self.has_device else ("equi", [], "")
         where = ["g", "1"] if gpu_name() != "none" else ["t", str(len(os.sched_getaffinity(0)))]
         return "equi/kk", ["-k", "on", *where, "-sf", "kk", "-pk", "kokkos", "newton", "on", "neigh", "half"], ""
 
     def start(self, *command):
-        """(status, output) of a program; 124 for one that did not end in time."""
+        """(status, output) of a program; 124 if it did not end in time."""
         print("+", *command, flush=True)
         command = [str(word) for word in command]
         try:
@@ -221,7 +222,7 @@ def gpu_name():
 
 
 def all_agree(machine, out, mode, bars_of):
-    """Whether each number of each model keeps its bar and repeats; bars_of: of each precision, by column."""
+    """Whether each number of each model is within its bar and repeats; bars_of: by precision, then by column."""
     good, rows = True, []
     for model in machine.models():
         for precision, bars in bars_of.items():
@@ -237,7 +238,7 @@ def all_agree(machine, out, mode, bars_of):
 
 
 def check(machine, out):
-    """Whether everything agrees. The other parts: whether their programs ended well."""
+    """Whether everything agrees. The other parts return whether their programs ended well."""
     return all_agree(machine, out, "check", BARS)
 
 
@@ -259,7 +260,7 @@ def sanitizer(machine, out):
     words = ("compute-sanitizer", "--error-exitcode", "9", machine.folder / "bench_device")
     words += (machine.folder / "models/tiny/lmax3.equi", "Na", "Cl", "check", "mixed", "2")
     status, text = machine.start(*words)
-    # Where several users share a GPU it may not be allowed to look.
+    # A machine may not allow it if several users share a GPU.
     refused = "not supported" in text or "ERR_NVGPUCTRPERM" in text
     outcome = "clean" if status == 0 else "refused by the machine" if refused else f"status {status}"
     print(text[-1000:], "compute-sanitizer:", outcome)
@@ -310,7 +311,7 @@ thermo_modify norm no format float %.17g
 
 
 def run_lammps(machine, side, precision, cells, lines):
-    """(time in s or None, output) of LAMMPS; side: "host", or "device" for what is to be measured."""
+    """(time in s or None, output) of LAMMPS; side: "host", or "device" for the measured side."""
     name, words, keywords = machine.device_side() if side == "device" else ("equi", [], "kernels host")
     script = machine.folder / f"in.{side}"
     script.write_text(
@@ -378,7 +379,7 @@ def lammps(machine, out):
     steps, spent, last = [], 0.0, None
     for cells in LAMMPS_CELLS if good else ():
         atoms = 8 * cells**3
-        # A larger system takes longer in proportion; the time of the start is the same.
+        # The time of a run is proportional to the atoms; the time of the start is the same.
         if last and spent + last * atoms / steps[-1]["atoms"] > 4 * machine.seconds:
             break
         seconds, text = run_lammps(
@@ -415,7 +416,7 @@ def read_table(folder, name):
 
 
 def plot(out):
-    """The times that parts have left so far."""
+    """The times of the parts so far."""
     layers, steps = read_table(out, "gpu_layers.csv"), read_table(out, "gpu_steps.csv")
     if not layers and not steps:
         return

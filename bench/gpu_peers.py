@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The main convolution of SevenNet-0 by OpenEquivariance and by cuEquivariance on an NVIDIA GPU, with the radial network.
+"""The main convolution of SevenNet-0 with its radial network by OpenEquivariance and cuEquivariance on an NVIDIA GPU.
 
     gpu_peers.py [CELLS per side] [--out DIR]
 
-Needs Torch for CUDA, and the packages openequivariance and cuequivariance-torch with its operators as far as they are to
-be timed; nothing of equi. The graph is the one of `bench_device ... layers`: rock salt, each atom moved a little. Float32
-throughout, as that program in mixed precision; sums of OpenEquivariance both by atomics and in a fixed order, like equi's.
+Needs Torch for CUDA, and the packages to be timed: openequivariance, and cuequivariance-torch with its operators. It
+needs nothing of equi. The graph is the one of `bench_device ... layers`: rock salt, each atom moved a little. All
+numbers are float32, as in that program in mixed precision. Sums of OpenEquivariance are by atomics and in a fixed
+order, like equi's.
 
-Columns, the shortest of several turns: `forward`, the radial network and the convolution; `both`, the same with the
-gradients by the features, the harmonics and the distances; `product_forward` and `product_both`, the convolution alone,
-with weights that are there. All in ns per edge.
+Columns hold the shortest of several turns, in ns per edge:
+
+`forward`: the radial network and the convolution;
+`both`: the same with the gradients by the features, the harmonics and the distances;
+`product_forward` and `product_both`: only the convolution, with existing weights.
 """
 
 import argparse
@@ -80,7 +83,7 @@ def openequivariance(deterministic, receivers, senders):
         internal_weights=False,
     )
     convolution = oeq.TensorProductConv(problem, deterministic=deterministic)
-    # By sender, then receiver: where each edge of that order stands in the one by receiver.
+    # Edges ordered by sender, then receiver: the position of each in the order by receiver.
     permutation = torch.argsort(senders, stable=True) if deterministic else None
     return lambda weights, x, y: convolution(x, y, weights, receivers, senders, permutation)
 
@@ -93,7 +96,7 @@ def cuequivariance(receivers, senders):
     irreps = cue.Irreps("SO3", "+".join(f"{mul}x{order}" for mul, order in CHANNELS))
     harmonics = cue.Irreps("SO3", "+".join(str(order) for order in range(LMAX + 1)))
     product = cue.descriptors.channelwise_tensor_product(irreps, harmonics, harmonics).polynomial
-    # Its fused kernels take segments of one length: blocks of 32 channels.
+    # Its fused kernels process segments of one length: blocks of 32 channels.
     product = product.flatten_coefficient_modes().squeeze_modes().split_mode("u", 32)
     convolution = cuet.SegmentedPolynomial(product, method="uniform_1d", math_dtype=torch.float32)
     num_atoms = int(receivers.max()) + 1
@@ -102,7 +105,7 @@ def cuequivariance(receivers, senders):
 
 
 def shortest(call, torch):
-    """Of several turns, in seconds of the device for a call."""
+    """The shortest of several turns, in seconds of the device for a call."""
 
     def turn(calls):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -56,8 +56,8 @@ def make_graph(name):
 
 
 def write_graph(name, file):
-    """The file of `bench_kernels --equi_graph`: numbers of atoms and edges as int64, the cutoff as float64, then the
-    arrays of make_graph as int64, int32 and float64."""
+    """Writes a file for `bench_kernels --equi_graph`: numbers of atoms and edges as int64, the cutoff as float64, then
+    the arrays of make_graph as int64, int32 and float64."""
     import numpy as np
 
     edge_begin, sender, vector = make_graph(name)

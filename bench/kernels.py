@@ -3,7 +3,7 @@
 """The convolution kernels on this CPU, against e3nn's tensor product with its radial network and sum over neighbors.
 
 For each problem the two take turns on the same cores, first on one, then on all. The table has nanoseconds per edge;
-the fastest evaluation of each side counts. All problems run on a crystal, some on the graphs of graphs.py too.
+the fastest evaluation of each side counts. All problems run on a crystal, some also on the graphs of graphs.py.
 """
 
 import argparse
@@ -19,12 +19,12 @@ import common
 import graphs
 
 CRYSTAL = "crystal"
-ON_GRAPHS = ["mace-large"]  # what the public benchmark of convolutions takes
+ON_GRAPHS = ["mace-large"]  # the problem of the public benchmark of convolutions
 FLUSHED = 256 << 20  # bytes that e3nn's process writes before an evaluation with cold caches
 
 
 class Peer:
-    """e3nn in a process of its own."""
+    """e3nn in its own process."""
 
     def __init__(self, args):
         environment = dict(os.environ)
@@ -73,7 +73,7 @@ def bench_kernels(args, graph, *options):
 
 
 def measure(args, graph, pattern):
-    """What bench_kernels measures under the names that match: {(part of the name, ...): counters}."""
+    """Counters of bench_kernels for the names that match: {(part of the name, ...): counters}."""
     with tempfile.TemporaryDirectory(prefix="equi-bench-") as folder:
         file = Path(folder) / "out.json"
         bench_kernels(
@@ -299,7 +299,7 @@ def main():
 
     peer = None if args.no_peer else Peer(args)
     rows = []
-    with contextlib.suppress(KeyboardInterrupt):  # what was measured until then is kept
+    with contextlib.suppress(KeyboardInterrupt):  # keep what was measured so far
         for problem in problems:
             for number_type in args.types:
                 for row in measure_problem(args, problem, number_type, peer, thread_counts, bounds):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Time of a step of molecular dynamics with pair_style equi/kk, against plain equi in the same LAMMPS.
 
-The two take turns on the same cores, so that a change of the machine's speed meets both.
+The two take turns on the same cores, so a change of the machine's speed affects both.
 """
 
 import tempfile

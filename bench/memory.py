@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Memory per atom of a run with pair_style equi: growth of the peak resident size between two sizes of a system.
 
-The difference leaves out what does not depend on the number of atoms: LAMMPS itself, the plugin, the model. Loading a
-model takes more memory for a moment than some hundred atoms do; the peak is taken after it, or it would hide them.
+The difference excludes what does not depend on the number of atoms: LAMMPS itself, the plugin, the model. Loading a
+model needs, for a moment, more memory than some hundred atoms, and would hide them. The peak is therefore reset after
+loading.
 """
 
 import re
@@ -19,8 +20,8 @@ def peak_kb(args, cells, threads):
     atoms = common.make_system(args.system, cells)
     with tempfile.TemporaryDirectory(prefix="equi-bench-") as folder:
         lines = common.input_lines(Path(folder), atoms, args.system, args)
-        # Within quotes $PPID is left to the shell, whose parent is LAMMPS. Writing 5 sets the kernel's maximum back to
-        # the present size. (The maximum that a parent is told after the end of a process can be the parent's own.)
+        # The shell expands $PPID within the quotes; its parent is LAMMPS. Writing 5 resets the kernel's maximum to the
+        # present size. (The maximum that a parent reads after the end of a process can be the parent's own.)
         lines += ["run 0 post no", "shell echo 5 > '/proc/$PPID/clear_refs'"]
         lines += [f"run {args.steps}", "shell grep VmHWM '/proc/$PPID/status'"]
         output = common.run_lammps(Path(folder), lines, args.build_dir, 1, threads)

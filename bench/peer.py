@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The process of bench/step.py, bench/sweep.py and bench/peers.py that runs the own calculator of a model's framework.
 
-For each line on standard input, a number of evaluations and perhaps of threads, it answers with one line of as many
-times in seconds. Between two evaluations all atoms move a little, so that nothing can be reused. An evaluation is
-energy, forces and stress. For a line `forces FILE` it writes the forces to FILE, as numpy does, and answers with the
+Each line on standard input has a number of evaluations and optionally one of threads. The answer is one line with this
+many times in seconds. Between two evaluations all atoms move a little, so nothing can be reused. An evaluation is
+energy, forces and stress. The line `forces FILE` writes the forces to FILE in numpy's format; its answer is the
 precision of the model's parameters.
 """
 
@@ -27,7 +27,7 @@ def precision_of(calculator):
 
 def main():
     system, cells, source, choice, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
-    # Only times go to the driver; the packages' messages go elsewhere.
+    # Only times go to the driver; messages of the packages go to standard error.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     import common

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Time, memory and force errors of molecular dynamics with pair_style equi, against other pair styles for the same model.
+"""Time, memory and force errors of molecular dynamics with pair_style equi and with other pair styles for a model.
 
-All sides run the same steps (data file, velocities, NVE) by LAMMPS, in turn (A B C A B C ...) on the same cores, each with
-its own LAMMPS, number of ranks and threads.  None works while another one does.  Beside the elapsed time stands the user time
-of all cores, which suffers less from other work on the machine; on several cores it includes what ranks and threads spend on
-waiting for one another.  With --source, the calculator of the model's own framework is a side, too.
+All sides run the same steps (data file, velocities, NVE) by LAMMPS, in turn (A B C A B C ...) on the same cores, each
+with its own LAMMPS, number of ranks and threads. Only one side runs at a time. Next to the elapsed time the table has
+the user time of all cores, which other work on the machine affects less. On several cores it includes the time that
+ranks and threads wait for one another. With --source, the calculator of the model's own framework is a side, too.
 """
 
 import argparse
@@ -22,20 +22,20 @@ from pathlib import Path
 import common
 from step import Peer
 
-# Before a side's first run the driver puts the atoms there and sets what the dynamics are.
+# Before a side's first run the driver sets the atoms' positions and the dynamics.
 COMMANDS_OF_THE_DRIVER = {"clear", "create_atoms", "create_box", "minimize", "read_restart", "rerun", "run", "timestep", "velocity"}
 PRECISIONS = {"single", "mixed", "double", "float32", "float64", "fp32", "fp64"}
-# Variables that decide how threads wait, where memory comes from and which dense products are used.
+# Variables that select how threads wait, where memory comes from and which dense products are used.
 VARIABLES = ("OMP_", "GOMP_", "KMP_", "KOKKOS_", "MALLOC_", "MKL_", "OPENBLAS_")
-# A look finds the largest size until then: a short run would end, far larger, before the next one.
+# A sample is the largest size until then. After a longer pause a short run could have grown and ended.
 SECONDS_BETWEEN_LOOKS = 0.002
 
 
 @dataclass
 class Side:
-    """A way to run the dynamics by LAMMPS. What is None is taken from the side of equi."""
+    """A way to run the dynamics by LAMMPS. A None is replaced by the value of the side of equi."""
 
-    input: Path = None  # lines of the potential; None: pair_style equi as the arguments say
+    input: Path = None  # lines of the potential; None: pair_style equi with the given arguments
     lmp: str = None
     mpirun: str = None
     name: str = None
@@ -67,7 +67,7 @@ class NewPeer(argparse.Action):
 
 
 class OfLatestPeer(argparse.Action):
-    """An option of the --lmp-input before it."""
+    """The option that applies to the --lmp-input before it."""
 
     def __call__(self, parser, namespace, value, option=None):
         if not namespace.peers:
@@ -102,8 +102,8 @@ def commands_of(file):
 
 
 def read_input(side, symbols):
-    """Fills what a peer's file says. Its lines stand before and after the atoms are read: where the file has read_data, else
-    before its pair_style."""
+    """Fills in what a peer's file contains. Its lines are divided into those before and after the atoms are read: at
+    read_data if the file has it, or else at its pair_style."""
     if not side.input.is_file():
         sys.exit(f"{side.input} is missing")
     lines = commands_of(side.input)
@@ -125,7 +125,7 @@ def read_input(side, symbols):
 
 
 class PeakMemory:
-    """Sum of the peak resident sizes of the ranks that a process starts, looked at until the process ends."""
+    """Sum of the peak resident sizes of the ranks that a process starts, sampled until the process ends."""
 
     def __init__(self, ranks):
         self.ranks = ranks
@@ -142,7 +142,7 @@ class PeakMemory:
             pause.wait(SECONDS_BETWEEN_LOOKS)
 
     def add(self, process):
-        """Whether the process is there; adds its size and those of its descendants."""
+        """Whether the process exists; adds its size and those of its descendants."""
         size = peak_kb(process)
         if size is None:
             return False
@@ -156,13 +156,13 @@ class PeakMemory:
         return True
 
     def megabytes(self):
-        """The ranks are larger than what starts them."""
+        """The ranks are larger than the process that starts them."""
         self.thread.join()
         return sum(sorted(self.peaks.values())[-self.ranks :]) / 1000
 
 
 def peak_kb(process):
-    """The peak resident size of a process, or None where it has ended."""
+    """The peak resident size of a process, or None if it has ended."""
     try:
         found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.M)
     except OSError:
@@ -190,7 +190,8 @@ class Driver:
         side.user.append(per_atom * common.user_seconds_per_step(output, steps, side.ranks))
 
     def first_forces(self, side):
-        """The forces on the atoms where they are first, [N, 3], and the peak memory in MB of this and some steps."""
+        """The forces on the atoms at their first positions, [N, 3], and the peak memory in MB of this and some
+        steps."""
         import numpy as np
 
         file, peak = self.folder / "forces", PeakMemory(side.ranks)
@@ -206,14 +207,15 @@ def force_error(forces, reference):
 
 
 def program(name, args, default):
-    """What to start: a path, which must not depend on the folder where it runs, a name that the shell would find, or that of the build."""
+    """The program to start: a path, which must not depend on the working folder, a name that the shell would find, or
+    that of the build."""
     if name is None:
         return Path(args.build_dir).resolve() / "bin" / default
     return Path(name).resolve() if "/" in name else name
 
 
 def complete(side, args, cores, symbols):
-    """Fills what was not given; side.input says whether it is a peer."""
+    """Fills in what was not given; side.input shows whether it is a peer."""
     if side.input:
         read_input(side, symbols)
     side.lmp, side.mpirun = program(side.lmp, args, "lmp"), program(side.mpirun, args, "mpirun")
@@ -236,7 +238,7 @@ def print_table(sides):
         print(f"{side.name:<{width}} {f'{side.ranks} x {side.threads}':>8} {side.precision:>10}", end="")
         for samples, first in ((side.elapsed, sides[0].elapsed), (side.user, sides[0].user)):
             columns = [(of(samples), of(first)) for of in (min, statistics.median)]
-            # The clock of the processor's use stands still in a very short run.
+            # The clock of user time does not advance in a very short run.
             ratios = [value / reference if reference else float("nan") for value, reference in columns]
             print("".join(f" {value:>8.2f}" for value, _ in columns) + "".join(f" {ratio:>6.2f}" for ratio in ratios), end="")
         print(f" {side.error[0]:>9.1e} {side.error[1]:>9.1e} {side.memory:>7.0f}")
@@ -276,7 +278,8 @@ class FrameworkSide:
         self.peer.times(self.evaluations)  # warm up
 
     def take_turn(self):
-        """A turn has a sample for the mean of its evaluations: the system counts a process's time in hundredths of a second."""
+        """A turn has one sample, the mean of its evaluations: the system measures a process's time in hundredths of a
+        second."""
         before = self.user_seconds()
         seconds = self.peer.times(self.evaluations)
         per_atom = 1e6 / self.evaluations / self.atoms
@@ -285,7 +288,7 @@ class FrameworkSide:
 
     def user_seconds(self):
         words = Path(f"/proc/{self.peer.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return int(words[11]) / os.sysconf("SC_CLK_TCK")  # user time, as LAMMPS tells it
+        return int(words[11]) / os.sysconf("SC_CLK_TCK")  # user time, as LAMMPS reports it
 
     def close(self):
         self.side.memory = peak_kb(self.peer.process.pid) / 1000

@@ -53,7 +53,7 @@ def draw_accuracy(axis):
     quantities = {"energy_eV_per_atom": ("energy / eV/atom", "o", "tab:blue"), "force_eV_per_A": ("forces / eV/Å", "^", "tab:orange")}
     for shift, (key, (label, marker, color)) in zip((-0.12, 0.12), quantities.items()):
         for place, precision in enumerate(precisions):
-            # What agrees to the last bit lies on the axis.
+            # Values that agree to the last bit are drawn on the axis.
             values = [max(float(row[key]), 1e-16) for row in rows if row["precision"] == precision]
             axis.plot([place + shift] * len(values), values, marker, color=color, markersize=4, alpha=0.6,
                       label=label if place == 0 else None)  # fmt: skip

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Registers and spills of the generated device kernels, from what nvcc printed while it compiled them.
+"""Registers and spills of the generated device kernels, from the messages of nvcc while it compiled them.
 
     registers.py LOG... [--out FILE.csv] [--most-bytes N]
 
-The build of the preset cuda prints it. Kernels whose registers are bounded so that more warps fit may spill some
-bytes and be faster for it (doc/gpu_roofline.rst). Ends with status 1 if one spills more than N bytes (default: 80).
+The build of the preset cuda prints these messages. Kernels with a bound on their registers, so that more warps fit,
+may spill some bytes and still be faster (doc/gpu_roofline.rst). Ends with status 1 if a kernel spills more than N
+bytes (default: 80).
 """
 
 import argparse
@@ -20,7 +21,7 @@ ENTRY = re.compile(
     r"(\d+) bytes spill loads.*?Used (\d+) registers",
     re.S,
 )
-# Pass, type, rows per bin, and the path groups of the launch, with __ in between.
+# Pass, type, rows per bin, and the path groups of the launch, separated by __.
 KERNEL = re.compile(r"PathGroupsWork<\(equi::PathGroupPass\)(\d), (?:equi::)?(float|double|Dual<\w+>), (\d), equi::device_(?:edge_|dual_)?path_groups_(\w+)::")
 PASSES = ("forward", "backward", "gather", "fused")    # of PathGroupPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")

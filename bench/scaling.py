@@ -3,13 +3,13 @@
 """Scaling over ranks: a model of the time of a step, checked here and used to predict other machines.
 
 A rank computes its own atoms' edges and sends the rows of border atoms: those within the cutoff and the skin of LAMMPS
-of a neighbor's box, once forward and once back for each convolution whose input is not a function of the species alone.
+of a neighbor's box. Each convolution whose input depends on more than the species sends once forward and once back.
 
     step = edges per rank * time per edge + launches * time of one
            + part not hidden of (messages * latency + bytes / bandwidth)
 
-`check` runs LAMMPS on 1 to N ranks and compares bytes, messages and times with the model, its time per atom being that of
-the first run; `predict` prints weak and strong scaling for a time per edge and network figures that are given.
+`check` runs LAMMPS on 1 to N ranks and compares bytes, messages and times with the model, whose time per atom is that
+of the first run. `predict` prints weak and strong scaling for given figures of the network and a time per edge.
 """
 
 import argparse
@@ -27,7 +27,7 @@ CHANNEL_PAD = 16  # src/generator/kernel_layout.h
 
 
 def row_bytes(irreps, number_bytes):
-    """Of a row in a message, which counts in numbers of 8 bytes."""
+    """Bytes of a row in a message, which counts in numbers of 8 bytes."""
     size = 0
     for block in irreps.split("+"):
         mul, irrep = block.split("x")
@@ -36,7 +36,7 @@ def row_bytes(irreps, number_bytes):
 
 
 def read_model(args):
-    """Its cutoff, and the bytes of a row for each feature that travels."""
+    """The cutoff of the model, and the bytes of a row for each feature that is sent."""
     from equi_tools import equi_file
 
     model, _ = equi_file.read(common.model_file(args))
@@ -49,7 +49,7 @@ def read_model(args):
             of_species.add(layer["output"])
         elif layer["type"] == "convolution" and layer["input"] not in of_species:
             rows.append(row_bytes(layer["irreps_in"], number_bytes))
-        else:  # what is added to an output changes it
+        else:  # a layer that adds to an output changes it
             of_species.discard(layer.get("output"))
     return model["cutoff"], rows
 
@@ -63,7 +63,7 @@ def halo_atoms(box, density, reach):
 
 
 def halo_messages(box, reach):
-    """Of one exchange by LAMMPS's brick communication: two per direction and layer of neighbors."""
+    """Messages of one exchange by LAMMPS's brick communication: two per direction and layer of neighbors."""
     return sum(2 * math.ceil(reach / edge) for edge in box)
 
 
@@ -120,7 +120,8 @@ def check(args):
         grid, reach, edges, seconds, (megabytes, messages) = run(args, cutoff, atoms, ranks)
         box = [edge / n for edge, n in zip(cell, grid)]
         expected_bytes, expected_messages = traffic(rows, box, density, reach) if ranks > 1 else (0.0, 0)
-        # All cores work at any number of ranks: the time of the first run, and copies at the bandwidth of memory.
+        # All cores work at any number of ranks. The time per edge is that of the first run, copies run at the
+        # bandwidth of memory.
         per_atom = per_atom or seconds / len(atoms)
         expected_time = per_atom * len(atoms) + ranks / min(ranks, cores) * expected_bytes / (1e9 * args.bandwidth)
         print(

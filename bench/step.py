@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Time of a step of molecular dynamics with pair_style equi, against an evaluation by the framework's own calculator.
 
-The two take turns (A B A B ...) on the same cores, so that a change of the machine's speed meets both. Neither works
-while the other one does.
+The two take turns (A B A B ...) on the same cores, so a change of the machine's speed affects both. Only one of them
+runs at a time.
 """
 
 import os
@@ -17,7 +17,7 @@ import common
 
 
 class Peer:
-    """The framework's calculator in a process of its own, in the framework's environment."""
+    """The framework's calculator in its own process and in the framework's environment."""
 
     def __init__(self, args, cells, cores):
         environment = dict(os.environ, OMP_NUM_THREADS=str(cores))
@@ -49,7 +49,8 @@ class Peer:
         return [float(word) for word in self.answer().split()]
 
     def first_forces(self, path):
-        """The precision of the framework's numbers; writes its forces on the atoms where they are first, [N, 3], to `path`."""
+        """The precision of the framework's numbers; writes its forces on the atoms at their first positions, [N, 3],
+        to `path`."""
         self.process.stdin.write(f"forces {path}\n")
         self.process.stdin.flush()
         return self.answer().strip()

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Steps of molecular dynamics with pair_style equi over sizes and threads, against the framework's own calculator.
 
-Ends with the bars that a release has to clear: the same cost per atom at all sizes, two threads at nearly twice the
-speed of one, and little memory per atom. At each size the sides and the numbers of threads take turns on the same
-cores; the fastest turn counts, for what others do on the machine can only lengthen one.
+Ends with the bars that a release must pass: the same cost per atom at all sizes, two threads at nearly twice the speed
+of one, and little memory per atom. At each size the sides and the numbers of threads take turns on the same cores. The
+fastest turn counts, because other work on the machine can only lengthen a turn.
 """
 
 import statistics
@@ -16,8 +16,8 @@ import common
 import memory
 import step
 
-MOST_SPREAD = 0.15  # of the cost per atom over all sizes
-LEAST_SPEEDUP = 1.85  # of two threads
+MOST_SPREAD = 0.15  # spread of the cost per atom over all sizes
+LEAST_SPEEDUP = 1.85  # speed of two threads relative to one
 MOST_MEMORY = 60.0  # kB per atom
 MEMORY_SIZES = (4000, 20000)  # atoms
 
@@ -30,7 +30,7 @@ def measure_size(args, cells, rows):
     """Turns of both sides at one size, each with all numbers of threads; adds to rows."""
     atoms = common.make_system(args.system, cells)
     n = len(atoms)
-    # A sample of a small system takes many steps, one of a large system few: their times are then alike.
+    # A sample of a small system has many steps, one of a large system few, so their times are similar.
     args.steps = min(args.max_steps, max(args.min_steps, args.atom_steps // n))
     args.warm_up = max(2, args.steps // 5)
     samples = {}

@@ -3,7 +3,8 @@
 """Time of a training step of SevenNet with torch.ops.equi, against the same step with e3nn's convolution.
 
 A step is that of a loss of energies, forces and stresses: the model's evaluation, the gradients by its parameters and
-Adam's update, in one process, on one model whose convolutions are exchanged. The two take turns (A B A B ...).
+Adam's update. Both sides run in one process, on one model whose convolutions are exchanged. They take turns (A B A B
+...).
 """
 
 import statistics
@@ -14,7 +15,7 @@ import common
 
 
 def make_batch(args, cutoff):
-    """The graphs of sevenn for so many cells, each with displacements of its own."""
+    """The graphs of sevenn for this many cells, each with its own displacements."""
     import numpy as np
     import torch
     from sevenn.atom_graph_data import AtomGraphData

