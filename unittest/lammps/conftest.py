@@ -20,7 +20,7 @@ def build_dir():
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_per_rank():
-    """Ranks share the cores of the machine, and threads that wait for each other must not spin."""
+    """Ranks share the cores of the machine, so threads that wait for each other must not spin."""
     patch = pytest.MonkeyPatch()
     patch.setenv("OMP_NUM_THREADS", "1")
     patch.setenv("OMP_WAIT_POLICY", "passive")
@@ -30,5 +30,5 @@ def one_thread_per_rank():
 
 @pytest.fixture
 def lammps(build_dir, tmp_path):
-    """Runs input scripts in a folder of the test's own."""
+    """Runs input scripts in the test's own folder."""
     return Lammps(build_dir, tmp_path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Runs LAMMPS input scripts in a folder of their own and reads what they print; small systems for them.
+"""Runs LAMMPS input scripts, each in its own folder, and reads their output; provides small systems for them.
 
-Every run has a time limit, so that a rank that waits for ever fails a test instead of stopping it.
+Every run has a time limit, so a rank that waits for ever fails a test instead of stopping it.
 """
 
 import os
@@ -16,9 +16,9 @@ import pytest
 from ase.build import bulk
 from equi_tools.lammps_runner import lammps_box, write_data
 
-# Arguments of every LAMMPS, with which the same tests run in another mode of LAMMPS.
+# Arguments of every LAMMPS; they run the same tests in another mode of LAMMPS.
 ARGUMENTS = os.environ.get("EQUI_LMP_ARGUMENTS", "").split()
-# Keywords of every pair_style equi, with which the same tests run with other kernels.
+# Keywords of every pair_style equi; they run the same tests with other kernels.
 KEYWORDS = os.environ.get("EQUI_PAIR_KEYWORDS", "").split()
 
 # A run that takes this long hangs: the longest default one takes some ten seconds on a busy machine.
@@ -27,10 +27,10 @@ TIMEOUT = 240
 
 @dataclass
 class Run:
-    """What a finished LAMMPS left behind."""
+    """The results of a finished LAMMPS."""
 
     returncode: int
-    output: str  # screen of rank 0 and what the launcher said
+    output: str  # screen of rank 0 and messages of the launcher
     folder: Path
 
     @property
@@ -91,7 +91,7 @@ class Lammps:
         return [" ".join(["pair_style equi", keywords, *KEYWORDS]), f'pair_coeff * * "{self.model(model)}" {" ".join(symbols)}']
 
     def try_run(self, lines, ranks=1, threads=1, arguments=(), timeout=TIMEOUT, wrapper=()):
-        """Run of an input that may fail; `wrapper` are words before those that start a rank."""
+        """Runs an input that may fail; `wrapper` are words before those that start a rank."""
         (self.folder / "in.test").write_text("\n".join(lines) + "\n")
         command = [self.build_dir / "bin" / "mpirun", "-np", str(ranks)] if ranks > 1 else []
         command += [*wrapper, self.lmp, "-in", "in.test", "-log", "log.lammps", "-nocite", *ARGUMENTS, *arguments]
@@ -108,14 +108,14 @@ class Lammps:
         return Run(process.returncode, output, self.folder)
 
     def run(self, lines, **options):
-        """Run of an input that must succeed."""
+        """Runs an input that must succeed."""
         result = self.try_run(lines, **options)
         assert result.returncode == 0 and not result.errors, result.output[-4000:]
         return result
 
 
 def rock_salt(repeat=(1, 1, 1), seed=1, amplitude=0.12, length=5.64):
-    """NaCl with every atom moved, so that no component vanishes by symmetry."""
+    """NaCl with every atom displaced, so no component vanishes by symmetry."""
     atoms = bulk("NaCl", "rocksalt", length, cubic=True) * repeat
     atoms.positions += amplitude * np.random.default_rng(seed).standard_normal((len(atoms), 3))
     return atoms

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""LAMMPS as a library of Python, where an error is an exception and the program goes on.
+"""LAMMPS as a library of Python: an error is an exception, and the program goes on.
 
-A session is a process of its own: a child that runs a script with this build's plugin and prints what it found.
+Each session is a child process that runs a script with this build's plugin and prints its findings.
 """
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Before the script of a test: the commands of LAMMPS, whose errors are texts.
+# Code before the script of a test: the commands of LAMMPS, whose errors become texts.
 PROLOGUE = '''
 import json
 from lammps import lammps
@@ -46,8 +46,8 @@ print("FOUND " + json.dumps(found))
 
 
 def run_session(build_dir, folder, script, timeout=120, **values):
-    """What the script put into `found`; `values` are variables of the script."""
-    # The package of LAMMPS does not know where that of MPICH puts its library.
+    """The values that the script stored in `found`; `values` are variables of the script."""
+    # The package of LAMMPS does not know the folder where MPICH's package installs its library.
     libraries = [str(Path(sys.prefix) / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = {
         **os.environ, "LAMMPS_PLUGIN_PATH": str(build_dir / "lib"), "LD_LIBRARY_PATH": ":".join(libraries)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bad input: one clear error, a status other than zero, on 1 and on 2 ranks, and never a wait without end."""
+"""Bad input: one clear error and a status other than zero, on 1 and on 2 ranks, without endless waits."""
 
 import json
 import os
@@ -14,15 +14,15 @@ from ase.calculators.socketio import SocketIOCalculator
 from equi_tools import equi_file
 from lammps_script import rock_salt
 
-# A run that is refused has little to do.
+# A refused run has little to do.
 TIMEOUT = 60
 RANKS = pytest.mark.parametrize("ranks", [1, 2])
 
 
 def assert_refused(run, *texts):
-    """One error, with these texts (regular expressions), and no result."""
+    """There is one error, with these texts (regular expressions), and no result."""
     assert run.returncode != 0, run.output
-    # A fault of one rank may be reported by that rank alone ("ERROR on proc 1: ...").
+    # Only the faulty rank may report its fault ("ERROR on proc 1: ...").
     assert len(run.errors) == 1, run.output
     for text in texts:
         assert re.search(text, run.errors[0]), f"{run.errors[0]!r} does not match {text!r}"
@@ -31,7 +31,7 @@ def assert_refused(run, *texts):
 
 
 class Input:
-    """An input of two atom types, of which a test changes one thing."""
+    """An input of two atom types; a test changes one thing in it."""
 
     def __init__(self, lammps):
         self.lammps = lammps
@@ -309,7 +309,7 @@ def test_other_units(script, ranks, units):
 
 @RANKS
 def test_no_atom_ids(script, ranks):
-    # The number of a line of a data file is an ID, so the atoms are made here.
+    # The numbers of lines in a data file are IDs, so the atoms are made here.
     lines = [
         "units metal", "atom_style atomic", "atom_modify id no", "region box block 0 8 0 8 0 8", "create_box 2 box",
         "lattice sc 4.0", "create_atoms 1 box", "mass * 1.0", script.style, f"pair_coeff * * {script.file} Cl Na", "run 0",
@@ -331,7 +331,7 @@ def test_atoms_on_top_of_each_other(script, ranks, precision):
 def test_lost_coordinates_end_the_run(script, ranks, change):
     """Positions that are not numbers stop LAMMPS or this style; they do not become energies.
 
-    Often it is LAMMPS that stops, on one rank, and its message gets lost when MPI ends the others: no text is asked for.
+    Often LAMMPS stops on one rank, and its message gets lost when MPI ends the others: no text is required.
     """
     lines = script.lines()
     script.lammps.run(lines, ranks=ranks)
@@ -344,13 +344,13 @@ def test_lost_coordinates_end_the_run(script, ranks, change):
 @RANKS
 @pytest.mark.parametrize("box", ["orthogonal", "tilted"])
 def test_atoms_that_lammps_drops_are_missed(script, ranks, box):
-    """LAMMPS wraps atoms by one length of the box, 5.64, before it counts on them. With lost ignore it says nothing itself."""
+    """LAMMPS wraps atoms by one length of the box, 5.64, before it counts them. With lost ignore it prints nothing."""
     lines = script.lines()
     *start, run = [*lines[:-1], *(["change_box all triclinic"] if box == "tilted" else []), "thermo_modify lost ignore", lines[-1]]
     moved = script.lammps.run([*start, "set atom 3 x 9", run, 'print "ATOMS $(atoms)"'], ranks=ranks, timeout=TIMEOUT)
     assert moved.values("ATOMS")[0, 0] == len(script.atoms)
     assert_refused(script.lammps.try_run([*start, "set type 1 y -40", run], ranks=ranks, timeout=TIMEOUT), "dropped 4 of 8 atoms, ")
-    # An earlier list has the IDs.
+    # An earlier list contains the IDs.
     refused = script.lammps.try_run([*start, run, "set atom 3 x 40", run, 'print "ENERGY"'], ranks=ranks, timeout=TIMEOUT)
     assert refused.returncode != 0 and "dropped 1 of 8 atoms, ID 3, " in refused.errors[0], refused.output
     assert "ENERGY" not in refused.output
@@ -380,7 +380,7 @@ def test_positions_of_i_pi_that_are_not_wrapped(lammps, cells, is_right):
 @pytest.mark.parametrize("precision", ["mixed", "single"])
 @pytest.mark.parametrize("newton", ["on", "off"])
 def test_forces_that_are_not_finite_end_the_step_that_makes_them(script, ranks, precision, newton):
-    """The energies are finite, their derivatives are beyond the numbers of float32, those of the file are not."""
+    """The energies are finite. Their derivatives exceed the range of float32; the numbers of the file do not."""
     document, tensors = equi_file.read(script.lammps.model("nequip"))
     (scale,) = (layer["scale"] for layer in document["layers"] if layer["type"] == "scale_shift")
     (readout,) = (layer["network"]["weights"][-1] for layer in document["layers"] if layer["type"] == "readout")
@@ -396,14 +396,14 @@ def test_forces_that_are_not_finite_end_the_step_that_makes_them(script, ranks, 
     script.style = f"pair_style equi precision {precision}"
     run = script.lammps.try_run(script.lines(), ranks=ranks, timeout=TIMEOUT)
     assert run.returncode != 0 and "Loop time" not in run.output
-    assert run.errors, run.output  # of one rank, or more where they are slow to end
+    assert run.errors, run.output  # from one rank, or from more if they end slowly
     for line in run.errors:
         assert re.search(r"Pair style equi: .* is not finite: ID [1-8] on step 7", line), line
 
 
 @RANKS
 def test_reference_library_missing(script, ranks):
-    """The plugin alone in another folder, and a copy of the program that looks for plugins there."""
+    """Puts only the plugin into another folder, with a copy of the program that searches there for plugins."""
     build, folder = script.lammps.build_dir, script.lammps.folder
     (folder / "alone").mkdir()
     for library in (build / "lib").glob("*.so"):
@@ -444,7 +444,7 @@ def test_wrong_mass_warns(script, ranks):
     (["neigh_modify exclude type 1 2"], "neigh_modify exclude"),
     (["group some id 1 5", "neigh_modify exclude group some all"], "neigh_modify exclude"),
     (["group nobody empty", "neigh_modify exclude group nobody all"], None),
-    # Lists of the KOKKOS package have neighbors outside the group, which the pair style refuses.
+    # Lists of the KOKKOS package contain neighbors outside the group, which the pair style refuses.
     pytest.param(["group some id 1 5", "neigh_modify include some"], "neigh_modify include", marks=pytest.mark.plain),
 ])  # fmt: skip
 def test_hidden_neighbors_are_told(script, ranks, settings, command):
@@ -470,7 +470,7 @@ def test_pairs_that_a_hybrid_style_takes_away_are_told(lammps, lines, is_told):
 
 @pytest.mark.plain
 def test_masses_of_types_mean_nothing_where_atoms_have_their_own(lammps):
-    """atom_style hybrid with sphere keeps masses of types, at 0, beside those of the atoms."""
+    """atom_style hybrid with sphere keeps masses of types, at 0, in addition to those of the atoms."""
     atoms = rock_salt()
     places = [f"create_atoms {1 + (s == 'Na')} single {x} {y} {z}" for s, (x, y, z) in zip(atoms.get_chemical_symbols(), atoms.positions % 5.64)]
     box = ["region box block 0 5.64 0 5.64 0 5.64", "create_box 2 box", *places]
@@ -491,7 +491,7 @@ OF_PAIR = "pair_modify pair equi special lj/coul 1 1 1"
 
 
 class Molecules:
-    """The energy of a structure of which some atoms have bonds."""
+    """The energy of a structure in which some atoms have bonds."""
 
     def __init__(self, lammps, ranks):
         self.lammps, self.ranks = lammps, ranks
@@ -530,13 +530,13 @@ class Molecules:
         assert_refused(run, "Pair style equi", "use special_bonds lj/coul 1 1 1", "delete_bonds .*bond_style zero", f"hybrid style .*{OF_PAIR}", *texts)
 
     def free_energy(self):
-        """That of the same atoms without bonds."""
+        """The energy of the same atoms without bonds."""
         plain = Molecules(self.lammps, 1)
         plain.style, plain.atoms = "atomic", self.atoms
         return plain.energy([], MODEL_ALONE)
 
 
-# Of an energy of some ten eV, summed in another order.
+# An energy of some ten eV, summed in another order.
 SUM_ORDER = 1e-9
 
 
@@ -587,7 +587,7 @@ def test_nothing_is_said_about_special_bonds_without_bonds(lammps, ranks, style)
 
 @RANKS
 def test_bonds_of_atoms_that_are_not_the_models_do_not_matter(lammps, ranks):
-    """Atoms 1 and 3 are of one type, 2 and 4 of the other."""
+    """Atoms 1 and 3 have one type, 2 and 4 the other."""
     molecules = Molecules(lammps, ranks)
     types = molecules.atoms.get_chemical_symbols()
     one = [k + 1 for k in range(len(types)) if types[k] == "Cl"][:3]
@@ -610,7 +610,7 @@ BOND_STYLES = {
     "hybrid_of_one": (["bond_style hybrid harmonic", "bond_coeff * harmonic 1.0 1.2"], True),
     "deleted": ([*HARMONIC, "delete_bonds all multi remove special"], False),
 }
-# In a hybrid style of the package KOKKOS all styles are of the package, and zero is not.
+# In a hybrid style of the package KOKKOS all styles belong to the package, and zero does not.
 REFUSED_BY_KOKKOS = ("hybrid", "hybrid_zero")
 
 
@@ -646,6 +646,6 @@ def test_bonds_that_come_later_are_found(lammps, ranks):
     lines = molecules.lines([], MODEL_ALONE)
     lammps.run(lines, ranks=ranks, timeout=TIMEOUT)
     later = [*lines[:-2], "run 0", "create_bonds single/bond 1 1 2", "run 1"]
-    # The first of the two runs ends well.
+    # The first of the two runs succeeds.
     run = lammps.try_run(later, ranks=ranks, timeout=TIMEOUT)
     assert run.returncode != 0 and len(run.errors) == 1 and "IDs 1 and 2 are 1-2 neighbors" in run.errors[0], run.output

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Atoms that come, go and change their types, boxes that change, replicas: whatever a run has done to a system, a fresh
+"""Atoms that come, go and change their types, boxes that change, replicas: whatever a run does to a system, a fresh
 LAMMPS on one rank that reads its last state finds the same energy, pressure and forces.
 
-Where the random numbers of a command do not depend on the ranks, the whole run is compared with that of one rank as well.
+If the random numbers of a command do not depend on the ranks, the whole run is also compared with that of one rank.
 """
 
 import re
@@ -12,7 +12,7 @@ import pytest
 from ase.build import bulk
 from lammps_script import FORCE_DUMP, rock_salt
 
-# Sums come in another order.
+# Sums are in another order.
 SAME = 1e-11
 # Rounding grows with the motion of the atoms.
 SAME_AFTER_MOTION = 1e-8
@@ -26,20 +26,20 @@ def start(lammps, atoms, keywords="precision double"):
 
 
 def state(run):
-    """Of the last line that SHOW printed: (energy, pressures, number of atoms)."""
+    """The last line that SHOW printed: (energy, pressures, number of atoms)."""
     *numbers, atoms = run.values("STATE")[-1]
     return numbers[0], np.array(numbers[1:]), int(atoms)
 
 
 def fresh(lammps, data, box="p p p"):
-    """A LAMMPS that has seen nothing but the data file: its run."""
+    """The run of a LAMMPS that has read only the data file."""
     lines = ["units metal", "atom_style atomic", f"boundary {box}", "atom_modify map yes", f"read_data {data}", "neighbor 1.0 bin"]
     lines += [*lammps.pair("plain", SYMBOLS), *THERMO, FORCE_DUMP[0].replace("dump.forces", "dump.fresh"), FORCE_DUMP[1], "run 0", *SHOW]
     return lammps.run(lines)
 
 
-# The state as it is after the last step: nothing is set up again before it is written. The data file comes last, for it
-# lets atoms change ranks, without their forces.
+# The state after the last step: nothing is set up again before it is written. The data file is written last, because
+# it moves atoms between ranks without their forces.
 WRITE = [*SHOW, "write_dump all custom dump.after id fx fy fz modify sort id format float %.17g", "write_data after.data nocoeff"]
 
 
@@ -49,7 +49,7 @@ def assert_is_fresh(lammps, run, box="p p p"):
     forces, fresh_forces = run.dump("dump.after"), again.dump("dump.fresh")
     assert atoms == fresh_atoms == len(forces)
     assert energy == pytest.approx(fresh_energy, rel=SAME)
-    if "s" not in box:  # a box that shrinks is made to fit again when it is written
+    if "s" not in box:  # a shrink-wrapped box is fitted again when it is written
         assert np.abs(pressure - fresh_pressure).max() <= SAME * np.abs(fresh_pressure).max()
     assert np.array_equal(forces[:, 0], fresh_forces[:, 0])
     assert np.abs(forces - fresh_forces).max() <= SAME * np.abs(fresh_forces[:, 1:]).max()
@@ -70,8 +70,8 @@ MOVE = ["velocity all create 900 5 loop geom", "fix move all nve", "neigh_modify
 
 @pytest.mark.parametrize("ranks, moves", [(1, 20), (3, 0)])
 def test_grand_canonical_monte_carlo(lammps, ranks, moves):
-    """Insertions, deletions and translations by the energy of the whole system. On several ranks LAMMPS cannot have
-    both of the last two: it deletes atoms by their number on a rank, which a translation may change."""
+    """Insertions, deletions and translations by the energy of the whole system. On several ranks LAMMPS cannot combine
+    the last two: it deletes atoms by their number on a rank, which a translation may change."""
     lines = [*start(lammps, rock_salt((1, 1, 2))), *MOVE, "group chlorine type 1"]
     lines += [f"fix swap chlorine gcmc 2 40 {moves} 1 4711 60000 -70.0 0.3 full_energy overlap_cutoff 0.7", "run 10"]
     lines += ['print "MOVES $(f_swap[2]) $(f_swap[4]) $(f_swap[6])"', *WRITE]
@@ -83,8 +83,8 @@ def test_grand_canonical_monte_carlo(lammps, ranks, moves):
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_trial_deletion_is_the_energy_without_the_atom(lammps, ranks):
-    """Below some chemical potential, about E(N) - E(N-1), deletions are accepted, and above it they are not. The model's
-    energy of the atom alone, which stays in its place while LAMMPS decides, has no part in it."""
+    """Below some chemical potential, about E(N) - E(N-1), deletions are accepted, and above it they are not. The
+    energy of the isolated atom does not contribute, because the atom stays in its place while LAMMPS decides."""
     atoms = rock_salt((1, 1, 2))
     chlorine = atoms.get_chemical_symbols().index("Cl")
     without, alone = atoms.copy(), atoms[[chlorine]]
@@ -104,8 +104,8 @@ def test_a_trial_deletion_is_the_energy_without_the_atom(lammps, ranks):
 
 
 def test_a_trial_deletion_of_a_molecule_is_the_energy_without_it(lammps):
-    """Two molecules that are far apart: with the energy of one as intra_energy, deletions are accepted below a chemical
-    potential of zero alone, and insertions above it."""
+    """Two molecules that are far apart. With the energy of one as intra_energy, deletions are accepted only below a
+    chemical potential of zero, and insertions above it."""
     (lammps.folder / "pair.mol").write_text("# NaCl\n\n2 atoms\n\nCoords\n\n1 0 0 0\n2 2.4 0 0\n\nTypes\n\n1 1\n2 2\n")
     box = ["units metal", "atom_style molecular", "atom_modify map yes", "region box block 0 16 0 16 0 16", "create_box 2 box"]
     box += ["mass 1 35.45", "mass 2 22.98977", "molecule pair pair.mol"]
@@ -189,7 +189,7 @@ def test_boxes_that_change(lammps, name, ranks):
     lines = [f"boundary {box}" if line.startswith("boundary") else line for line in lines]
     tilted = ["change_box all triclinic"] if name in ("high_pressure", "shear_with_flips") else []
     lines += [*tilted, "velocity all create 900 5 loop geom", "neigh_modify every 1 delay 0 check yes", *BOXES[name], "run 60"]
-    if "fix box" in BOXES[name][-1]:  # it changes the box after the forces of a step, and ends with this one
+    if "fix box" in BOXES[name][-1]:  # it changes the box after the forces of a step, and this step is the last
         lines += ["unfix box", "run 1"]
     assert_is_fresh(lammps, lammps.run([*lines, *WRITE], ranks=ranks), box)
 
@@ -227,7 +227,7 @@ def test_ranks_that_are_balanced_leave_the_run_alone(lammps, name):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_respa_makes_the_steps_of_verlet(lammps, ranks):
-    """Nothing acts in the inner steps, so positions move as in one outer step."""
+    """No force acts in the inner steps, so positions change as in one outer step."""
     lines = [*start(lammps, rock_salt((1, 1, 2))), *MOVE]
     verlet = state(lammps.run([*lines, "run 20", *SHOW], ranks=ranks))
     respa = state(lammps.run([*lines, "run_style respa 2 2 bond 1 pair 2", "run 20", *SHOW], ranks=ranks))
@@ -244,7 +244,7 @@ def test_thermostats_on_three_ranks(lammps, fix):
 
 
 def partition_energies(run):
-    """{data file: energy} of what the partitions wrote."""
+    """{data file: energy} written by the partitions."""
     found = {}
     for path in sorted(run.folder.glob("energy.*")):
         found[f"after.{path.suffix[1:]}"] = float(path.read_text().split()[1])

@@ -9,10 +9,10 @@ from lammps_script import KEYWORDS, rock_salt
 from test_decomposition import corner, oxide, sheared
 
 ROOT = Path(__file__).resolve().parents[2]
-# Relative to the largest number of a kind.
+# Relative to the largest number of its kind.
 MEAN_TOLERANCE = 1e-12
 RANK_TOLERANCE = 1e-11
-PRODUCT_TOLERANCE = 1e-9  # of second derivatives, with radial tables of 1e-10
+PRODUCT_TOLERANCE = 1e-9  # second derivatives, with radial tables of 1e-10
 
 # The members of a committee; models of one cutoff and one set of harmonics share their edges.
 COMMITTEES = {
@@ -58,7 +58,7 @@ def setup(lammps, names, atoms, keywords="precision double", files=None):
 
 
 def evaluate(lammps, name, atoms):
-    """Of one model: energy and virial; forces, energies, stresses and products by atom."""
+    """The results of one model: energy and virial; forces, energies, stresses and products by atom."""
     run = lammps.run([*setup(lammps, [name], atoms), *VARIABLES, *RUN])
     return run.values("RESULT")[0], run.dump("dump.all")[:, 1:]
 

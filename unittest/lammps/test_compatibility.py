@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A plugin that was compiled for another LAMMPS says so and registers nothing, since it would corrupt memory."""
+"""A plugin that was compiled for another LAMMPS reports this and registers nothing, because it would corrupt
+memory."""
 
 import json
 import os
@@ -36,14 +37,14 @@ def test_a_plugin_for_another_lammps_is_not_used(other, ranks, load):
 
 
 def test_names_that_versions_of_lammps_do_not_share_are_not_needed(lammps):
-    # Else LAMMPS could not load the plugin of another version, which then could not say what is wrong.
+    # Otherwise LAMMPS could not load the plugin of another version, and the plugin could not report the fault.
     symbols = subprocess.run(["nm", "-DC", "--undefined-only", lammps.build_dir / "lib" / "equiplugin.so"], check=True, capture_output=True, text=True)
     found = re.findall(r"(\w) LAMMPS_NS::LabelMap::(\w+)\(", symbols.stdout)
     assert sorted(found) == [("w", "find"), ("w", "find_type")]
 
 
 def test_the_command_of_a_build_runs_in_the_lammps_of_that_build(lammps):
-    # Through LAMMPS's Python module, which may be that of another LAMMPS in the environment of Python.
+    # By LAMMPS's Python module, which may belong to another LAMMPS in the environment of Python.
     done = subprocess.run([lammps.build_dir / "bin" / "equi", "check", lammps.model("plain"), "--stored", "--json"],
                           env={"PATH": os.environ["PATH"]}, cwd=lammps.folder, capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0 and json.loads(done.stdout)["failed"] == 0, done.stdout + done.stderr

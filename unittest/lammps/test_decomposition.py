@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The decomposition into ranks must not show: energy, pressure and forces of 1 rank and of several agree to rounding.
+"""Results do not depend on the decomposition into ranks: energy, pressure and forces agree to rounding.
 
-Pressures are compared relative to the largest component of the tensor: the others may vanish by cancellation.
+Pressures are compared relative to the largest component of the tensor, because others may vanish by cancellation.
 """
 
 import re
@@ -18,7 +18,7 @@ from lammps_script import ARGUMENTS, KEYWORDS, Lammps, rock_salt
 # Sums in another order: three digits above the rounding of the sums of the largest case.
 ENERGY_TOLERANCE = 1e-12  # relative
 PRESSURE_TOLERANCE = 1e-12  # relative to the largest component of the tensor
-FORCE_TOLERANCE = 1e-10  # eV/Angstrom; relative where all forces are below 1 eV/Angstrom
+FORCE_TOLERANCE = 1e-10  # eV/Angstrom; relative if all forces are below 1 eV/Angstrom
 
 
 @dataclass
@@ -28,11 +28,11 @@ class Case:
     setup: list = field(default_factory=list)  # before the box exists
     after_data: list = field(default_factory=list)
     ranks: tuple = (2, 3, 4)
-    symbols: list = None  # of pair_coeff, with NULL beside Lennard-Jones
+    symbols: list = None  # of pair_coeff, with NULL next to Lennard-Jones
 
 
 def corner():
-    """All atoms in one corner of a large box, so that most ranks own none."""
+    """All atoms in one corner of a large box: most ranks own none."""
     atoms = rock_salt()
     atoms.set_cell([40.0, 40.0, 40.0])
     return atoms
@@ -45,7 +45,7 @@ def alone():
 
 
 def sheared(repeat=(1, 2, 1)):
-    """A cell so skewed that its images lie far from a rectangular grid."""
+    """A cell so skewed that its images are far from a rectangular grid."""
     atoms = rock_salt(repeat)
     tilt = np.array([[0, 0, 0], [0.87, 0, 0], [-0.76, 0.85, 0]]) * np.diag(atoms.cell.array)
     atoms.set_cell(atoms.cell.array + tilt, scale_atoms=True)
@@ -83,7 +83,7 @@ def heavy_salt():
 
 
 def rutile():
-    """Two crossing chains of octahedra, with a heavy atom in the place of every fourth titanium."""
+    """Two crossing chains of octahedra, with a heavy atom on every fourth site of titanium."""
     atoms = crystal(["Ti", "O"], [(0, 0, 0), (0.305, 0.305, 0)], spacegroup=136, cellpar=[4.59, 4.59, 2.96, 90, 90, 90])
     atoms = atoms.repeat((2, 2, 2))
     atoms.symbols[np.flatnonzero(atoms.symbols == "Ti")[::4]] = "Ba"
@@ -209,21 +209,21 @@ def test_ranks_agree_with_one_rank(build_dir, name, ranks):
 @pytest.mark.parametrize("name", CASES)
 def test_eight_ranks_agree_with_one_rank(build_dir, name):
     case = CASES[name]
-    # Grids of processors are made for the rank counts of the default set.
+    # Grids of processors exist only for the rank counts of the default set.
     setup = ["processors 8 1 1" if line.startswith("processors") else line for line in case.setup]
     case = Case(case.model, case.atoms, setup, case.after_data, symbols=case.symbols)
     assert_equal(evaluate(build_dir, case, 8), one_rank(build_dir, name))
 
 
 def test_excluding_pairs_changes_the_energy(build_dir):
-    """Else the cases with exclusions would prove nothing."""
+    """Otherwise the cases with exclusions would prove nothing."""
     whole = evaluate(build_dir, Case("nequip", CASES["excluded_pairs"].atoms), 1)
     assert abs(whole.energy - one_rank(build_dir, "excluded_pairs").energy) > 1e-4
     assert abs(whole.energy - one_rank(build_dir, "excluded_types").energy) > 1e-4
 
 
 def sent_per_atom(lammps, cells):
-    """MB that a rank sends in a step, by its atoms, where all of them are neighbors of the other rank."""
+    """MB that a rank sends in a step, divided by its atoms, when all of them are neighbors of the other rank."""
     atoms = rock_salt((cells, 2, 2))
     atoms.positions[:, 0] += 1.41  # no plane of atoms between ranks
     atoms.wrap()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The keyword forces of pair_style equi, with a file to which forces of a feature are added: against the reference, among ranks, and what
-asks for what direct forces do not have."""
+"""The keyword forces of pair_style equi, with a file to which forces of a feature are added: comparisons with the
+reference and among ranks, and refusals of what direct forces do not support."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,15 @@ from equi_tools import equi_file
 from lammps_script import FORCE_DUMP, rock_salt
 
 ATOMS = rock_salt((2, 1, 1))
-SCALE = 50.0  # for forces of about 1 eV/Angstrom
+SCALE = 50.0  # makes forces of about 1 eV/Angstrom
 # Sums in another order in float64, relative to the largest force.
 TOLERANCE = 1e-11
 NO_PRESSURE = "thermo_style custom step temp pe ke etotal"
 
 
 def with_direct_forces(source, target):
-    """Writes the model of a file with forces that are the vectors of the last feature that has some, mixed by random numbers."""
+    """Writes the model of a file with added forces: the vectors of the last feature with vectors, mixed by random
+    numbers."""
     document, tensors = equi_file.read(source)
     document.pop("data_hash")
     found = [(layer["output"], layer["irreps_out"]) for layer in document["layers"]
@@ -39,7 +40,7 @@ def with_direct_forces(source, target):
 
 @pytest.fixture
 def script(lammps):
-    """script(keywords, model): the commands that read a structure and choose the pair style."""
+    """script(keywords, model): the commands that read a structure and set the pair style."""
     file = with_direct_forces(lammps.model("lmax3"), lammps.folder / "direct.equi")
 
     def lines(keywords, model=file):

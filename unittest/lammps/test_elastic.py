@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""equi_elastic: against differences of pressures and forces of strained cells, and among ranks."""
+"""equi_elastic: compared with differences of pressures and forces of strained cells, and among ranks."""
 
 
 import direct_checkpoint
@@ -16,7 +16,7 @@ from test_second_derivatives import setup
 
 VOIGT = [(0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)]
 STEP = 1e-4
-TOLERANCE = 1e-6  # relative to the largest constant: that of a central difference of fourth order and its rounding
+TOLERANCE = 1e-6  # relative to the largest constant: error and rounding of a central difference of fourth order
 RANK_TOLERANCE = 1e-10
 
 PRESSURE = ["run 0", 'print "PRESSURE ' + " ".join(f"$(c_virial[{k}]:%.17g)" for k in (1, 2, 3, 6, 5, 4)) + '"']
@@ -29,7 +29,8 @@ CASES = {
     "nequip": ("nequip/plain", bulk("NaCl", "zincblende", 5.9)),
     "tensornet": ("matgl/bessel", bulk("NaCl", "zincblende", 5.9)),
 }
-# Models with random weights, for which the structure is no minimum: clamped atoms have constants, and a warning is given.
+# Models with random weights, for which the structure is not a minimum: clamped atoms have constants, and a warning is
+# printed.
 UNSTABLE = ("mace", "nequip")
 
 
@@ -44,20 +45,20 @@ def strained(atoms, voigt, amount):
     i, j = VOIGT[voigt]
     strain[i, j] += amount / 2
     strain[j, i] += amount / 2
-    # Cells of LAMMPS are lower triangular: the structure is turned back.
+    # Cells of LAMMPS are lower triangular, so the structure is rotated back.
     result = atoms.copy()
     result.set_cell(atoms.cell.array @ (np.eye(3) + strain), scale_atoms=True)
     return result
 
 
 def rotation_to_lammps(atoms):
-    """R of x_lammps = R x, of the box that LAMMPS has for these atoms."""
+    """R of x_lammps = R x, for the box that LAMMPS uses for these atoms."""
     return np.linalg.solve(atoms.cell.array, lammps_box(atoms).cell).T
 
 
 def derivatives_by_strains(lammps, lines, atoms):
-    """[6, 6 + 3 N] derivatives of stresses (bar) and of forces by the six
-    strains, to fourth order, by one run that changes its box."""
+    """[6, 6 + 3 N] derivatives of stresses (bar) and of forces by the six strains, to fourth order, in one run that
+    changes its box."""
     structures = [strained(atoms, voigt, k * STEP) for voigt in range(6) for k in (-2, -1, 1, 2)]
     lines = [*lines, "box tilt large", "change_box all triclinic", "compute virial all pressure NULL virial",
              "thermo_style custom step pe c_virial[*]"]  # fmt: skip
@@ -83,7 +84,7 @@ def derivatives_by_strains(lammps, lines, atoms):
 @pytest.mark.parametrize("name", CASES)
 def test_constants_equal_differences_of_stresses_and_forces(lammps, name):
     model, atoms = CASES[name]
-    atoms.set_cell(atoms.cell.standard_form()[0], scale_atoms=True)  # as LAMMPS has it
+    atoms.set_cell(atoms.cell.standard_form()[0], scale_atoms=True)  # in LAMMPS's form
     assert np.abs(rotation_to_lammps(atoms) - np.eye(3)).max() < 1e-12
 
     derivatives = derivatives_by_strains(lammps, setup(lammps, model, atoms), atoms)

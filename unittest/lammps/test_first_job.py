@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From a structure to a run: `equi data` and LAMMPS, and what LAMMPS says when symbols, labels, masses or the timestep do not
-fit together."""
+"""From a structure to a run: `equi data` and LAMMPS, and the messages of LAMMPS if symbols, labels, masses or the
+timestep do not fit together."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ from ase.neighborlist import neighbor_list
 from equi_tools import structures
 from equi_tools.ase import EquiCalculator
 
-# Of an energy of some hundred eV, summed in the same order.
+# An energy of some hundred eV, summed in the same order.
 SAME = 1e-9
 ORDER = "pair_coeff names one symbol per type, in the order of the types"
 
@@ -35,7 +35,7 @@ def poscar(lammps):
 
 @pytest.fixture
 def command(lammps):
-    """Runs a program of the build in the test's folder, in the environment of a user who has set nothing."""
+    """Runs a program of the build in the test's folder, in the environment of a user without any settings."""
 
     def run(program, *words):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("EQUI_", "LAMMPS_"))}
@@ -55,7 +55,7 @@ def thermo(output):
 
 
 def test_from_a_poscar_to_constant_pressure_in_three_commands(lammps, poscar, command):
-    """The first of the three, which makes the model, is one of the build's."""
+    """The first of the three commands, which makes the model, is one of the build's."""
     told = command("equi", "data", poscar, "-o", "data.sto", "--supercell", 2, 2, 2, "--model", "sevennet-0.equi", "--run", "npt")
     assert "pair_coeff * * sevennet-0.equi Sr Ti O" in told
     told = command("lmp", "-in", "in.npt", "-var", "steps", 100, "-log", "none")
@@ -63,7 +63,7 @@ def test_from_a_poscar_to_constant_pressure_in_three_commands(lammps, poscar, co
     first, last = thermo(told)
     assert first["Lx"] == pytest.approx(7.81) and last["Step"] == 100
     assert 20 < last["Temp"] < 600 and abs(last["Lx"] - 7.81) < 0.3 and last["Lx"] != first["Lx"]
-    assert last["PotEng"] == pytest.approx(first["PotEng"], abs=40 * 0.1)  # the energy of some hundred kelvin
+    assert last["PotEng"] == pytest.approx(first["PotEng"], abs=40 * 0.1)  # the energy at some hundred kelvin
     assert "ITEM: ATOMS id type element" in (lammps.folder / "npt.dump").read_text()
 
 
@@ -80,7 +80,7 @@ ISOTOPES = 2.014, 1.008, 17.999
 
 @pytest.fixture
 def heavy_water(lammps):
-    """Molecules of which each atom has another mass, in a sheared left-handed cell."""
+    """Molecules in which each atom has another mass, in a sheared left-handed cell."""
     atoms = Atoms("OHH" * 2, positions=[[1, 1, 1], [1.96, 1, 1], [0.76, 1.93, 1], [4, 4, 3], [4.9, 4.2, 3], [3.8, 4, 3.9]],
                   cell=[[0.5, 6, 0], [7, 0, 0.4], [3, 1, 8]], pbc=True)  # fmt: skip
     atoms.set_masses([15.999, ISOTOPES[0], ISOTOPES[1], ISOTOPES[2], ISOTOPES[1], ISOTOPES[0]])
@@ -95,7 +95,8 @@ SHOW = [
 
 
 def test_lammps_reads_the_structure_that_was_given(lammps, heavy_water, command):
-    """Positions, types, masses and energies of a data file of `equi data` against the calculator's, on the structure itself."""
+    """Compares positions, types, masses and energies of a data file of `equi data` with the calculator's, on the
+    structure itself."""
     told = command("equi", "data", "heavy.extxyz", "-o", "data.heavy", "--model", "sevennet-0.equi")
     symbols = re.search(r"pair_coeff \* \* sevennet-0.equi (.*)", told)[1].split()
     assert symbols == ["O", "H", "H", "O"]
@@ -112,7 +113,7 @@ def test_lammps_reads_the_structure_that_was_given(lammps, heavy_water, command)
     assert len(warned) == 2 and "type 2 is mapped to H but has mass 2.014 instead of 1.008 (an isotope?)" in warned[0] and "17.999" in warned[1]
 
 
-# By style: what makes a system of it.
+# By style: the commands that make a system of it.
 STYLES = {
     "atomic": [], "charge": ["set type 1 charge 0.5"], "full": ["set type 2 charge -0.5", "set type 1 mol 3"], "molecular": [],
     "dipole": ["set type 1 dipole 0 0 1"], "spin": ["set type 1 spin/atom 2 0 0 1"], "hybrid charge spin": ["set type 2 charge 1"],
@@ -172,7 +173,7 @@ def without_labels(text):
 
 
 def with_masses_of_the_wrong_order(text):
-    """The masses of Ti and Sr, whose labels stay."""
+    """Replaces the masses of Ti and Sr; their labels stay."""
     return text.replace("1 87.62 ", "1 47.867 ").replace("2 47.867 ", "2 87.62 ")
 
 
@@ -202,11 +203,11 @@ def test_the_alphabetical_order_is_noticed_by_masses(lammps, data, ranks):
     assert len(found) == 3 and ORDER in found[0]
     assert "Atom type 1 is mapped to O but has mass 87.62 instead of 15.999, which is that of Sr" in found[0]
     assert "Atom type 3 is mapped to Ti but has mass 15.999 instead of 47.867, which is that of O" in found[2]
-    assert abs(run.values("ENERGY") - right.values("ENERGY")) > 1.0  # what the warning is for
+    assert abs(run.values("ENERGY") - right.values("ENERGY")) > 1.0  # the error that the warning reports
 
 
 def test_the_wrong_order_is_noticed_by_labels_alone(lammps, data):
-    """Where the masses were given in the same wrong order."""
+    """The masses were given in the same wrong order."""
     run = lammps.run(lines(lammps, ["Ti", "Sr", "O"], with_masses_of_the_wrong_order))
     found = about_types(run)
     assert len(found) == 2
@@ -227,7 +228,7 @@ def test_labels_that_are_no_elements_mean_nothing(lammps, data):
 
 
 def without_masses_and_labels(text):
-    """A data file that knows nothing of elements; masses are then those of the command line."""
+    """A data file without elements; masses then come from the input script."""
     return re.sub(r"Masses\n\n(.+\n)+\n", "", without_labels(text))
 
 
@@ -240,25 +241,26 @@ WRONG_ORDERS = [order for order in itertools.permutations(("Sr", "Ti", "O")) if 
 
 @pytest.mark.parametrize("order", WRONG_ORDERS, ids="".join)
 def test_the_wrong_order_is_noticed_by_the_symbols_alone(lammps, data, order):
-    """Neither labels nor masses contradict: masses are given in the same wrong order."""
+    """Neither labels nor masses contradict: masses have the same wrong order."""
     masses = [f"mass {t} {atomic_masses[atomic_numbers[symbol]]}" for t, symbol in enumerate(order, 1)]
     run = lammps.run(lines(lammps, order, without_masses_and_labels, extra=masses))
     assert about_types(run) == []
     (found,) = about_the_start(run)
     assert f"the symbols of pair_coeff, {' '.join(order)}, stand in the order" in found
     assert "eV per atom (a pressure of " in found or "of the sum of their covalent radii" in found
-    # Where masses and labels are there, each says so as well.
+    # If masses and labels exist, each contradicts as well.
     run = lammps.run(lines(lammps, order))
     assert len(about_types(run)) >= 2 and len(about_the_start(run)) == 1
 
 
 def beginning(lammps, atoms, order, symbols, units="metal"):
-    """An input up to the pair style; order: the elements of the structure by atom type, symbols: those of pair_coeff."""
+    """An input up to the pair style; order: the elements of the structure by atom type; symbols: those of
+    pair_coeff."""
     return [f"units {units}", *lammps.write(atoms, order), *lammps.pair("sevennet-0", symbols, "precision mixed")]
 
 
 def test_the_wrong_order_in_molecules_without_a_box(lammps):
-    """Ethanol with carbon and hydrogen exchanged: there is no pressure, but strained bonds."""
+    """Ethanol with exchanged carbon and hydrogen: there is no pressure, but strained bonds."""
     atoms = molecule("CH3CH2OH")
     atoms.center(vacuum=6.0)
     assert about_the_start(lammps.run([*beginning(lammps, atoms, ["C", "O", "H"], ["C", "O", "H"]), "run 0"])) == []
@@ -278,14 +280,15 @@ def test_a_layer_in_two_dimensions_has_no_pressure(lammps):
 
 @pytest.mark.parametrize("units, ranks", [("metal", 1), ("metal", 3), ("real", 1), ("real", 2)])
 def test_the_numbers_of_the_first_structure(lammps, units, ranks):
-    """Against those of the framework's radii and of LAMMPS's own pressure, whether thermodynamic output has it or not."""
+    """Compared with the framework's radii and LAMMPS's own pressure, whether or not thermodynamic output contains
+    it."""
     atoms = bulk("MgO", "rocksalt", 3.8, cubic=True) * (2, 1, 1)
     atoms.positions[5] += 0.62 * (atoms.positions[4] - atoms.positions[5])
     neighbors = neighbor_list("ijd", atoms, 3.0)
     i, j, distance = min(zip(*neighbors), key=lambda pair: pair[2] / covalent_radii[atoms.numbers[list(pair[:2])]].sum())
     ratio = distance / covalent_radii[atoms.numbers[[i, j]]].sum()
     text = beginning(lammps, atoms, ["Mg", "O"], ["Mg", "O"], units)
-    # Without pressure in the output the first evaluation computes it for the warning alone.
+    # Without pressure in the output the first evaluation computes it only for the warning.
     run = lammps.run([*text, "thermo_style custom step pe", "run 0", "run 0",
                       "thermo_style custom step pe press", "run 0", 'print "PRESS $(press)"'], ranks=ranks)  # fmt: skip
     (found,) = about_the_start(run)
@@ -308,7 +311,8 @@ def test_a_second_pair_coeff_is_looked_at_again(lammps, data):
 
 
 def test_atoms_of_other_styles_are_not_looked_at(lammps):
-    """Two argon atoms on top of each other, of NULL types, beside rock salt; elements without radii are never close."""
+    """Two argon atoms of NULL types on top of each other, next to rock salt; elements without radii are never
+    close."""
     atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True) * (2, 1, 1)
     atoms += Atoms("Ar2", positions=[[1.4, 1.4, 1.4], [1.4, 1.4, 1.6]])
     text = lammps.write(atoms, ["Na", "Cl", "Ar"])
@@ -331,7 +335,7 @@ def test_sound_structures_give_no_warning(lammps, name):
     [("metal", "1.0", True), ("metal", "0.02", True), ("metal", "0.002", False), ("real", "1.0", False)],
 )
 def test_a_timestep_of_other_units_is_noticed(lammps, data, units, timestep, warned):
-    # At rest in a perfect crystal nothing moves far even in a wrong step. The second run has no second warning.
+    # At rest in a perfect crystal nothing moves far even in a wrong step. The second run repeats no warning.
     text = lines(lammps, ["Sr", "Ti", "O"], units=units, extra=[f"timestep {timestep}", "fix 1 all nve"])
     run = lammps.run([*text, "run 1", "run 1"])
     found = [line for line in run.warnings if "timestep" in line]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Forces, virials and per-atom quantities against each other, and independence of units and boxes."""
+"""Compares forces, virials and per-atom quantities with each other, and checks that units and boxes do not matter."""
 
 import numpy as np
 import pytest
@@ -88,7 +88,7 @@ def test_virial_is_the_derivative_of_the_energy_by_strain(lammps, name):
 @pytest.mark.parametrize("precision", ["double", "mixed", "single"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_atoms_sum_up_to_the_system(lammps, precision, ranks):
-    """Per-atom energies to pe; both per-atom virials to pressure times volume."""
+    """Per-atom energies add up to pe; both per-atom virials to pressure times volume."""
     # 9 centroid components: xx yy zz xy xz yz yx zx zy.
     run = lammps.run(
         [
@@ -116,7 +116,7 @@ def test_atoms_sum_up_to_the_system(lammps, precision, ranks):
     scale = np.abs(virial).max()
     assert np.abs(virial + stress).max() <= SUM_TOLERANCE * scale
     assert np.abs(virial[:3] + centroid[:3]).max() <= SUM_TOLERANCE * scale
-    # The total virial of a model that does not change with rotation is symmetric; in float32 to its rounding only.
+    # The total virial of a model that does not change with rotation is symmetric; in float32 only to its rounding.
     assert np.abs(virial[3:] + (centroid[3:6] + centroid[6:]) / 2).max() <= SUM_TOLERANCE * scale
     asymmetry = 1e-12 if precision == "double" else 1e-4
     assert np.abs(centroid[3:6] - centroid[6:]).max() <= asymmetry * scale
@@ -148,7 +148,7 @@ def test_heat_flux_with_centroid_stress_follows_its_definition(lammps, ranks):
     expected = energy @ v - np.einsum("iab,ib->a", tensor, v)
     assert np.abs(tensor).max() > 1e-4 and len(table) == len(atoms)
     (flux,) = run.values("FLUX")
-    # Six digits are what LAMMPS's constant of the pressure unit shares with its inverse.
+    # LAMMPS's constant of the pressure unit and its inverse agree to six digits.
     assert np.abs(flux - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
@@ -166,7 +166,7 @@ def test_centroid_virial_does_not_depend_on_ranks(lammps):
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_newton_off_changes_nothing(lammps, ranks):
-    """Then the pair style itself brings home what ghosts have."""
+    """The pair style itself then returns the ghosts' contributions to their owners."""
     output = [
         "compute stress all stress/atom NULL virial",
         "compute centroid all centroid/stress/atom NULL virial",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""compute equi/heat/flux: against autograd, LAMMPS's own compute where that is exact, and among ranks."""
+"""compute equi/heat/flux: compared with autograd, with LAMMPS's own compute where that is exact, and among ranks."""
 
 
 import numpy as np
@@ -18,7 +18,7 @@ RANK_TOLERANCE = 1e-12
 
 
 def isolated(atoms):
-    """The atoms without images: all that autograd needs in memory of a model of five layers and 128 channels."""
+    """The atoms without images, with which autograd would need too much memory in five layers of 128 channels."""
     atoms = atoms.copy()
     atoms.pbc = False
     return atoms
@@ -58,9 +58,9 @@ def flux(lammps, model, atoms, keywords="precision double", ranks=1):
 
 
 def moments_by_autograd(path, atoms, velocities):
-    """sum over j of (r_i - r_j) (de_i/dr_j . v_j), with r_i - r_j taken along the chain of edges to each image.
+    """sum over j of (r_i - r_j) (de_i/dr_j . v_j), with r_i - r_j along the chain of edges to each image.
 
-    Every image of an atom is an atom of its own here, in a cluster of images that is as large as an energy sees.
+    Each image of an atom is a separate atom here, in a cluster of images as large as the range of an energy.
     """
     box = lammps_box(atoms)
     model = EquiEvaluator(path)

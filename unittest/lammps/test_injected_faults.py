@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Faults that are made on purpose on one of two ranks: an allocation that fails, a damaged file, a full disk, a rank
-that is killed. The job ends on all ranks, soon, with one error."""
+"""Deliberate faults on one of two ranks: an allocation that fails, a damaged file, a full disk, a rank that is killed.
+The job ends on all ranks, soon, with one error."""
 
 import os
 import re
@@ -26,8 +26,8 @@ def ranks(lammps):
 
 
 class Allocations:
-    """Runs whose allocations unittest/lammps/allocation_fault.cpp counts and lets fail: of the commands of the pair
-    style, a setup, steps with new neighbor lists, and of second derivatives."""
+    """Runs in which unittest/lammps/allocation_fault.cpp counts allocations and makes them fail: in commands of the
+    pair style, a setup, steps with new neighbor lists, and second derivatives."""
 
     def __init__(self, ranks, build_dir):
         self.ranks, self.folder = ranks, ranks.folder
@@ -50,9 +50,9 @@ class Allocations:
         return int((self.folder / f"count.{rank}").read_text()), run.values("ENERGY")[0, 0]
 
     def check(self, places, later):
-        """Faults at so many places, in turn on rank 0 and 1. Of several places in a row a library may do without the
-        memory, as std::stable_sort does: then the run goes on with the same numbers. Returns the number of jobs that
-        ended."""
+        """Injects faults at this many places, in turn on rank 0 and 1. A library may do without the memory at several
+        consecutive places, as std::stable_sort does: the run then goes on with the same numbers. Returns the number of
+        jobs that ended."""
         counts, energies = zip(*(self.count(rank) for rank in (0, 1)))
         ended = 0
         for k in range(places):
@@ -88,7 +88,7 @@ def test_allocations_that_fail_at_300_places_end_all_ranks_with_one_error(alloca
 
 @pytest.mark.slow
 def test_no_rank_goes_on_once_there_is_no_memory_at_all(allocations):
-    """No error is promised here: nlohmann's JSON needs memory to give memory back, and ends the process without it."""
+    """No error is promised here: nlohmann's JSON needs memory to free memory, and ends the process without it."""
     assert allocations.check(100, later=True) == 100
 
 
@@ -98,7 +98,7 @@ def test_no_rank_goes_on_once_there_is_no_memory_at_all(allocations):
 @pytest.mark.parametrize("damage", ["removed", "truncated"])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_model_file_that_one_rank_lacks(ranks, rank, damage):
-    """Rank 0 reads for all: what is in the folder of another rank does not matter."""
+    """Rank 0 reads for all: the folder of another rank does not matter."""
     model = ranks.lammps.model("nequip")
     other = ranks.folder / "other"
     other.mkdir()
@@ -118,7 +118,7 @@ def test_a_model_file_that_one_rank_lacks(ranks, rank, damage):
         assert run.values("ENERGY")[0, 0] == good.values("ENERGY")[0, 0]
 
 
-# What is written fits into the buffer of its writer, or does not.
+# The written data fit into the buffer of the writer, or do not.
 SIZES = {"small": (1, 1, 1), "large": (2, 2, 1)}
 
 
@@ -132,7 +132,7 @@ def test_a_full_disk_ends_a_command_that_writes(ranks, command, size):
 
 
 def test_a_full_disk_leaves_no_compiled_kernels(build_dir, tmp_path):
-    """Neither a library that is cut off nor the file that was to become one."""
+    """Neither a truncated library nor its temporary file remains."""
     library = tmp_path / "library"
     library.write_bytes(bytes(100_000))
     program = build_dir / "bin" / "equi_kernels"
@@ -158,7 +158,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_restart_files_stay_whole(rank
     run = ranks.try_run(lines, rank=rank, for_rank=kill + " ulimit -c 0")
     assert run.returncode != 0, run.output
     assert "Loop time" not in run.output
-    # At most one of two files was being written.
+    # At most one of two files was being written at the time.
     lines = ranks.lines("nequip", "precision double")
     whole = 0
     for name in ("restart.one", "restart.two"):
@@ -172,7 +172,7 @@ def test_a_rank_that_is_killed_ends_the_others_and_restart_files_stay_whole(rank
 
 @pytest.mark.parametrize("velocity", ["1e308", "1e200"])
 def test_positions_that_overflow_in_a_run_end_it(ranks, velocity):
-    """Of an atom of one of two ranks."""
+    """The atom belongs to one of the two ranks."""
     lines = [*ranks.lines("nequip"), "fix 1 all nve", "run 2", "group one id 3", f"velocity one set {velocity} 0 0", "run 5"]
     run = ranks.try_run(lines)
     assert run.returncode != 0, run.output
@@ -180,7 +180,7 @@ def test_positions_that_overflow_in_a_run_end_it(ranks, velocity):
 
 
 def test_a_fault_where_slabs_are_thinner_than_the_cutoff(ranks):
-    """Features of the second and third neighbor rank are exchanged, too."""
+    """Features of the second and third neighbor rank are also exchanged."""
     atoms = rock_salt((2, 1, 1))
     lines = [*ranks.lines("nequip", "precision double", atoms), "run 0", 'print "ENERGY $(pe:%.17g)"']
     one = ranks.lammps.run(lines).values("ENERGY")[0, 0]

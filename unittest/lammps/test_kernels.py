@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Kernels that a user compiles for a model: the pair style says when they are missing, finds them, and gets the same
-results from them."""
+"""Kernels that a user compiles for a model: the pair style reports when they are missing, finds them, and gets the
+same results from them."""
 
 import os
 import re
@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from lammps_script import FORCE_DUMP, rock_salt
 
-# Sums in another order.
+# Sums are in another order.
 SAME = 1e-12
 NOTICE = "have no generated kernels"
 
 
 @pytest.fixture
 def equi(build_dir, tmp_path, monkeypatch):
-    """The command `equi`; kernels of the user go into the test's folder."""
+    """The command `equi`; kernels of the user are stored in the test's folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def run(*words, status=0):
@@ -31,7 +31,7 @@ def equi(build_dir, tmp_path, monkeypatch):
     return run
 
 
-# Two path groups that no common model has, and two contractions of degree 4; each for two instruction sets.
+# Two path groups and two contractions of degree 4 that no common model has, each for two instruction sets.
 CONVOLUTIONS, CONTRACTIONS = ("tiny/lmax_edge", ("Al", "O")), ("mace/correlation4", ("Na", "Cl"))
 NUM_LIBRARIES = 4
 
@@ -51,8 +51,8 @@ def evaluate(lammps, keywords, case=CONVOLUTIONS):
 
 @pytest.fixture(scope="module")
 def compiled_once(build_dir, tmp_path_factory):
-    """A cache folder with the libraries of a case for all instruction sets, and what `equi compile` said when it made
-    them. They are made once for each case; tests take a copy."""
+    """A cache folder with the libraries of a case for all instruction sets, and the output of `equi compile`. It is
+    made once for each case; tests use a copy."""
 
     @lru_cache(maxsize=None)
     def make(case):
@@ -73,7 +73,7 @@ def test_compiled_kernels_are_found_and_give_the_same_results(
     lammps, build_dir, equi, compiled_once, tmp_path, precision, tolerance, case
 ):
     energy, forces, output = evaluate(lammps, f"precision {precision}", case)
-    uses_generated = "generic kernels" not in output  # a CPU without AVX2 takes none
+    uses_generated = "generic kernels" not in output  # a CPU without AVX2 uses none
     assert (NOTICE in output) == uses_generated
     cache, told = compiled_once(case)
     assert told.count("made ") == NUM_LIBRARIES
@@ -84,12 +84,12 @@ def test_compiled_kernels_are_found_and_give_the_same_results(
     assert abs(compiled_energy - energy) <= tolerance * abs(energy)
     assert np.abs(compiled_forces - forces).max() <= tolerance * np.abs(forces).max()
     if uses_generated and precision == "mixed":
-        assert np.any(compiled_forces != forces)  # other kernels did it
+        assert np.any(compiled_forces != forces)  # other kernels computed it
     assert equi("compile", model_file(build_dir, case[0]), "--target", "all", "-q").count("is there already") == NUM_LIBRARIES
 
 
 def best_target():
-    """The instruction set that the plugin takes on this machine, or None."""
+    """The instruction set that the plugin uses on this machine, or None."""
     flags = Path("/proc/cpuinfo").read_text()
     if all(f"avx512{part}" in flags for part in ("f", "dq", "bw", "vl")):
         return "avx512"
@@ -101,8 +101,8 @@ needs_kernels = pytest.mark.skipif(best_target() is None, reason="this CPU takes
 
 @pytest.fixture
 def compiled(compiled_once, equi, tmp_path):
-    """The libraries of CONVOLUTIONS for this machine, and no others, where `equi` and the pair style of the test look:
-    the files, sorted by name."""
+    """Only the libraries of CONVOLUTIONS for this machine, where `equi` and the pair style of the test search: the
+    files, sorted by name."""
     shutil.copytree(compiled_once(CONVOLUTIONS)[0], tmp_path / "cache")
     files = sorted((tmp_path / "cache" / "equi" / "kernels").iterdir())
     for file in files:
@@ -113,7 +113,7 @@ def compiled(compiled_once, equi, tmp_path):
     return files
 
 
-# What befalls a library that `equi compile` has made, and what is said of it.
+# Faults of a library that `equi compile` has made, and their reports.
 def cut(file):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
@@ -154,7 +154,7 @@ def test_a_broken_library_is_named_and_made_anew(lammps, build_dir, equi, compil
 
 @needs_kernels
 def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir, equi, compiled, tmp_path):
-    """They are made by hand, as a compiler that errs would make them, and put in place in the proper way."""
+    """Libraries with faults that a compiler might make, installed in the proper way."""
     model, target = model_file(build_dir, CONVOLUTIONS[0]), best_target()
     expected = evaluate(lammps, "precision double")
     file = compiled[0]
@@ -196,7 +196,7 @@ def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir,
 def test_code_of_others_is_not_executed(
     lammps, build_dir, equi, compiled, compiled_once, tmp_path, monkeypatch, place
 ):
-    """A library that leaves a mark when it is loaded, sealed as the user's own are."""
+    """A library that leaves a mark when it is loaded, sealed like the user's own."""
     model, target = model_file(build_dir, CONVOLUTIONS[0]), best_target()
     mark, source, library = tmp_path / "mark", tmp_path / "mark.cpp", tmp_path / "mark.so"
     source.write_text(
@@ -209,7 +209,7 @@ def test_code_of_others_is_not_executed(
         key = file.stem.split("-", 3)[3]
         words = [build_dir / "bin" / "equi_kernels", "store", target, key, library, model]
         subprocess.run(words, capture_output=True, check=False)
-    assert mark.exists()  # the mark works where the library is the user's own
+    assert mark.exists()  # the mark works if the library is the user's own
     mark.unlink()
     evaluate(lammps, "")
     assert mark.exists()
@@ -219,7 +219,7 @@ def test_code_of_others_is_not_executed(
         monkeypatch.setenv("XDG_CACHE_HOME", "cache")
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         reason = "expected an absolute path without '..', found 'cache'"
-        # The folder that is taken instead, with sound libraries, so that none is compiled here.
+        # The folder that is used instead; its libraries are valid, so none is compiled here.
         home = tmp_path / "home" / ".cache"
         shutil.copytree(compiled_once(CONVOLUTIONS)[0], home)
         told = equi("compile", model, "--target", target, "-q")
@@ -239,7 +239,7 @@ def test_code_of_others_is_not_executed(
     assert not mark.exists()
 
 
-# Harmonics to l = 8: lines of generated text that are longer than those of any model of a build.
+# Harmonics to l = 8 need longer lines of generated text than those of any model of a build.
 HIGH_ORDERS = dict(
     elements=["Na", "Cl"], is_parity=False, lmax=8, self_connection_type="linear", num_convolution_layer=2,
     irreps_manual=["2x0e", "2x0e" + "".join(f"+1x{l}e" for l in range(1, 9)), "2x0e"],
@@ -256,7 +256,7 @@ def test_kernels_of_order_8_give_the_same_results(lammps, build_dir, equi, tmp_p
     case = (str(model.with_suffix("")), ("Na", "Cl"))
     generic = evaluate(lammps, "precision double", case)
     assert NOTICE in generic[2]
-    # The log says how, and how long it takes; without more words that is for this machine alone.
+    # The log explains how to compile, and how long it takes; without an option this is for this machine only.
     assert f"'equi compile {model}' makes them in about " in generic[2]
     made = equi("compile", model, "-q")
     assert all(f"kernel-{best_target()}-" in line for line in made.splitlines())
@@ -265,7 +265,7 @@ def test_kernels_of_order_8_give_the_same_results(lammps, build_dir, equi, tmp_p
     assert NOTICE not in compiled[2]
     assert abs(compiled[0] - generic[0]) <= SAME * abs(generic[0])
     assert np.abs(compiled[1] - generic[1]).max() <= SAME * np.abs(generic[1]).max()
-    assert np.any(compiled[1] != generic[1])  # other kernels did it
+    assert np.any(compiled[1] != generic[1])  # other kernels computed it
 
 
 def test_nothing_to_compile(build_dir, equi):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the keywords of pair_style equi promise."""
+"""The promises of the keywords of pair_style equi."""
 
 import re
 
@@ -108,14 +108,14 @@ def test_check_passes_with_the_reference(lammps):
 
 
 def test_check_leaves_the_trajectory_alone(lammps):
-    """The force check moves atoms; it must put them back exactly."""
+    """The force check moves atoms, and must put them back exactly."""
     assert trajectory(lammps, "precision double", 1) == trajectory(lammps, "precision double check yes", 1)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_check_stops_on_a_damaged_model(lammps, ranks):
     document, tensors = equi_file.read(lammps.model("lmax3"))
-    # Any tensor will do, as long as the framework's answers need it: the first weights of a radial network.
+    # Any tensor will do if the framework's results depend on it: the first weights of a radial network.
     name = next(layer for layer in document["layers"] if layer["type"] == "convolution")["radial"]["weights"][0]
     tensors[name] = tensors[name] * np.float32(1.01)
     equi_file.write(lammps.folder / "damaged.equi", document, tensors)
@@ -123,12 +123,12 @@ def test_check_stops_on_a_damaged_model(lammps, ranks):
     run = lammps.try_run([*lines, "run 0"], ranks=ranks)
     assert run.returncode != 0
     assert any("stored energies, forces and stresses are not reproduced" in line for line in run.errors), run.output
-    # Without the check the file is a model like any other.
+    # Without the check the file is a valid model.
     lammps.run([line.replace("check yes", "") for line in lines] + ["run 0"], ranks=ranks)
 
 
 def test_a_file_without_values_of_the_framework_is_told(lammps):
-    """As it is converted without the framework: the log says what is missing, and the check compares forces alone."""
+    """A file converted without the framework: the log reports what is missing, and the check compares only forces."""
     document, tensors = equi_file.read(lammps.model("lmax3"))
     told = "the file stores no values of sevenn to check it by: 'equi compare FILE.equi SOURCE --store' adds them"
     for entries in ([], None):
@@ -155,7 +155,7 @@ def test_runs_that_do_not_fit_are_refused(lammps, ranks):
     tables, held, atoms = (float(number) for number in numbers)
     assert limit.endswith("GB per rank")
 
-    # Room for half of the atoms.
+    # Memory for half of the atoms.
     half = (tables + 0.5 * held / ranks) * 1e-3
     refused = lammps.try_run(lines(8, f"memory {half:.6f}"), ranks=ranks, threads=1)
     assert refused.returncode != 0 and "Step" not in refused.output

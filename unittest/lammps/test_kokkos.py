@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""equi/kk under LAMMPS's package KOKKOS against plain equi of the same plugin."""
+"""equi/kk under LAMMPS's package KOKKOS, compared with plain equi of the same plugin."""
 
 import re
 
@@ -9,9 +9,9 @@ from ase import Atoms
 from lammps_script import FORCE_DUMP, rock_salt
 from test_decomposition import alone, corner, oxide, sheared
 
-# Sums in another order.
+# Sums are in another order.
 ENERGY_TOLERANCE = 1e-12  # relative
-FORCE_TOLERANCE = 1e-10  # eV/Angstrom; relative where all forces are below 1 eV/Angstrom
+FORCE_TOLERANCE = 1e-10  # eV/Angstrom; relative if all forces are below 1 eV/Angstrom
 
 MODELS = {
     "sevennet": ("sevennet-0", rock_salt((2, 1, 1))),
@@ -36,7 +36,7 @@ PRINT = 'print "RESULT $(pe:%.17g) ' + " ".join(f"$(c_virial[{k}]:%.17g)" for k 
 
 def kokkos(threads=1, suffix=("-sf", "kk"), **options):
     """Arguments of LAMMPS; underscores of options are slashes of `package kokkos`."""
-    # LAMMPS wants newton off with these two.
+    # LAMMPS requires newton off for these two.
     newton = "off" if options.get("neigh") == "full" or options.get("neigh_thread") == "on" else "on"
     words = {"newton": newton, "neigh": "half", **options}
     package = [w for key, value in words.items() for w in (key.replace("_", "/"), value)]
@@ -50,7 +50,7 @@ def salt(lammps, atoms=None, keywords="precision double", model="nequip", setup=
 
 
 def numbers(lammps, lines, **options):
-    """Energy and virial, and everything that an atom has."""
+    """Energy and virial, and all quantities of atoms."""
     run = lammps.run([*lines, *PER_ATOM, *DUMP, "run 0", PRINT], **options)
     return run.values("RESULT")[0], run.dump("dump.all")
 
@@ -116,8 +116,8 @@ def test_plain_style_works_in_the_mode_of_the_package(lammps):
 
 
 def test_motion_with_new_neighbor_lists_equals_plain_to_the_last_bit(lammps):
-    """Without `velocity create`, whose temperature is a sum over threads, and with output at every step: between outputs
-    nve/kk joins the halves of two steps, which rounds in another way."""
+    """Without `velocity create`, whose temperature is a sum over threads, and with output at every step. Between
+    outputs nve/kk joins the halves of two steps, which rounds differently."""
     lines = [*salt(lammps, rock_salt((2, 2, 1)), "precision mixed"), "neigh_modify every 3 delay 0 check no"]
     lines += ["velocity all ramp vx -20 20 z 0 10", "fix 1 all nve", "thermo 5", *FORCE_DUMP, "run 30"]
     plain = lammps.run(lines, threads=2).frames("dump.forces")
@@ -161,7 +161,7 @@ def test_models_agree_on_two_ranks_with_two_threads(lammps, name, comm):
 
 @pytest.mark.parametrize("precision", ["mixed", "single"])
 def test_hooks_of_the_device_send_what_the_classic_ones_send(lammps, precision):
-    """float32 rows, two numbers to a double, to the last bit."""
+    """float32 rows, two numbers to a double, agree to the last bit."""
     lines = salt(lammps, rock_salt((2, 2, 1)), f"precision {precision}")
     classic, device = (numbers(lammps, lines, ranks=4, arguments=kokkos(comm=comm)) for comm in ("no", "device"))
     assert_same_bits(classic, device)
@@ -215,7 +215,7 @@ def test_runs_agree_with_plain(lammps, name, ranks, keywords="precision double")
 
 
 def test_styles_are_those_of_the_package(lammps):
-    """Else the runs above would prove little."""
+    """Otherwise the runs above would prove little."""
     lines = [*salt(lammps), "velocity all create 900 5 loop geom", "fix 1 all nvt temp 900 900 0.1", "run 1", "info fixes"]
     output = lammps.run(lines, arguments=kokkos()).output
     assert "pair equi/kk, perpetual" in output and "style = nvt/kk" in output
@@ -240,7 +240,7 @@ def test_the_check_of_forces_passes(lammps, ranks, keywords="precision double"):
 # ---- the evaluation on a device, here with the kernels for GPUs on the CPU ----
 
 ON_DEVICE = "precision double kernels device"
-# From this tolerance on the kernels for CPUs keep all coefficients of tables in float64, as those for devices do.
+# From this tolerance on the kernels for CPUs keep all coefficients of tables in float64, like those for devices.
 SAME_TABLES = "radial 1e-11"
 WIDE = rock_salt((6, 2, 1))  # two halves of it have atoms that see no other rank
 
@@ -249,11 +249,11 @@ WIDE = rock_salt((6, 2, 1))  # two halves of it have atoms that see no other ran
 @pytest.mark.parametrize("precision", ["double", "mixed", "single"])
 @pytest.mark.parametrize("name", MODELS)
 def test_neighborhood_of_the_device_is_that_of_the_host(lammps, name, precision, threads):
-    """Plain equi copies what the host has made of LAMMPS's lists to the same kernels."""
+    """Plain equi copies the host's form of LAMMPS's lists to the same kernels."""
     model, atoms = MODELS[name]
     lines = salt(lammps, atoms, f"precision {precision} kernels device", model)
     plain = numbers(lammps, lines, threads=threads)
-    # With more threads than one the package's sort on the device orders the atoms of a bin by chance, and sums with them.
+    # With several threads the package's sort on the device orders the atoms of a bin by chance, and so do sums.
     sort = dict(sort="device") if threads == 1 else {}
     for options in (dict(neigh="half"), dict(neigh="full"), dict(neigh_transpose="on"), dict(atom_map="device", **sort)):
         assert_same_bits(numbers(lammps, lines, threads=threads, arguments=kokkos(threads, **options)), plain)
@@ -288,7 +288,7 @@ def test_runs_on_the_device_agree_with_plain(lammps, name, ranks):
 
 @pytest.mark.parametrize("precision", ["double", "mixed", "single"])
 def test_ways_of_the_exchange_do_not_change_a_bit(lammps, precision):
-    """Hooks of the device or of the host, beside other work or alone."""
+    """Hooks of the device or of the host, with other work or without."""
     def run(comm, words):
         return numbers(lammps, salt(lammps, WIDE, f"precision {precision} kernels device {words}"), ranks=2, arguments=kokkos(comm=comm))
 
@@ -299,7 +299,7 @@ def test_ways_of_the_exchange_do_not_change_a_bit(lammps, precision):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_steps_that_are_recorded_do_not_change_a_bit(lammps, ranks):
-    """With virials at some steps, new neighbor lists and thousands of candidates that come and go as edges."""
+    """With virials at some steps, new neighbor lists, and thousands of candidates that become edges or cease to be."""
     motion = ["velocity all create 2000 5 loop geom", "fix 1 all nve", "thermo 3", "neigh_modify delay 0 every 1 check yes", "run 30"]
 
     def run(words):
@@ -325,7 +325,7 @@ def test_the_log_says_which_hooks_are_used(lammps, kernels):
 
 
 def test_exchanges_go_beside_other_work(lammps):
-    """All features do; not the forces that newton off sends home."""
+    """All exchanges of features overlap with other work; those of the forces that newton off sends home do not."""
     assert exchange_line(lammps, "kernels device", comm="device")[1] == "100.0"
     assert exchange_line(lammps, "kernels device", comm="no")[1] == "100.0"
     assert exchange_line(lammps, "kernels device overlap no", comm="device")[1] == "0.0"
@@ -358,7 +358,7 @@ def test_without_the_package_switched_on_it_is_refused(lammps, style):
 
 # ---- second derivatives ----
 
-NUM_MODES = 8  # of which three are translations
+NUM_MODES = 8  # three of these are translations
 PRODUCTS = [
     "variable u atom sin(1.1*id+0.2)",
     "variable v atom cos(0.7*id)",

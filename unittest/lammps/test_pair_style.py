@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What an input script and other commands of LAMMPS may do with the pair style, and what must then still hold."""
+"""What an input script and other commands of LAMMPS may do with the pair style, and what must still hold
+afterwards."""
 
 import re
 
@@ -10,7 +11,7 @@ from equi_tools.lammps_runner import NKTV2P_METAL
 from lammps_script import FORCE_DUMP, rock_salt
 from test_decomposition import sheared
 
-# The same configuration reached on two ways; sums may come in another order.
+# The same configuration, reached in two ways; sums may be in another order.
 SAME = 1e-12
 RANKS = pytest.mark.parametrize("ranks", [1, 3])
 RESULT = [
@@ -84,8 +85,8 @@ def test_an_element_may_have_several_types(lammps, ranks):
 
 
 def test_what_is_asked_for_does_not_change_the_forces(lammps):
-    """Steps with and without energy, virial and per-atom quantities move atoms alike, to the last bit. Both have output at
-    every step: between outputs nve/kk joins the halves of two steps, which rounds in another way."""
+    """Steps with and without energy, virial and per-atom quantities move atoms identically, to the last bit. Both have
+    output at every step: between outputs nve/kk joins the halves of two steps, which rounds differently."""
     dump = [line.replace("custom 1", "custom 4") for line in FORCE_DUMP]
     motion = ["velocity all create 900 5 loop geom", "fix 1 all nve", *dump]
     quiet = lammps.run([*salt(lammps), *motion, "thermo_style custom step", "thermo 1", "run 8"]).frames("dump.forces")
@@ -96,7 +97,8 @@ def test_what_is_asked_for_does_not_change_the_forces(lammps):
 
 
 def test_the_centroid_virial_has_the_position_first(lammps):
-    """An end of a bent molecule sees the middle alone, so half of bond x force is its virial: xy = bond_x force_y / 2."""
+    """An end of a bent molecule sees only the middle, so half of bond x force is its virial: xy = bond_x force_y /
+    2."""
     angle = np.radians([15.0, 135.0])
     ends = 2.6 * np.stack([np.cos(angle), np.sin(angle), [0.2, -0.1]], axis=1)
     atoms = Atoms("NaClNa", positions=[ends[0], [0, 0, 0], ends[1]])
@@ -114,12 +116,12 @@ def test_the_centroid_virial_has_the_position_first(lammps):
         assert np.abs(found - expected).max() <= 1e-12 * np.abs(expected).max()
 
 
-# ---- beside other styles ----
+# ---- together with other styles ----
 
 
 @RANKS
 def test_two_models_work_side_by_side(lammps, ranks):
-    """Each with layers, tables and buffers of its own."""
+    """Each has its own layers, tables and buffers."""
     atoms = rock_salt((1, 1, 2))
     pair = ["pair_style hybrid/overlay equi precision double equi precision double"]
     pair += [f'pair_coeff * * equi {k} "{lammps.model(m)}" Cl Na' for k, m in ((1, "plain"), (2, "lmax3"))]
@@ -141,7 +143,8 @@ def test_per_atom_virials_pass_through_a_hybrid_style(lammps, ranks):
 
 
 def test_a_table_tolerance_does_without_the_word_table(lammps):
-    """A hybrid style takes `table` for the pair style of that name, and its tolerance for an argument of that style."""
+    """A hybrid style interprets `table` as the pair style of that name, and its tolerance as an argument of that
+    style."""
     atoms = rock_salt()
     pair = ["pair_style hybrid/overlay equi radial 1e-4 precision double", f'pair_coeff * * equi "{lammps.model("plain")}" Cl Na']
     short = result(lammps, start(lammps, atoms, pair))
@@ -153,7 +156,7 @@ def test_a_table_tolerance_does_without_the_word_table(lammps):
 
 
 def test_atoms_that_change_ranks_leave_no_trace(lammps):
-    """Hot atoms, lists rebuilt and borders shifted often: one rank and three arrive at the same place."""
+    """Atoms are hot, lists rebuilt and borders shifted often: one rank and three get the same final state."""
     lines = [*salt(lammps, rock_salt((2, 2, 2))), "neigh_modify every 1 delay 0 check no", "velocity all create 3000 5 loop geom"]
     lines += ["fix 1 all nve", "fix 2 all balance 7 1.0 shift xyz 5 1.05", "run 50", "dump d all custom 1 dump.x id xu yu zu"]
     lines += ["dump_modify d sort id format float %.17g", "run 0"]
@@ -175,7 +178,7 @@ def test_types_exchanged_by_monte_carlo_are_noticed(lammps, ranks):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_type_that_changes_while_the_list_stays_is_noticed(lammps, ranks):
-    """Ghosts on another rank keep the type that the atom had."""
+    """Ghosts on another rank keep the former type of the atom."""
     lines = [*salt(lammps), "thermo 1", "run 1", ENERGY, "set atom 3 type 1", "run 1 pre no", ENERGY, "run 0", ENERGY]
     run = lammps.try_run(lines, ranks=ranks)
     if ranks > 1:
@@ -195,7 +198,7 @@ def test_a_run_without_setup_goes_on(lammps, ranks):
     assert parts == pytest.approx(whole, rel=SAME)
 
 
-# Between runs: what commands do to the order of atoms and to ghosts, and whether a run without setup can go on.
+# Between runs: effects of commands on the order of atoms and on ghosts, and whether a run without setup can go on.
 BETWEEN_RUNS = {
     "write_data": (["write_data after.data"], False),
     "write_restart": (["write_restart after.restart"], False),
@@ -212,7 +215,7 @@ BETWEEN_RUNS = {
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("name", BETWEEN_RUNS)
 def test_a_run_without_setup_does_not_use_the_list_of_other_atoms(lammps, name, ranks):
-    """Lists come seldom, so that atoms have left the box since the last one, and others have come near its faces."""
+    """Lists are rebuilt seldom, so atoms have left the box since the last one, and others have come near its faces."""
     commands, goes_on = BETWEEN_RUNS[name]
     lines = [*salt(lammps, rock_salt((2, 1, 1))), "neigh_modify every 1 delay 100000 check no", "velocity all create 2500 5 loop geom"]
     lines += ["fix 1 all nve", "run 40", *commands, "run 1 pre no", ENERGY, "run 0", ENERGY]
@@ -226,7 +229,8 @@ def test_a_run_without_setup_does_not_use_the_list_of_other_atoms(lammps, name, 
 
 @pytest.mark.parametrize("precision", ["mixed", "double"])
 def test_energy_oscillates_with_the_square_of_the_time_step(lammps, precision):
-    """What is left of the total energy's motion is velocity Verlet's own, so forces belong to the energy."""
+    """The remaining variation of the total energy is that of velocity Verlet, so forces are derivatives of the
+    energy."""
     lines = [*salt(lammps, rock_salt((1, 1, 2), amplitude=0.05), f"precision {precision}"), "velocity all create 600 99 loop geom"]
     lines += ["fix 1 all nve", "thermo_style custom step etotal", "thermo_modify norm no"]
     swing = []
@@ -236,7 +240,7 @@ def test_energy_oscillates_with_the_square_of_the_time_step(lammps, precision):
     assert 3.3 < swing[0] / swing[1] < 4.7
 
 
-# ---- taken apart and put together ----
+# ---- destroyed and set up again ----
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -260,7 +264,7 @@ def test_the_plugin_can_be_unloaded_and_loaded_again(lammps, ranks):
 
 
 def test_new_keywords_keep_the_coefficients(lammps):
-    """As with LAMMPS's own styles, pair_style alone changes settings; keywords left out return to their defaults."""
+    """As with LAMMPS's own styles, a new pair_style changes settings; omitted keywords return to their defaults."""
     words = ["pair_style equi precision single", "pair_style equi", "pair_style equi precision double"]
     run = lammps.run([*salt(lammps), "run 0", ENERGY, *(k for w in words for k in (w, "run 0", ENERGY))])
     double, single, mixed, again = run.values("ENERGY")[:, 0]

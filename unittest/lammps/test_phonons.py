@@ -51,7 +51,7 @@ def test_waves_that_fit_into_the_supercell(lammps, name):
 
     matrix = np.fromfile(folder / "all.dyn").reshape(3 * len(atoms), -1)
     expected = np.sort(np.linalg.eigvalsh((matrix + matrix.T) / 2)) / (2 * np.pi) ** 2
-    # Waves that fit into the supercell, one of each set that is equal modulo the reciprocal lattice.
+    # Waves that fit into the supercell, one of each set of waves that are equal modulo the reciprocal lattice.
     waves = {}
     span = range(-4, 5)
     for n in np.array(np.meshgrid(span, span, span)).reshape(3, -1).T:
@@ -83,7 +83,7 @@ def test_the_script_draws_a_picture(lammps, monkeypatch, capsys):
     assert "48 atoms, 6 of the primitive cell" in capsys.readouterr().out
     assert (folder / "phonons.png").stat().st_size > 10000
 
-    # The files for phonopy, read by another program: frequencies of the supercell.
+    # Another program reads the files for phonopy: frequencies of the supercell.
     supercell = read(folder / "for_phonopy" / "POSCAR")
     assert supercell.get_chemical_formula() == "O32Ti16"
     lines = (folder / "for_phonopy" / "FORCE_CONSTANTS").read_text().splitlines()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A fault of one rank ends the job: with one error, soon, and without a rank that waits for one that has left."""
+"""A fault of one rank ends the job: with one error, soon, and without a rank that waits for another one that has
+left."""
 
 import re
 import time
@@ -8,14 +9,14 @@ import pytest
 from lammps_script import rock_salt
 from test_bad_input import assert_refused
 
-# A run that is refused has little to do; a rank that waits would wait for ever.
+# A refused run has little to do; a rank that waits would wait for ever.
 TIMEOUT = 90
-# A rank may outlive the first one that ends by so much, in seconds.
+# A rank may outlive the first one that ends by this many seconds.
 LINGERING = 10.0
 
-# Starts a rank. As long as it lives, a file is touched; `for_rank` is done for the rank of that number alone. A process
-# that has ended but that its parent has not asked about has no program any more. The loop lets go of the rank's
-# connection to mpirun: as long as anyone holds it, mpirun does not see that the rank has gone.
+# Starts a rank. A file is touched as long as the rank lives; `for_rank` runs only for the rank of that number. A
+# process that has ended, but whose status its parent has not read, has no program any more. The loop closes the rank's
+# connection to mpirun: while anyone holds it, mpirun does not notice that the rank has gone.
 WRAPPER = """#!/bin/bash
 (exec {{PMI_FD}}>&-; while [ -e /proc/$$/exe ]; do touch "alive.$PMI_RANK"; sleep 0.2; done) < /dev/null > /dev/null 2>&1 &
 if [ "$PMI_RANK" = "{rank}" ]; then
@@ -26,7 +27,7 @@ exec "$@"
 
 
 class Ranks:
-    """Runs of an input of which one rank meets a fault."""
+    """Runs an input in which one rank meets a fault."""
 
     def __init__(self, lammps):
         self.lammps, self.folder = lammps, lammps.folder
@@ -78,7 +79,7 @@ def test_memory_that_one_rank_lacks_in_the_setup(ranks, rank):
 
 
 def test_a_library_that_one_rank_cannot_load(ranks):
-    """The other rank has it: only one knows of the fault."""
+    """The other rank has the library: only one rank knows of the fault."""
     build = ranks.lammps.build_dir
     (ranks.folder / "alone").mkdir()
     for library in (build / "lib").glob("*.so"):
@@ -109,7 +110,7 @@ def test_a_fault_in_a_step_ends_all_ranks(ranks):
 
 @pytest.mark.parametrize("fault", ["missing file", "keyword", "step", "table"])
 def test_a_fault_of_one_partition_ends_the_others(ranks, fault):
-    """The first partition computes for ever."""
+    """The first partition computes without end."""
     lines = ranks.lines("nequip")
     style, coefficients = lines[-2:]
     change, late = [], "run 1000000"
@@ -133,7 +134,7 @@ def test_a_fault_of_one_partition_ends_the_others(ranks, fault):
             arguments=["-partition", f"2x{number // 2}", "-plog", "none"],
         )  # fmt: skip
         assert run.returncode != 0
-        # The first partition may be ended before it opens its file.
+        # The first partition may end before it opens its file.
         sound = ranks.folder / "screen.0"
         assert not sound.exists() or "ERROR" not in sound.read_text()
         faulty = (ranks.folder / "screen.1").read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""100 steps at constant energy against trajectories that the frameworks made (unittest/trajectories)."""
+"""Runs 100 steps at constant energy and compares them with trajectories of the frameworks (unittest/trajectories)."""
 
 import sys
 from dataclasses import dataclass
@@ -31,17 +31,18 @@ class Differences:
     stress: float  # eV/Angstrom^3
 
     def over(self, bars):
-        """Names of what is over its bar; NaN is over every bar."""
+        """Names of the quantities that exceed their bar; NaN exceeds every bar."""
         return [name for name, bar in vars(bars).items() if not getattr(self, name) <= bar]
 
 
-# The promise is 1e-6 Angstrom; lower bars see weights that are wrong in the seventh digit. Found are at most 2e-13
-# Angstrom and 5e-12 eV/Angstrom with exact radial functions, where both sides compute the same function in float64, 8e-10
-# and 6e-9 with the default tables of `double`, and 5e-6 and 8e-5 with the float32 of `mixed`.
+# The promise is 1e-6 Angstrom; lower bars detect weights that are wrong in the seventh digit. The largest differences
+# found with exact radial functions, where both sides compute the same function in float64, are 2e-13 Angstrom and
+# 5e-12 eV/Angstrom. They are 8e-10 and 6e-9 with the default tables of `double`, and 5e-6 and 8e-5 with the float32 of
+# `mixed`.
 EXACT = Differences(position=1e-10, velocity=1e-8, force=1e-9, energy=1e-9, stress=1e-10)
 DOUBLE = Differences(position=1e-8, velocity=1e-6, force=1e-7, energy=2e-8, stress=5e-10)
 MIXED = Differences(position=5e-5, velocity=5e-3, force=1e-3, energy=3e-4, stress=1e-5)
-# A hundred steps take long with exact radial functions, and with the kernels for GPUs on a busy CPU.
+# A hundred steps need much time with exact radial functions, and with the kernels for GPUs on a busy CPU.
 TIMEOUT = 2000
 # With exact radial functions a run takes minutes with SevenNet-0, seconds with the narrow random models.
 SEVENNET = [name for name in NAMES if reference_trajectory.load(name).made["model"] == "7net-0"]
@@ -49,7 +50,7 @@ RANDOM = [name for name in NAMES if name not in SEVENNET]
 
 
 def model_of(lammps, trajectory):
-    """The converted file of the model that the trajectory was made with."""
+    """The converted file of the model of the trajectory."""
     made = trajectory.made
     sevennet = made["model"] == "7net-0"
     file = lammps.model("sevennet-0" if sevennet else f"../trajectories/{Path(made['model']).stem}")
@@ -63,8 +64,8 @@ def structure(trajectory):
 
 
 def run(lammps, trajectory, pair, symbols, **options):
-    """What LAMMPS makes of the first frame, in the arrays and units of the trajectory."""
-    # Not through lammps_box: the trajectory is in LAMMPS's frame already, and must not be rounded once more.
+    """LAMMPS's results for the first frame, in the arrays and units of the trajectory."""
+    # Without lammps_box: the trajectory is already in LAMMPS's frame, and must not be rounded again.
     box = Box(trajectory.cell, trajectory.positions[0], trajectory.pbc, np.eye(3))
     write_data(lammps.folder / "data.structure", structure(trajectory), symbols, box)
     with open(lammps.folder / "data.structure", "a") as file:
@@ -139,12 +140,12 @@ def test_mixed_follows_the_framework(lammps, name):
     assert differences(lammps, name, "mixed").over(MIXED) == []
 
 
-# ---- that the runs above prove something ----
+# ---- the runs above can fail ----
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stored_frames_conserve_energy_and_momentum(name):
-    """Forces, velocities, masses and the time of a step belong together."""
+    """Forces, velocities, masses and the time of a step are consistent."""
     trajectory = reference_trajectory.load(name)
     momenta = trajectory.masses[:, None] * trajectory.velocities
     total = trajectory.energies + MVV2E / 2 * (momenta * trajectory.velocities).sum(axis=(1, 2))

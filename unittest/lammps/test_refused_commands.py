@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A program that uses LAMMPS as a library survives errors. After a refused command, or a setup that failed, pair style
-equi computes nothing until it is set up again, and then what it computes in a fresh LAMMPS."""
+"""A program that uses LAMMPS as a library survives errors. After a refused command, or a failed setup, pair style equi
+computes nothing until it is set up again, and then the same as a fresh LAMMPS."""
 
 import re
 import textwrap
@@ -38,7 +38,7 @@ def session(lammps):
     return Session(lammps)
 
 
-# All commands that ask the style for an energy or for derivatives, also without a setup.
+# All commands that request an energy or derivatives from the style, also without a setup.
 USES = ["run 0", "run 1 pre no", "minimize 0 1e-8 1 1", "equi_modes all 1", "equi_dynamical_matrix all regular 1e-6", "run 0 post no"]
 
 REFUSAL = """
@@ -77,7 +77,7 @@ BAD_COEFFICIENTS = {
 }
 
 
-# What names no file under a hybrid style LAMMPS refuses itself: the style never hears of it.
+# Under a hybrid style LAMMPS itself refuses an argument that names no file, before it reaches the style.
 @pytest.mark.parametrize(
     "style,name",
     [("equi", name) for name in BAD_COEFFICIENTS]
@@ -115,7 +115,7 @@ def test_after_a_refused_pair_coeff_nothing_is_computed(session, style, name):
     ],
 )
 def test_after_a_refused_pair_style_nothing_is_computed(session, words, text):
-    """A valid pair_coeff does not help, another pair_style does, and the settings of pair_coeff still hold."""
+    """A valid pair_coeff does not help; another pair_style does, and the settings of pair_coeff still hold."""
     coefficients = f"pair_coeff * * {session.model} Cl Na"
     found = session.run(
         REFUSAL, setup=["pair_style equi precision double", coefficients], bad="pair_style equi " + words, uses=USES, mend=["pair_style equi precision single"],
@@ -181,7 +181,7 @@ def spoil_energies(document):
 
 @pytest.mark.parametrize("name", ["table", "self_check"])
 def test_after_a_setup_that_failed_nothing_is_computed(session, name):
-    """What fails at a setup fails at the next one as well, and a run without a setup is refused."""
+    """A failure of a setup repeats at the next one, and a run without a setup is refused."""
     style, file, text = {
         "table": ("pair_style equi radial 1e-30", session.model, "tolerance"),
         "self_check": ("pair_style equi check yes", session.edited(spoil_energies), "not reproduced"),
@@ -198,7 +198,7 @@ def test_after_a_setup_that_failed_nothing_is_computed(session, name):
 
 
 def test_second_derivatives_after_a_refused_command(session):
-    """A compute holds no pair style that is gone, and none that is not set up."""
+    """A compute does not refer to a pair style that is gone, or to one that is not set up."""
     found = session.run(
         """
 commands(structure + [style, coefficients])
@@ -242,7 +242,7 @@ found["same_again"] = product() == before
 
 
 def test_a_step_with_an_atom_outside_the_group_all_ends(session):
-    """Where a Monte Carlo fix has lost an atom."""
+    """A Monte Carlo fix has lost an atom."""
     script = """
     commands(structure + ["pair_style equi precision double", f"pair_coeff * * {model} Cl Na"])
     energy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a rank may use of its machine: threads, memory, and what happens when there is not enough of them."""
+"""The resources of a rank on its machine: threads, memory, and what happens when they do not suffice."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 from lammps_script import rock_salt
 from test_bad_input import assert_refused
 
-MOST_THREADS = 512  # that Kokkos holds
+MOST_THREADS = 512  # limit of Kokkos
 # Sums in another order, in eV.
 ROUNDING = 1e-9
 
@@ -33,7 +33,7 @@ def running_threads(run):
 
 
 def said(run):
-    """What the log says about threads."""
+    """What the log reports about threads."""
     return [line for line in run.output.splitlines() if re.search(r"Pair style equi: .*thread", line)]
 
 
@@ -78,7 +78,7 @@ def test_threads_are_no_more_than_openmp_gives(lammps, monkeypatch):
 
 
 def limited(lammps, megabytes):
-    """The same LAMMPS with a limit of its address space."""
+    """The same LAMMPS with a limit on its address space."""
     program = lammps.folder / f"limited_{megabytes}.sh"
     program.write_text(f'#!/bin/sh\nulimit -v {megabytes * 1024}\nexec "{lammps.build_dir}/bin/lmp" "$@"\n')
     program.chmod(0o755)
@@ -88,7 +88,7 @@ def limited(lammps, megabytes):
 
 
 def least_megabytes(lammps, lines):
-    """An address space with which a small run succeeds and, 20 MB below, does not."""
+    """An address space in which a small run succeeds; with 20 MB less it fails."""
     low, high = 20, 6000
     while high - low > 20:
         middle = (low + high) // 2
@@ -101,7 +101,7 @@ def least_megabytes(lammps, lines):
 
 @pytest.fixture
 def small_and_large(lammps):
-    """Lines of a small and of a large run, and what each needs."""
+    """Lines of a small and of a large run, and the memory that each needs."""
     keywords = "precision double memory unlimited"
     small = script(lammps, rock_salt(), keywords)
     atoms = rock_salt((14, 14, 14))
@@ -121,7 +121,7 @@ def test_missing_memory_ends_a_run_with_one_error(lammps, small_and_large):
         print(megabytes, "MB:", run.errors)
         assert_refused(run)
         with_atoms += bool(re.search(rf"\b{num_atoms} atoms .*not enough memory", run.errors[0]))
-    assert with_atoms > 0    # the rest are arrays of LAMMPS's own, which name themselves
+    assert with_atoms > 0  # the rest are LAMMPS's own arrays, which it names
 
 
 def test_automatic_limit_is_divided_by_the_ranks_of_the_node(lammps):

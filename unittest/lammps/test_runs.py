@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Longer inputs: ensembles, hybrid styles, restarts, and everything that happens between two runs."""
+"""Longer inputs: ensembles, hybrid styles, restarts, and actions between two runs."""
 
 import numpy as np
 import pytest
 from lammps_script import FORCE_DUMP, rock_salt
 
-# The same configuration reached on two ways; sums may come in another order.
+# The same configuration, reached in two ways; sums may be in another order.
 SAME = 1e-12
 
 
@@ -99,7 +99,7 @@ def three_types(lammps, ranks, pair):
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("style", ["hybrid", "hybrid/overlay", pytest.param("hybrid/scaled", marks=pytest.mark.plain)])
 def test_hybrid_styles_add_up(lammps, style, ranks):
-    """NaCl of equi, Lennard-Jones for the third type: the sum of both alone."""
+    """NaCl of equi, Lennard-Jones for the third type: the result is the sum of both."""
     model = lammps.model("lmax3")
     lj = ["pair_coeff 3 3 {}0.01 3.0", "pair_coeff 1*2 3 {}0.02 2.5"]
     equi_words, lj_words = "equi precision double", "lj/cut 4.0"
@@ -124,7 +124,7 @@ def test_hybrid_styles_add_up(lammps, style, ranks):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_null_atoms_are_invisible(lammps, ranks):
-    """Atoms of a NULL type change nothing for the others: the same system after deleting them."""
+    """Atoms of a NULL type change nothing for the others: the system after their deletion has the same results."""
     model = lammps.model("lmax3")
     with_argon = three_types(
         lammps, ranks,
@@ -255,7 +255,7 @@ def test_atoms_come_and_go_between_runs(lammps, ranks):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_sorting_atoms_does_not_matter(lammps, ranks):
-    """Atoms are reordered during the run; the trajectory stays, up to the growth of rounding in 40 steps."""
+    """Atoms are reordered during the run. The trajectory stays the same, up to the growth of rounding in 40 steps."""
     begin, results = start(lammps, atoms=rock_salt((2, 2, 1))), []
     for often in ("0 0", "5 2.0"):
         lines = ["units metal", f"atom_modify sort {often}", *begin[1:], "neigh_modify every 1 delay 0 check no"]
@@ -265,7 +265,7 @@ def test_sorting_atoms_does_not_matter(lammps, ranks):
 
 
 def test_a_changed_box_and_moved_atoms_are_seen(lammps):
-    """displace_atoms and change_box between two runs: no list or table of the old state remains."""
+    """displace_atoms and change_box between two runs: no list or table of the old state is used."""
     moved = ["displace_atoms all random 0.2 0.2 0.2 33 units box", "change_box all x scale 1.05 y scale 0.97 remap units box"]
     two = lammps.run([*start(lammps), "run 0", *moved, "run 0", ENERGY])
     one = lammps.run([*start(lammps), *moved, "run 0", ENERGY])

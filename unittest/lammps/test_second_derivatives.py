@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Commands and computes with second derivatives: against autograd, LAMMPS's finite differences, and among ranks."""
+"""Commands and computes with second derivatives: compared with autograd, LAMMPS's finite differences, and among
+ranks."""
 
 
 import numpy as np
@@ -14,7 +15,8 @@ from test_decomposition import corner, heavy_salt, liquid, oxide, primitive, rut
 EXACT_TOLERANCE = 1e-10
 TABLE_TOLERANCE = 1e-6
 RANK_TOLERANCE = 1e-12
-# Forces of LAMMPS's dynamical_matrix at +-1e-3 Angstrom: the third derivative of the forces over six, times 1e-6.
+# LAMMPS's dynamical_matrix evaluates forces at +-1e-3 Angstrom: its error is the third derivative of the forces over
+# six, times 1e-6.
 DIFFERENCE_TOLERANCE = 1e-4
 
 CASES = {
@@ -125,9 +127,9 @@ def test_gaps_in_ids_are_refused_with_the_command_that_closes_them(lammps, comma
 
 
 def sum_rule_error(matrix, masses):
-    """Largest sum of force constants over the atoms that move, relative to the largest force constant.
+    """Largest sum of force constants over the displaced atoms, relative to the largest force constant.
 
-    Those over the atoms that feel forces vanish for differences too, because forces sum to zero.
+    Sums over the atoms on which forces act vanish for differences too, because forces sum to zero.
     """
     roots = np.sqrt(np.repeat(masses, 3))
     h = matrix * roots[:, None] * roots[None, :]
@@ -146,7 +148,7 @@ def test_the_acoustic_sum_rule_holds_and_translations_of_the_crystal_are_found(l
     products = [int(line.split("=")[1]) for line in run.output.splitlines() if "Hessian-vector products" in line]
     assert products == [6, 48]
     few, all_rows = read_matrix(run, "yes.dyn", 48), read_matrix(run, "no.dyn", 48)
-    # Equal except for the rounding of positions.
+    # Equal up to the rounding of positions.
     assert np.abs(few - all_rows).max() <= 1e-10 * np.abs(few).max()
     ours = max(sum_rule_error(few, masses), sum_rule_error(all_rows, masses))
     theirs = sum_rule_error(read_matrix(run, "differences.dyn", 48), masses)
@@ -163,7 +165,8 @@ def test_dynamical_matrices_do_not_depend_on_ranks(lammps):
 
 
 def tables_of_modes(run, counts):
-    """What each equi_modes has printed, of so many modes: rows of number, eigenvalue, frequency and residual."""
+    """The lines that each equi_modes has printed for this many modes: rows of number, eigenvalue, frequency and
+    residual."""
     tables = run.output.split("eigenvalue (THz^2")[1:]
     return [
         np.array([[float(x) for x in line.split()] for line in table.splitlines()[1 : 1 + count]])
@@ -238,7 +241,7 @@ def test_a_compute_waits_for_a_fix_that_has_numbers_of_some_steps(lammps):
     assert run.returncode != 0 and "fix mean has numbers of each 4 steps, and none of step 2" in run.output
 
 
-# The translations, with which the search begins, are above them.
+# The translations, with which the search begins, have larger eigenvalues.
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_few_modes_of_an_unstable_crystal_are_the_negative_ones(lammps, ranks):
     atoms = bulk("NaCl", "rocksalt", 4.4, cubic=True) * (2, 1, 1)

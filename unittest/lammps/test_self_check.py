@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""`check yes` and `equi check`: sound kernels pass, and each path of generated kernels is noticed when it is broken.
+"""`check yes` and `equi check`: valid kernels pass, and a fault in any path of generated kernels is noticed.
 
-A library of kernels is compiled from the generator's text with a switch that each weight of a path passes through: the
-variable BROKEN_PATH names a path whose coefficient is then 1 % too large, forward and backward alike, so that neither
-rotations nor differences can show it. With BROKEN_ABOVE=17 only atoms with more neighbors than that are affected, more
-than the random numbers have by which kernels are tried: then the comparison of the whole system is what notices it. That is tried
-of two paths, whose error in this small model is above what its tables are allowed to have.
+A library of kernels is compiled from the generator's text with a switch in each weight of a path. The variable
+BROKEN_PATH names a path whose coefficient is then 1 % too large, forward and backward alike, so neither rotations nor
+differences can show it. With BROKEN_ABOVE=17 only atoms with more neighbors are affected. These are more than in the
+random numbers that test the kernels, so only the comparison of the whole system notices the fault. This is tested for
+two paths, whose error in this small model exceeds that of its tables.
 """
 
 import json
@@ -35,7 +35,7 @@ W switched(const U &u, int path, W w) {
 
 
 def breakable(text, first):
-    """The text of a library whose path q is number first + q of the switch; with the number of paths."""
+    """The text of a library in which path q has the number first + q of the switch; with the number of paths."""
     number = set()
 
     def path(word):
@@ -55,8 +55,8 @@ def breakable(text, first):
 
 @pytest.fixture(scope="module")
 def switched_kernels(build_dir, tmp_path_factory):
-    """(cache folder with the libraries of MODEL, number of their paths); the folder also has the model without stored values,
-    alone.equi."""
+    """(cache folder with the libraries of MODEL, number of their paths); the folder also contains the model without
+    stored values, alone.equi."""
     program, folder = build_dir / "bin" / "equi_kernels", tmp_path_factory.mktemp("switched")
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder)}
     model, target = str(build_dir / "models" / f"{MODEL}.equi"), best_target()

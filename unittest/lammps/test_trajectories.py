@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conservation of energy and momentum, and memory, at the sizes that users run."""
+"""Conservation of energy and momentum, and memory, at usual sizes."""
 
 import re
 
@@ -9,7 +9,7 @@ from ase.build import bulk
 
 # Slope of a straight line through the total energy.
 DRIFT = 1e-3  # meV/atom/ps
-# Velocity of the center of mass, Angstrom/ps: forces are summed in float64 as opposite pairs in every precision.
+# Velocity of the center of mass, Angstrom/ps: every precision sums forces in float64 as opposite pairs.
 CENTER_VELOCITY = 1e-11
 BYTES_PER_ATOM = 100e3
 
@@ -20,7 +20,7 @@ def drift(lammps, precision, steps, repeat=3):
     run = lammps.run(
         [
             "units metal", *lammps.write(atoms), *lammps.pair("sevennet-0", ["Cl", "Na"], f"precision {precision}"),
-            # Half of the kinetic energy goes into the vibrations of the perfect crystal.
+            # Half of the kinetic energy becomes vibrations of the perfect crystal.
             "velocity all create 2000 4928459 mom yes loop geom", "fix 1 all nve", "timestep 0.001",
             "thermo_style custom step etotal", "thermo_modify norm no",
             "variable p equal sqrt(vcm(all,x)^2+vcm(all,y)^2+vcm(all,z)^2)",
@@ -29,7 +29,7 @@ def drift(lammps, precision, steps, repeat=3):
         threads=2, timeout=7200,
     )  # fmt: skip
     time, energy, momentum = run.values("TOTAL").T
-    # While the crystal heats up, the discretized energy differs from the true one by another amount.
+    # While the crystal heats up, the discretized energy has another difference from the true one.
     late = time >= min(1.0, time[-1] / 4)
     (slope, _), covariance = np.polyfit(time[late], energy[late], 1, cov=True)
     factor = 1e3 / len(atoms)
@@ -48,7 +48,7 @@ def test_nve_of_20_ps_does_not_drift(lammps):
 
 
 def test_nve_of_half_a_picosecond_does_not_drift(lammps):
-    """In so short a time a fit resolves only a larger slope; a wrong force would show as 1 meV/atom/ps and more."""
+    """In this short time a fit resolves only a larger slope; a wrong force would show as 1 meV/atom/ps and more."""
     slope, error, momentum = drift(lammps, "mixed", 500, repeat=2)
     print(f"mixed: {slope:.2e} +- {error:.1e} meV/atom/ps, center of mass {momentum:.1e} Angstrom/ps")
     assert abs(slope) < 0.1 + 3 * error and error < 0.1
@@ -56,7 +56,7 @@ def test_nve_of_half_a_picosecond_does_not_drift(lammps):
 
 
 def peak_bytes(lammps, repeat):
-    """Largest resident size of a LAMMPS that makes a few steps."""
+    """Largest resident size of a LAMMPS in a few steps."""
     atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True) * repeat
     lines = [
         "units metal", *lammps.write(atoms), *lammps.pair("sevennet-0", ["Cl", "Na"], "precision mixed"),

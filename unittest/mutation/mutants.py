@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Reads a list of mutants and puts all of them into a copy of the sources, of which one is chosen when a test runs.
+"""Reads a list of mutants and inserts all of them into a copy of the sources; a test run selects one.
 
-The list has a line `@ FILE` or `@ FILE PROGRAM:TESTS` for each source, with the tests that are tried first, and below it
-pairs of lines: `- TEXT`, a part of that source, and `+ TEXT`, what stands there in the mutant. A text that occurs several
-times is meant at its first place, or at the one that `-N TEXT` counts, from 1; lines below it that begin with spaces
-belong to it. A text that ends with a semicolon is one or more statements, any other one an expression as a whole: `b + c`
-is none in `a * b + c`.
-`# WHY` behind a pair says why no test can see the mutant: it is then expected to survive.
+The list has a line `@ FILE` or `@ FILE PROGRAM:TESTS` for each source, with the tests to run first. Pairs of lines
+follow: `- TEXT`, a part of that source, and `+ TEXT`, its replacement in the mutant. `- TEXT` is the first place of a
+text that occurs several times; `-N TEXT` is place N, from 1. Following lines that begin with spaces belong to the
+text. A text that ends with a semicolon is one or more statements. Any other text is a whole expression: `b + c` is
+none in `a * b + c`.
+`# WHY` after a pair states why no test can notice the mutant: it is then expected to survive.
 """
 
 import re
@@ -73,10 +73,10 @@ def position(text, mutant):
 
 
 def mutated(text, mutants):
-    """The source with the mutants of its file, and the header by its name in front."""
+    """The source with the mutants of its file, preceded by the header by its name."""
     edits = sorted(((position(text, m), m) for m in mutants), key=lambda edit: edit[0])
     out, at = [], 0
-    # Mutants of one place stand in each other: the last one of the list outside.
+    # Mutants of one place are nested: the last one of the list is the outermost.
     pending = None
     for begin, mutant in edits:
         if pending and begin == pending[0] and mutant.original == pending[1]:

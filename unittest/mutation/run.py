@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Mutation testing: builds the evaluation and its tests once with all mutants of mutants.txt, runs the tests with one
-mutant at a time, and prints which of them no test has noticed.
+mutant at a time, and prints the mutants that no test has noticed.
 
-    python unittest/mutation/run.py BUILD_FOLDER [--only N ...] [--levels test_core ...] [--jobs 2] [--results FILE] [--cmake WORDS]
+    python unittest/mutation/run.py BUILD_FOLDER [--only N ...] [--levels test_core ...] [--jobs 2] [--results FILE]
+    [--cmake WORDS]
 
-The tests are those of the levels core, kernels and model, the last ones with the structures that take seconds.
+The tests are those of the levels core, kernels and model; the last ones use the structures that take seconds.
 """
 
 import argparse
@@ -18,22 +19,22 @@ from pathlib import Path
 import mutants as list_of_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
-# Programs of the tests, in the order in which a mutant meets them, and what of each is run.
+# Programs of the tests, in the order in which they run, with the selected tests of each.
 PROGRAMS = {
-    # The compiler fuses multiplications and additions of changed sources in another way: bits differ.
+    # The compiler fuses multiplications and additions of changed sources differently, so bits differ.
     "test_core": "*-NetworkGradient.rows_at_a_time_have_the_bits_of_one",
     "test_kernels": "*-KernelCache*:HostThreads*",
-    # All cases, in float64 where that shows more; of the two kinds of tables and sums the default one.
+    # All cases, in float64 where that shows more; only the default one of the two kinds of tables and sums.
     "test_model": "EvaluatorLawsInFloat64*:EvaluatorLaws.energies*:EvaluatorLaws.a_lone*:EvaluatorLaws.ranks*:EvaluatorLaws.outputs*:"
     "Tiny/Directional.e*_table:Tiny/Directional.f*_table:Tiny/HostEvaluationTest.precisions*:HostEvaluation.*:"
     "DirectionalRun*:DirectionalEdges*",
 }
-# A mutant that takes longer than this many times what the sound program takes hangs.
+# A mutant hangs if it takes longer than this many times the time of the unchanged program.
 PATIENCE = 8
 
 
 def write_sources(mutants, folder):
-    """A copy of the sources with all mutants; files that are equal keep their time."""
+    """A copy of the sources with all mutants; unchanged files keep their time."""
     names = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
     ).stdout.split("\n")
@@ -82,7 +83,7 @@ def run(folder, program, number, timeout, tests=""):
 
 
 def judge(folder, mutant, seconds, levels):
-    """What noticed the mutant; empty if nothing did."""
+    """The test that noticed the mutant; empty if none did."""
     first_program, _, first_tests = mutant.first.partition(":")
     tried = [(first_program, first_tests)] if first_program in levels else []
     for program, tests in [*tried, *((level, "") for level in levels)]:

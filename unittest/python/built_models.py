@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The models that the build makes: random trainers' files and what is converted from them, as cmake/EquiModels.cmake says.
+"""The models of the build: random models of the frameworks and their conversions, made by cmake/EquiModels.cmake.
 
 Tests read these instead of making and converting the same models again. The build makes them anew when a source that
-decides what they contain changes.
+decides their content changes.
 """
 
 import os
@@ -13,7 +13,7 @@ import pytest
 
 
 def built(name):
-    """Path of a file below EQUI_MODELS_DIR, to be read only: `sevennet-0.equi`, `tiny/plain.pth`, `mace/plain.model`."""
+    """Path of a read-only file below EQUI_MODELS_DIR: `sevennet-0.equi`, `tiny/plain.pth`, `mace/plain.model`."""
     folder = os.environ.get("EQUI_MODELS_DIR")
     if not folder:
         pytest.fail("EQUI_MODELS_DIR must name the folder of the models of a build", pytrace=False)
@@ -24,7 +24,7 @@ def built(name):
 
 
 def built_copy(name, folder):
-    """Path, as text, of a copy under the same name, beside which a test may write."""
+    """Path, as text, of a copy under the same name; a test may write next to it."""
     path = built(name)
     if not (folder / path.name).exists():
         shutil.copyfile(path, folder / path.name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checkpoints of EquiformerV2 and eSCN with random numbers, as the trainers of fairchem 1 write them, without fairchem: their tensors by
-shape."""
+"""Checkpoints of EquiformerV2 and eSCN with random numbers, in the form of fairchem 1's trainers, without fairchem:
+their tensors by shape."""
 
 import numpy as np
 import torch
@@ -75,7 +75,7 @@ def shapes_of_equiformer(o):
 
 
 def shapes_of_escn(o):
-    """The same of eSCN."""
+    """The same for eSCN."""
     C, E, H, Z, (L,), (M,) = (
         o[key] for key in ("sphere_channels", "edge_channels", "hidden_channels", "max_num_elements", "lmax_list", "mmax_list")
     )
@@ -105,12 +105,12 @@ def shapes_of_escn(o):
 
 
 KINDS = {"equiformer_v2": (EQUIFORMER, shapes_of_equiformer), "escn": (ESCN, shapes_of_escn)}
-# For forces of about 1 eV/Angstrom.
+# Makes forces of about 1 eV/Angstrom.
 ENLARGED = {"energy_block.so3_linear_2.weight": 6.0, "energy_block.fc3.weight": 1000.0, "force_block.fc3.weight": 30.0}
 
 
 def checkpoint(kind, seed=1, rmsd=1.423, mean=0.0, **options):
-    """What a trainer writes, as a dict."""
+    """The content of a trainer's file, as a dict."""
     defaults, shapes = KINDS[kind]
     options = {**defaults, **options}
     rng, state = np.random.default_rng(seed), {}

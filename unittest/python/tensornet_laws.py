@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of matgl, torchmd-net and fairchem share: structures that are hard for an evaluation, and comparisons with LAMMPS."""
+"""What the tests of matgl, torchmd-net and fairchem share: structures that are difficult for an evaluation, and
+comparisons with LAMMPS."""
 
 import os
 
@@ -9,12 +10,12 @@ from ase.build import bulk, fcc100
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, equi_file, self_check
 
-# Differences, as compare.difference makes them, of precision mixed. The features are float32.
+# Differences, as compare.difference returns them, for precision mixed. The features are float32.
 MIXED_ENERGY = 1e-6
 MIXED_FORCE = 1e-5
-# One rank against several, in float64: sums in another order.
+# One rank and several, in float64: sums are in another order.
 RANKS = 1e-12
-# Stress against the derivative of the energy by a strain, central differences of fourth order.
+# The stress and the derivative of the energy by a strain, by central differences of fourth order.
 STRAIN = 1e-7
 
 
@@ -24,7 +25,8 @@ def _rattled(atoms, seed, amplitude=0.1):
 
 
 def structures(elements, cutoff):
-    """(name, Atoms): cells smaller than the cutoff, sheared ones, a slab, a wire, close and lonely atoms; of `elements`."""
+    """(name, Atoms): cells smaller than the cutoff, sheared ones, a slab, a wire, close and isolated atoms; of
+    `elements`."""
     a, b, c = self_check.pick_elements(elements, 3)
     rocksalt = bulk("NaCl", "rocksalt", 5.3, cubic=True)
     rocksalt.symbols = [a, b] * 4
@@ -61,7 +63,8 @@ def native(path, precision="double", radial=None, ranks=0, keywords=()):
 
 
 def differences(path, calculator, named, precision="double", radial=None, keywords=()):
-    """compare.Difference of LAMMPS from an ASE calculator for each structure. keywords: further ones of pair_style equi."""
+    """compare.Difference of LAMMPS from an ASE calculator for each structure. keywords: further ones of pair_style
+    equi."""
     run, bars, found = native(path, precision, radial, keywords=keywords), compare.bars_for(precision, radial), []
     for name, atoms in self_check.oriented(equi_file.read(path)[0], named):
         result = run(atoms)
@@ -83,7 +86,8 @@ def assert_within_bars(found):
 
 
 def assert_mixed(found, energies_in_mean_square=False):
-    """Each difference is within its bar; of energies in their place the mean square over the structures, where that is asked for."""
+    """Checks each difference against its bar; on request, for energies, instead their mean square over the
+    structures."""
     if energies_in_mean_square:
         assert np.mean([d.energy**2 for d in found]) <= MIXED_ENERGY**2, [(d.name, d.energy) for d in found]
     for d in found:
@@ -116,8 +120,9 @@ def rank_error(path, atoms, ranks, radial=None):
 
 
 def assert_every_number_matters(path, folder, noticed, may_be_zero=(), atoms=None):
-    """A change of 1e-3 in any tensor of a file is noticed by a second reader of it: energy or forces change by more than `noticed`.
-    Tensors of zeros are left out, but not those of the names in may_be_zero. atoms: instead of a structure of the self-check."""
+    """Checks that a second reader notices a change of 1e-3 in any tensor: energy or forces change by more than
+    `noticed`. Tensors of zeros are skipped, except those named in may_be_zero. atoms: used instead of a structure of
+    the self-check."""
     evaluator = EquiEvaluator(path)
     document, tensors = evaluator.document, {key: t.numpy() for key, t in evaluator.tensors.items()}
     if atoms is None:

@@ -11,7 +11,7 @@ from equi_tools.errors import EquiError
 
 
 def atomic_numbers_of_many():
-    """Those of 89 elements, as published models of all elements have them."""
+    """The elements of models for 89 elements, like published models of all elements."""
     return [z for z in range(1, 95) if not 84 <= z <= 88]
 
 
@@ -23,17 +23,17 @@ def many_elements():
 
 
 def convert_with_reference(source, target, **options):
-    """`convert`, with the framework's own values for tests to compare with."""
+    """`convert` with the framework's own values, for comparisons in tests."""
     from equi_tools.convert import convert
 
     return convert(source, target, reference=True, **options)
 
 
 def command(argv, description, variants, others, make_source):
-    """Writes DIR/NAME.equi, beside the trainer's file, for the models that are named, by default for all of `variants`.
+    """Writes DIR/NAME.equi, next to the framework's file, for the named models, by default for all of `variants`.
 
-    others: those that are made only when they are named.  make_source(name, directory, seed) writes the trainer's file and
-    returns its path and what `convert` is told of it, as a dict of keywords.
+    others: models that are made only if they are named. make_source(name, directory, seed) writes the framework's
+    file, and returns its path and the arguments of `convert` for it, as a dict of keywords.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)

@@ -12,8 +12,9 @@ from equi_tools.frameworks.fairchem.oracle import import_fairchem, quiet
 
 from . import command
 
-# Together these reach every option of the converter; numbers of channels are no multiples of 16. "heads": how energies are found in
-# the model; "settings": what the user says of the system; "rmsd" of the normalizers; "published": with the config as omegaconf's.
+# Together these reach every option of the converter; numbers of channels are not multiples of 16. "heads": how the
+# model computes energies; "settings": the user's statements about the system; "rmsd" of the normalizers; "published":
+# with the configuration of omegaconf.
 VARIANTS = {
     "l1": dict(lmax=1, mmax=1, sphere_channels=6, hidden_channels=5),
     "l2m0": dict(lmax=2, mmax=0, sphere_channels=10, hidden_channels=7, norm_type="layer_norm"),
@@ -60,7 +61,7 @@ VARIANTS = {
     "one_expert": dict(num_experts=1, settings={"composition": "Na"}, sphere_channels=6, hidden_channels=5),
 }  # fmt: skip
 
-# Its experts are mixed by the number of atoms, too: there is no file for one composition.
+# The experts are also mixed by the number of atoms, so there is no file for one composition.
 COUNTED = {
     "uma_counted": dict(
         heads="single", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5, model_id="UMA-S-1.2",
@@ -87,7 +88,7 @@ DEFAULTS = {
 
 
 def settings_of(name):
-    """What the user says of one of VARIANTS or BENCH: keywords of convert."""
+    """The user's statements about one of VARIANTS or BENCH: keywords of convert."""
     options = {**VARIANTS, **BENCH}[name]
     return {"task": options.get("task"), **options.get("settings", {})}
 
@@ -137,7 +138,7 @@ def tasks_config(tasks, heads, max_num_elements, rmsd=1.423):
 
 
 def shake(model):
-    """Random numbers where fairchem begins with regular ones; distances, charges and species must matter."""
+    """Random numbers in place of fairchem's regular initial ones; distances, charges and species must matter."""
     import torch
 
     with torch.no_grad():
@@ -145,7 +146,7 @@ def shake(model):
             if name.endswith(("source_embedding.weight", "target_embedding.weight")):
                 parameter.normal_()
             elif name.endswith(("energy_block.4.weight", "energy_block.4.weights", "energy_block.linear_2.weight")):
-                parameter.mul_(10.0)    # for forces of about 1 eV/A
+                parameter.mul_(10.0)  # makes forces of about 1 eV/A
             elif parameter.dim() == 1 or "affine_weight" in name:
                 parameter.add_(0.2 * torch.randn_like(parameter))
 
@@ -169,7 +170,7 @@ def make_checkpoint(
         shake(model)
     state = model.state_dict()
     ema = {"n_averaged": torch.tensor(7)} | {f"module.{name}": value.clone() for name, value in state.items()}
-    # What is not averaged must not be taken.
+    # Numbers that are not averaged must not be used.
     state = {name: value + 1.0 if value.is_floating_point() else value for name, value in state.items()}
     if configs == "omegaconf":
         whole = omegaconf.OmegaConf.create({"cutoff": config["backbone"]["cutoff"], "model": config, "tasks": all_tasks})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tiny random models for tests: checkpoints as the trainers of fairchem 1 write them, of eSEN, EquiformerV2 and V3 and eSCN built by
-their own constructors.
+"""Tiny random models for tests: checkpoints in the form of fairchem 1's trainers, of eSEN, EquiformerV2 and V3 and
+eSCN, built by their own constructors.
 
 `python -m test_models.fairchem1 DIR [NAME ...]` writes DIR/NAME.pt and DIR/NAME.equi for the named variants (all by
 default).
@@ -14,8 +14,8 @@ from equi_tools.frameworks.fairchem1.oracle import build_direct, build_equiforme
 from . import command
 from .fairchem import shake
 
-# Together these reach every option of the converter. "wrappers": the `module.` before names; "rmsd", "references": of the trainer;
-# "old": the names of older files.
+# Together these reach every option of the converter. "wrappers": the `module.` before names; "rmsd", "references": of
+# the trainer; "old": the names of older files.
 VARIANTS = {
     "l3m2": dict(lmax=3, mmax=2, sphere_channels=13, hidden_channels=5, wrappers=1),
     "l1": dict(lmax=1, mmax=1, sphere_channels=5, hidden_channels=6, norm_type="layer_norm", references=False),
@@ -30,7 +30,7 @@ VARIANTS = {
         lmax=2, mmax=2, mlp_type="grid", grid_resolution=12, sphere_channels=6, hidden_channels=17, norm_type="layer_norm_sh",
     ),
 }  # fmt: skip
-# Of EquiformerV3, on top of EQUIFORMER.
+# EquiformerV3: changes of EQUIFORMER.
 EQUIFORMERS = {
     "equiformer": dict(wrappers=1),
     "equiformer_all_m": dict(
@@ -46,7 +46,7 @@ EQUIFORMERS = {
         wrappers=2, old=True, avg_num_nodes=7.0,
     ),
 }  # fmt: skip
-# Of EquiformerV2 and eSCN, on top of DIRECT. "hydra": with heads of their own.
+# EquiformerV2 and eSCN: changes of DIRECT. "hydra": with separate heads.
 DIRECTS = {
     "equiformer_v2": dict(kind="equiformer_v2", use_grid_mlp=True, grid_resolution=12, wrappers=2),
     "equiformer_v2_hydra": dict(
@@ -105,7 +105,7 @@ EQUIFORMER = {
 }  # fmt: skip
 
 
-# Of both kinds, without what is only of one.
+# Options of both kinds, without those of only one.
 DIRECT = {
     "equiformer_v2": {
         "max_num_elements": 30, "lmax_list": [3], "mmax_list": [2], "num_layers": 2, "max_radius": 4.2, "edge_channels": 13,
@@ -122,8 +122,8 @@ DIRECT = {
 
 def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references=True, old=False, hydra=False, enlarged=3.5,
                 **options):  # fmt: skip
-    """Writes a checkpoint of EquiformerV2 or eSCN with random numbers, those of heads of its own for forces among them. Returns its path
-    as a string."""
+    """Writes a checkpoint of EquiformerV2 or eSCN with random numbers, including those of its heads for forces.
+    Returns its path as a string."""
     import torch
 
     options = {**DIRECT[kind], **options}
@@ -153,7 +153,7 @@ def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references
 
 
 def _enlarge(escn, factor):
-    """Without norms, numbers become small from layer to layer with the matrices that fairchem begins with."""
+    """Without norms, fairchem's initial matrices make numbers smaller from layer to layer."""
     import torch
 
     with torch.no_grad():
@@ -187,7 +187,7 @@ def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=F
 
 
 def _save(path, parts, config, seed, wrappers, rmsd, mean, references, old, num_elements, more=None):
-    """Writes what a trainer does; parts: modules by the prefix of their numbers."""
+    """Writes the content of a trainer's file; parts: modules by the prefix of their numbers."""
     import numpy as np
     import torch
 

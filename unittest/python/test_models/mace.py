@@ -26,8 +26,8 @@ ATTENTION = "RealAgnosticAttResidualInteractionBlock"
 
 MANY = atomic_numbers_of_many()
 
-# Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
-# groups of 4, 8 or 16. Elements are atomic numbers.
+# Together these reach every option of the converter. Multiplicities are odd on purpose, because kernels handle
+# channels in groups of 4, 8 or 16. Elements are atomic numbers.
 VARIANTS = {
     "plain": dict(elements=[8, 11, 17], hidden="13x0e+13x1o", max_ell=2, correlation=3, num_interactions=2),
     "float32": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=3, correlation=3, dtype="float32"),
@@ -116,18 +116,19 @@ LARGE = {
 LARGE |= {f"{name}_first_plain": LARGE[name] | dict(first=PLAIN) for name in ("small", "medium")}
 
 
-# What a version without one of these options does; it does nothing of what other missing options ask for.
+# The behavior of a version without one of these options; it ignores what other missing options request.
 WITHOUT_OPTION = {"apply_cutoff": True, "distance_transform": "None", "heads": ["Default"]}
 
 
 class MissingOption(EquiError):
-    """The installed version of mace has no such option."""
+    """The installed version of mace lacks an option."""
 
 
 def _options_of_this_version(kind, options):
-    """The options that the class `kind` of the installed version knows; raises where another one asks for something."""
+    """The options that the class `kind` of the installed version knows; raises MissingOption if another one has an
+    effect."""
     known = inspect.signature(kind).parameters
-    # The class itself hands its options on to MACE.
+    # The class itself passes its options on to MACE.
     if "kwargs" in known:
         known = inspect.signature(kind.__mro__[1]).parameters | known
     for name, value in options.items():
@@ -143,7 +144,7 @@ def _class_of_this_version(classes, name):
 
 
 def _randomize(model, rng):
-    """Numbers that a fresh model has at 0, 1 or a common value; every term must matter."""
+    """Random numbers in place of initial values of 0, 1 or a common one; every term must matter."""
     import torch
 
     def set_to(tensor, values):
@@ -158,7 +159,7 @@ def _randomize(model, rng):
         elif name.endswith(".beta"):
             set_to(parameter, rng.uniform(0.5, 1.5))
         elif ".symmetric_contractions." in name:
-            # mace divides by the number of paths, which leaves little of the products.
+            # mace divides by the number of paths, which makes products small.
             set_to(parameter, rng.normal(0, 1 / np.sqrt(parameter.shape[1]), parameter.shape))
         elif ".net." in name:
             # LayerNorm's and Linear's vectors: a weight near one, a bias near zero.
@@ -176,7 +177,7 @@ DEFAULTS = dict(
     agnostic=False, edge_irreps=None, edge_irreps_first=False, reduced=False, neighbors=0.75, last_readout_only=False,
     keep_last_layer_irreps=False,
 )  # fmt: skip
-# What mace calls some of these options.
+# mace's names of some of these options.
 MACE_NAMES = {
     "p": "num_polynomial_cutoff", "zbl": "pair_repulsion", "reduced": "use_reduced_cg", "agnostic": "use_agnostic_product",
     "last_readout_only": "use_last_readout_only", "edge_irreps_first": "use_edge_irreps_first",
@@ -184,7 +185,7 @@ MACE_NAMES = {
 
 
 def _options_of_mace(given, rng):
-    """(class, options) of the model for DEFAULTS and what replaces them, without `dtype`."""
+    """(class, options) of the model for DEFAULTS and their replacements, without `dtype`."""
     from e3nn import o3
     from mace import modules
 
@@ -214,8 +215,9 @@ def _options_of_mace(given, rng):
 
 
 def make_model(path, seed=1, **options):
-    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. options: in the place of
-    DEFAULTS, and more of mace's. Raises MissingOption if the installed version of mace is too old for these options."""
+    """Writes a .model file with random numbers and energies of order eV; returns its path as a string. options:
+    replace DEFAULTS and add others of mace's. Raises MissingOption if the installed version of mace is too old for
+    these options."""
     import_mace()
     import torch
 
@@ -232,7 +234,7 @@ def make_model(path, seed=1, **options):
 
 
 def to_torchscript(model_path, head=None):
-    """MODEL-lammps.pt beside a .model file, as mace_create_lammps_model writes it; returns its path as a string."""
+    """Writes MODEL-lammps.pt next to a .model file, like mace_create_lammps_model; returns its path as a string."""
     import_mace()
     import torch
     from e3nn.util import jit

@@ -17,8 +17,8 @@ from . import command, many_elements
 
 SMOOTH = dict(rbf_type="SphericalBessel", use_smooth=True)
 
-# Together these reach every option of the converter. Numbers of channels are odd on purpose: kernels handle channels in groups
-# of 4, 8 or 16. Options without a name of a TensorNet are those of the Potential.
+# Together these reach every option of the converter. Numbers of channels are odd on purpose, because kernels handle
+# channels in groups of 4, 8 or 16. Options that no TensorNet has are those of the Potential.
 VARIANTS = {
     "smooth": dict(units=5, nblocks=2, **SMOOTH),
     "gaussian": dict(units=13, nblocks=1, num_rbf=16, width=0.7),
@@ -44,7 +44,8 @@ BENCH = {
 
 
 def _shake(potential):
-    """Random numbers where matgl begins with regular ones; atoms must differ by electron volts, and distances must matter."""
+    """Random numbers in place of matgl's regular initial ones; atoms must differ by electron volts, and distances must
+    matter."""
     import torch
 
     with torch.no_grad():

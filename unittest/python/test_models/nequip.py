@@ -17,7 +17,7 @@ from . import command, many_elements
 SUFFIXES = {"package": ".nequip.zip", "checkpoint": ".ckpt", "torchscript": ".nequip.pth"}
 
 
-# Hidden irreps as one may write them: blocks of an irrep apart and side by side, in any order, and without channels.
+# Hidden irreps in allowed notations: blocks of an irrep apart and adjacent, in any order, and without channels.
 HIDDEN = dict(
     type_names=["Na", "Cl"], irreps_edge_sh=2, type_embed_num_features=3, radial_mlp_depth=[1, 2, 1, 1],
     radial_mlp_width=[7, 5, 9, 3], convnet_nonlinearity_scalars={"e": "ssp", "o": "abs"},
@@ -31,8 +31,8 @@ NO_SCALARS = dict(
     feature_irreps_hidden=["3x1o+2x2e", "4x0e"], scales=20.0,
 )  # fmt: skip
 
-# Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
-# groups of 4, 8 or 16. "kind" is that of the file, "types" what the names of the types stand for.
+# Together these reach every option of the converter. Multiplicities are odd on purpose, because kernels handle
+# channels in groups of 4, 8 or 16. "kind" is that of the file, "types" the elements of the types' names.
 VARIANTS = {
     "plain": dict(type_names=["Na", "Cl"], num_layers=2, l_max=1, parity=False, num_features=5),
     "parity": dict(type_names=["H", "C", "O"], num_layers=3, l_max=2, parity=True, num_features=5),
@@ -110,7 +110,7 @@ VARIANTS = {
     "checkpoint_no_scalars": dict(NO_SCALARS, kind="checkpoint"),
 }  # fmt: skip
 
-# A shape for benchmarks: as large as a model that one trains for a material.
+# A shape for benchmarks: as large as a typical model for one material.
 BENCH = {
     "bench": dict(
         type_names=["Na", "Cl"], num_layers=4, l_max=2, parity=True, num_features=64, r_max=5.0, radial_mlp_width=128,
@@ -154,7 +154,7 @@ def _builder(config):
 
 
 def _shake(model):
-    """Random numbers where nequip begins with regular ones."""
+    """Random numbers in place of nequip's regular initial ones."""
     import torch
 
     with torch.no_grad():

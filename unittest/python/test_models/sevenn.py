@@ -13,8 +13,8 @@ import numpy as np
 
 from . import command, many_elements
 
-# Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
-# groups of 4, 8 or 16.
+# Together these reach every option of the converter. Multiplicities are odd on purpose, because kernels handle
+# channels in groups of 4, 8 or 16.
 VARIANTS = {
     "plain": dict(
         elements=["Na", "Cl", "O"], is_parity=False, lmax=2, self_connection_type="linear",

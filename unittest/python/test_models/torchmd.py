@@ -13,9 +13,9 @@ from equi_tools.frameworks.torchmd.oracle import import_torchmdnet
 
 from . import command
 
-# Together these reach every option of the converter; numbers of channels are odd on purpose. "unit" and "total_charge" are what
-# the user says of the file; "old" is the order of dimensions of older
-# checkpoints; "elements": only ELEMENTS are converted.
+# Together these reach every option of the converter; numbers of channels are odd on purpose. "unit" and "total_charge"
+# are the user's statements about the file; "old" is the order of dimensions of older checkpoints; "elements": only
+# ELEMENTS are converted.
 CHARGES = {"model": "tensornet2", "output_model": "ScalarPlusWeightedCoulomb"}
 VARIANTS = {
     "exp_normal": dict(embedding_dimension=5, num_layers=2),
@@ -64,13 +64,13 @@ DEFAULTS = {
 
 
 def settings_of(name):
-    """What the user says of one of VARIANTS or BENCH: the settings of convert."""
+    """The user's statements about one of VARIANTS or BENCH: the settings of convert."""
     options = {**VARIANTS, **BENCH}[name]
     return {"unit": options.get("unit", "eV"), "charge": options.get("total_charge")}
 
 
 def is_of_clusters(name):
-    """Whether its energy is one of clusters alone."""
+    """Whether its energy is only one of clusters."""
     options = VARIANTS.get(name, {})
     return options.get("output_model") == CHARGES["output_model"] and "coulomb_cutoff" not in options
 
@@ -81,7 +81,7 @@ def elements_of(name):
 
 
 def _shake(model):
-    """Random numbers where torchmd-net begins with regular ones; distances must matter."""
+    """Random numbers in place of torchmd-net's regular initial ones; distances must matter."""
     import torch
 
     with torch.no_grad():
@@ -93,7 +93,8 @@ def _shake(model):
             elif name.endswith("bias"):
                 parameter.add_(0.2 * torch.randn_like(parameter))
                 if name.endswith("q_mlp.layers.4.bias"):
-                    # Shares of charges are squares: of numbers that are small differences they would be mostly rounding in float32.
+                    # Shares of charges are squares. If the numbers were small differences, the shares would be mostly
+                    # rounding in float32.
                     parameter[len(parameter) // 2 :].add_(0.7)
             elif "distance_proj" in name or "linears_scalar.0" in name:
                 parameter.mul_(4.0)
@@ -102,7 +103,8 @@ def _shake(model):
 
 
 def make_checkpoint(path, seed=1, old=False, std=None, mean=None, unit="eV", total_charge=None, elements=False, **options):
-    """Writes a checkpoint with random numbers, as Lightning writes those of training. Returns its path as a string."""
+    """Writes a checkpoint with random numbers, in the form of Lightning's training checkpoints. Returns its path as a
+    string."""
     module, _ = import_torchmdnet()
     import torch
 
