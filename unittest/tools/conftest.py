@@ -9,8 +9,8 @@ warnings.filterwarnings("ignore", message=".*torch.jit.*")
 
 @pytest.fixture(scope="session", autouse=True)
 def every_file_is_tried():
-    """Whatever a test converts in this process is tried, but where the test names a build folder without the program
-    that does so."""
+    """Whatever a test converts in this process is tried by the pair style's reader, unless the test names a build
+    folder without its program."""
     from equi_tools import convert, kernels
 
     folder = os.environ.get("EQUI_BUILD_DIR")

@@ -31,13 +31,13 @@ from reference_trajectory import MVV2E, TIMESTEP, Trajectory
 
 STEPS = 100
 EVERY = 10
-# Angstrom/ps in ASE's units, sqrt(eV/amu), and the time in which force, mass and step are those of LAMMPS.
+# Angstrom/ps in ASE's units, sqrt(eV/amu), and the time unit in which force, mass and step are those of LAMMPS.
 VELOCITY = np.sqrt(MVV2E)
 ASE_TIMESTEP = TIMESTEP / VELOCITY
 
 
 def salt(oxygens=4, seed=1):
-    """Rock salt with some oxygen, atoms moved far, in a sheared cell of 32 atoms."""
+    """Rock salt with some oxygen and large displacements, in a sheared cell of 32 atoms."""
     rng = np.random.default_rng(seed)
     atoms = bulk("NaCl", "rocksalt", 5.7, cubic=True) * (2, 2, 1)
     atoms.symbols[rng.choice(np.flatnonzero(atoms.symbols == "Cl"), oxygens, replace=False)] = "O"
@@ -60,7 +60,8 @@ def melt():
 
 
 def quartz():
-    """Hot quartz, one silicon of twelve exchanged for aluminum and sodium beside it: four elements, a hexagonal cell."""
+    """Hot quartz in which aluminum, with sodium next to it, replaces one silicon of twelve: four elements, a hexagonal
+    cell."""
     atoms = crystal(
         ["Si", "O"], [(0.4697, 0, 2 / 3), (0.4135, 0.2669, 0.7857)], spacegroup=154,
         cellpar=[4.913, 4.913, 5.405, 90, 90, 120],
@@ -113,7 +114,7 @@ class Recipe:
     structure: object  # makes the atoms
     temperature: float  # of the velocities, K
     seed: int  # of the velocities
-    before: int = 0  # steps at twice this temperature, which are not stored
+    before: int = 0  # steps at twice this temperature before the first stored one
 
 
 SEVENNET = "7net-0"
@@ -137,7 +138,7 @@ def in_frame_of_lammps(atoms):
 
 
 def run(atoms, calculator, temperature, rng, steps):
-    """Frames of velocity-Verlet with new velocities, every EVERY steps; each knows its energy, forces and stress."""
+    """Frames of velocity-Verlet with new velocities, every EVERY steps; each has its energy, forces and stress."""
     atoms = atoms.copy()
     atoms.calc = calculator
     masses = atoms.get_masses()[:, None]
@@ -156,7 +157,8 @@ def run(atoms, calculator, temperature, rng, steps):
 
 
 def difference_in_float32(atoms, expected, framework, source):
-    """Largest force difference from the framework's calculator as its users run it; shows that the modules are the same."""
+    """Largest force difference from the framework's calculator as its users run it; this shows that the modules are
+    the same."""
     atoms = atoms.copy()
     atoms.calc = framework.framework_calculator(source)
     return float(np.abs(atoms.get_forces() - expected).max())
@@ -164,7 +166,8 @@ def difference_in_float32(atoms, expected, framework, source):
 
 def make(name):
     recipe = RECIPES[name]
-    # SevenNet-0 is float32: its modules are taken in float64. The random models are float64 and run as users run them.
+    # SevenNet-0 is float32: its modules are converted to float64. The random models are float64 and run as users run
+    # them.
     own = recipe.model != SEVENNET
     with ExitStack() as stack:
         source = stack.enter_context(random_models.unpacked(recipe.model)) if own else recipe.model
@@ -172,7 +175,7 @@ def make(name):
         checkpoint = framework.load(source)
         calculator = framework.framework_calculator(source) if own else framework.float64_calculator(checkpoint)
         if own:
-            # Constants of mace's pair repulsion take this dtype, not the model's.
+            # Constants of mace's pair repulsion have this dtype, not the model's.
             stack.enter_context(default_dtype(torch.float64))
         atoms = in_frame_of_lammps(recipe.structure())
         rng = np.random.default_rng(recipe.seed)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The random models of MACE and NequIP that reference trajectories were made with.
+"""The random models of MACE and NequIP for which reference trajectories were made.
 
     python random_models.py convert mace FOLDER    # FOLDER/NAME.equi of each model of this framework
     python random_models.py make mace              # writes the models themselves again
 
-The second needs an environment that has the framework, and `tools` and `unittest/python` in PYTHONPATH. The models are stored, in its own format and packed, because random
-numbers and the rounding of couplings differ between machines. After `make` the trajectories are to be made again, too.
+The second needs an environment that has the framework, and `tools` and `unittest/python` in PYTHONPATH. The models are
+stored in the framework's format and compressed, because random numbers and the rounding of couplings differ between
+machines. After `make` the trajectories must also be made again.
 """
 
 import argparse
@@ -21,8 +22,8 @@ FOLDER = Path(__file__).resolve().parent
 
 NONLINEAR = "RealAgnosticResidualNonLinearInteractionBlock"
 
-# Options of make_model in the modules of test_models: the shapes of published models, but narrow. In float64, so
-# that the frameworks' own calculators run in it. `scale` multiplies the energies of MACE's layers, so that forces are of
+# Options of make_model in the modules of test_models: the shapes of published models, but narrow. They are in float64,
+# so the frameworks' own calculators also run in it. `scale` multiplies the energies of MACE's layers, so forces are of
 # order eV/Angstrom.
 MODELS = {
     "mace.model": dict(
@@ -59,7 +60,7 @@ def scale_energies(source, factor):
 
 @contextmanager
 def unpacked(model):
-    """The file of a model as its framework reads it."""
+    """The file of a model in its framework's form."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / model
         file.write_bytes(lzma.decompress(packed(model).read_bytes()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of the reference trajectories: what they hold, in which units, and how they are read and written."""
+"""The files of the reference trajectories: their content, units, and how to read and write them."""
 
 import json
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
 
-# eV per amu (Angstrom/ps)^2, with LAMMPS's own digits for `units metal`. ASE's differ from the seventh digit on, which
-# would be seen after a few steps.
+# eV per amu (Angstrom/ps)^2, with LAMMPS's digits for `units metal`. ASE's differ from the seventh digit on, which
+# would be visible after a few steps.
 MVV2E = 1.0364269e-4
 TIMESTEP = 0.001  # ps
 
@@ -20,11 +20,11 @@ ARRAYS = ("symbols", "masses", "cell", "pbc", "steps", "positions", "velocities"
 @dataclass
 class Trajectory:
     """Frames of a run at constant energy, in the frame of LAMMPS: the first cell vector along x, the second in the xy
-    plane. Atoms of the first frame are inside the cell, later ones where they moved to."""
+    plane. Atoms of the first frame are inside the cell; later they may leave it."""
 
     symbols: np.ndarray  # [N]
     masses: np.ndarray  # [N], g/mol
-    cell: np.ndarray  # [3, 3], rows; of a direction that is not periodic, a vector with free space around the atoms
+    cell: np.ndarray  # [3, 3], rows; a vector with free space around the atoms for a direction that is not periodic
     pbc: np.ndarray  # [3] of bool
     steps: np.ndarray  # [F], numbers of the steps that are stored
     positions: np.ndarray  # [F, N, 3], Angstrom

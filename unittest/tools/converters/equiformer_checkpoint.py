@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checkpoints of EquiformerV3 with random numbers, as its trainers write them, without the package: their tensors by shape."""
+"""Checkpoints of EquiformerV3 with random numbers, in the form of its trainers, without the package: their tensors by
+shape."""
 
 import numpy as np
 import torch
@@ -59,7 +60,7 @@ def shapes(o):
 
 
 def checkpoint(seed=1, rmsd=1.423, **options):
-    """What a trainer writes, as a dict."""
+    """The content of a trainer's file, as a dict."""
     options = {**OPTIONS, **options}
     rng, state = np.random.default_rng(seed), {}
     for name, shape in shapes(options).items():

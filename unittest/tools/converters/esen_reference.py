@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A second, slow route from a checkpoint of fairchem to energies: eSEN and UMA in float64 with Torch's autograd, written from their
-equations. Also checkpoints with random numbers, written as data without fairchem: classes of its names stand for it.
+"""A second, slow evaluation of a checkpoint of fairchem: eSEN and UMA in float64 with Torch's autograd, written from
+their equations. Also makes checkpoints with random numbers, written as data without fairchem: classes with its names
+replace it.
 
 It shares no code with equi_tools.
 """
@@ -82,7 +83,7 @@ def shapes(backbone, head, num_experts):
 
 
 def random_state(named_shapes, seed):
-    """Matrices of the size that trained ones have, norms about one; forces become about 1 eV/A."""
+    """Matrices of the size of trained ones, norms of about one; forces are then about 1 eV/A."""
     rng, state = np.random.default_rng(seed), {}
     for name, shape in named_shapes.items():
         values = rng.standard_normal(shape)
@@ -102,7 +103,7 @@ def random_state(named_shapes, seed):
 
 @contextmanager
 def stand_ins(names):
-    """Classes of these full names, in modules of their own, for the time of a pickle: name -> class."""
+    """Defines classes with these full names, in their own modules, while a pickle is written: name -> class."""
     made, modules = {}, []
     for name in names:
         module, kind = name.rsplit(".", 1)
@@ -122,7 +123,7 @@ def stand_ins(names):
 
 
 class Checkpoint:
-    """A model with random numbers: `save` writes what fairchem would, `calculator` evaluates it."""
+    """A model with random numbers: `save` writes the file of fairchem, `calculator` evaluates it."""
 
     def __init__(self, seed=1, num_experts=0, wrapped=True, rmsd=1.423, model_id=None, **backbone):
         self.backbone, self.num_experts, self.rmsd = {**BACKBONE, **backbone}, num_experts, rmsd
@@ -150,7 +151,8 @@ class Checkpoint:
         ]  # fmt: skip
 
     def save(self, path, as_omegaconf=False):
-        """Writes the checkpoint; as_omegaconf: its configurations as omegaconf's objects, the cutoff as a reference to another entry."""
+        """Writes the checkpoint; as_omegaconf: its configurations as omegaconf's objects, with a reference to another
+        entry as the cutoff."""
         nodes = [f"omegaconf.{name}" for name in ("dictconfig.DictConfig", "listconfig.ListConfig", "nodes.AnyNode")]
         with stand_ins([f"{INFERENCE}.MLIPInferenceCheckpoint", *nodes]) as made:
             dict_config, list_config, any_node = (made[name] for name in nodes)
@@ -183,7 +185,8 @@ class Checkpoint:
 
 
 class TrainerCheckpoint(Checkpoint):
-    """One of fairchem 1: without charge, spin and task. `checkpoint` is what its trainers write, `calculator` evaluates the model."""
+    """A model of fairchem 1: without charge, spin and task. `checkpoint` is the content of a trainer's file,
+    `calculator` evaluates the model."""
 
     def __init__(self, seed=1, rmsd=1.423, **backbone):
         super().__init__(seed=seed, wrapped=False, rmsd=rmsd, distance_function=backbone.pop("distance_function", "gaussian"), **backbone)
@@ -246,7 +249,7 @@ class Reference(Calculator):
         return x @ self.p[f"{name}.weight"].T + self.p[f"{name}.bias"]
 
     def weight(self, name):
-        """A matrix, or those of the experts mixed for the atoms of the present structure."""
+        """A matrix, or the matrices of the experts mixed for the atoms of the present structure."""
         if f"{name}.weights" not in self.p:
             return self.p[f"{name}.weight"]
         return torch.einsum("e,eoi->oi", self.mixture, self.p[f"{name}.weights"])
@@ -273,7 +276,8 @@ class Reference(Calculator):
         kind, L, p = self.options["norm_type"], self.lmax, self.p
         blocks = [x[:, l * l : (l + 1) ** 2] for l in range(L + 1)]
         blocks[0] = blocks[0] - blocks[0].mean(2, keepdim=True)
-        means = [(block**2).sum(1).mean(1) / (2 * l + 1) for l, block in enumerate(blocks)]  # of each l, over components and channels
+        # Means over components and channels, for each l.
+        means = [(block**2).sum(1).mean(1) / (2 * l + 1) for l, block in enumerate(blocks)]
         if kind == "rms_norm_sh":
             scales, weights, bias = [sum(means) / (L + 1)] * (L + 1), p[f"{name}.affine_weight"], p[f"{name}.affine_bias"]
         elif kind == "layer_norm":
@@ -286,7 +290,7 @@ class Reference(Calculator):
         return torch.cat(blocks, 1)
 
     def rotations(self, n):
-        """[E, 2l+1, 2l+1] for each l, into a frame whose y axis is n, any one."""
+        """[E, 2l+1, 2l+1] for each l: any rotation into a frame whose y axis is n."""
         helper = torch.zeros_like(n).scatter(1, n.abs().argmin(1, keepdim=True), 1.0)
         x = torch.linalg.cross(n, helper)
         x = x / x.norm(dim=1, keepdim=True)
@@ -299,7 +303,8 @@ class Reference(Calculator):
         ]
 
     def so2(self, name, u, out, gates):
-        """u: {m: [E, orders, channels]} for m from -mmax to mmax. (the same for `out` channels, gates [E, lmax, out])."""
+        """u: {m: [E, orders, channels]} for m from -mmax to mmax. Returns the same for `out` channels, and gates [E,
+        lmax, out]."""
         L, v = self.lmax, {}
         flat = u[0].flatten(1) @ self.weight(f"{name}.fc_m0").T + self.p[f"{name}.fc_m0.bias"]
         gate = flat[:, : gates * out].reshape(len(flat), gates, out)
@@ -347,8 +352,8 @@ class Reference(Calculator):
         return torch.cat([h[:, :1] + p[f"{name}.so3_linear_2.bias"], h[:, 1:]], 1)
 
     def grid(self):
-        """(values of the harmonics [points, components], weights [points]): equal angles, and the only weights of latitudes with which
-        Legendre polynomials of lower degree have their means."""
+        """(values of the harmonics [points, components], weights [points]): equal angles, and the only weights of
+        latitudes with which Legendre polynomials of lower degree have their exact means."""
         both = self.options.get("grid_resolution")
         latitudes, longitudes = (both, both) if both else (2 * self.lmax + 2, 2 * self.lmax + 3)
         heights, angles = np.cos(np.pi * (np.arange(latitudes) + 0.5) / latitudes), 2 * np.pi * np.arange(longitudes) / longitudes
@@ -361,7 +366,7 @@ class Reference(Calculator):
         return torch.cat(list(harmonics(self.lmax, points)), 1), torch.tensor(np.repeat(weights, longitudes) / longitudes)
 
     def on_grid(self, name, y):
-        """Three matrices with silu between them at points, where harmonics have the mean square 1 / 4 pi."""
+        """Three matrices with silu between them at points, with harmonics of mean square 1 / 4 pi."""
         values, weights = self.grid()
         h = torch.einsum("pm,amc->apc", values, y) / np.sqrt(4 * np.pi)
         for n in (0, 2, 4):

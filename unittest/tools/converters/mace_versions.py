@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Random models that the installed version of mace builds and evaluates, and what is converted from them.
+"""Random models that the installed version of mace builds and evaluates, and their conversions.
 
-`python mace_versions.py RESULTS.json`, in an environment of the version (test_mace_versions.py makes them), writes
-for each case the largest differences [energy, force, stress] of the converted file from the version's own modules in
-float64, or in words why there is none. The file is evaluated by equi_evaluator, and for one structure by LAMMPS.
+`python mace_versions.py RESULTS.json` runs in an environment of the version (test_mace_versions.py makes these). For
+each case it writes the largest differences [energy, force, stress] of the converted file from the version's own
+modules in float64, or the reason for none. equi_evaluator evaluates the file, and LAMMPS one structure.
 """
 
 import itertools
@@ -26,15 +26,15 @@ mace = mace_oracle.import_mace()
 import torch  # noqa: E402
 from mace import modules  # noqa: E402
 
-# Every pair of a first and a later block, with paths that lead to one irrep several times. A version also lists blocks
-# of BOTNet, mace's other architecture; mace cannot evaluate a MACE of them.
+# Every pair of a first and a later block, with several paths that lead to one irrep. A version also lists blocks of
+# BOTNet, mace's other architecture; mace cannot evaluate a MACE with them.
 BLOCKS = [name for name in modules.interaction_classes if name in mace_checkpoint.INTERACTIONS]
 PAIRS = {
     f"{first}, {later}": dict(first=first, blocks=later, hidden="5x0e+5x1o", max_ell=2, correlation=2, neighbors=3.0)
     for first, later in itertools.product(BLOCKS, repeat=2)
 }
 CASES = mace_models.VARIANTS | PAIRS
-# Also as TorchScript: some of those that mace can script and differentiate.
+# Also as TorchScript: some of the models that mace can script and differentiate.
 SCRIPTED = [
     "plain", "mace_class", "first_plain", "all_plain", "density", "density_no_cutoff", "agnesi", "heads", "gaussian",
 ]  # fmt: skip
@@ -51,7 +51,7 @@ def by_lammps(path, calculator, document):
 
 
 def examine(name, folder):
-    """[energy, force, stress], or a text that says why there is nothing to compare."""
+    """[energy, force, stress], or the reason why nothing can be compared."""
     options = CASES[name]
     try:
         source = mace_models.make_model(folder / "made.model", **options)

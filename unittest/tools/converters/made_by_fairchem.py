@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Makes inference checkpoints with the version of fairchem 2 on the path, and stores what that version computes for them.
+"""Makes inference checkpoints with the version of fairchem 2 on the path, and stores its results for them.
 
-`python made_by_fairchem.py DIR` writes DIR/NAME.pt and DIR/NAME.npz. The results are in float64 where the version has an option for
-that, else in float32; NAME.txt says which.
+`python made_by_fairchem.py DIR` writes DIR/NAME.pt and DIR/NAME.npz. The results are in float64 if the version has an
+option for it, or else in float32; NAME.txt states which.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ OPTIONS = {
     "waves": dict(chg_spin_emb_type="pos_emb", sphere_channels=6, hidden_channels=5),
     "uma": dict(heads="experts", tasks=("omol", "omat"), num_experts=8, sphere_channels=6, hidden_channels=5, model_id="UMA-S-1.1"),
 }
-# What versions of fairchem import for training, servers and data sets.
+# What versions of fairchem import only for training, servers and data sets.
 NOT_NEEDED = ("lmdb", "wandb", "numba", "clusterscope", "pkg_resources", "ray", "torch_scatter", "pymatgen", "pydantic",
     "torch.utils.tensorboard", "websockets",
               "torch_geometric.nn")  # fmt: skip
@@ -42,7 +42,7 @@ class AnyName(type):
 
 
 class Anything(metaclass=AnyName):
-    """What a module that is not needed has by any name: it is called, as a decorator too, and subclassed."""
+    """The attribute of a module that is not needed, by any name: it is called, used as a decorator, and subclassed."""
 
     def __new__(cls, *arguments, **_):
         return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else super().__new__(cls)
@@ -62,7 +62,7 @@ class Placeholder(types.ModuleType):
 
 
 class Placeholders(MetaPathFinder, Loader):
-    """Finds what is not needed, where it is not installed."""
+    """Finds modules that are not needed, if they are not installed."""
 
     def find_spec(self, name, path, target=None):
         known = any(name == module or name.startswith(f"{module}.") for module in NOT_NEEDED)
@@ -76,7 +76,7 @@ class Placeholders(MetaPathFinder, Loader):
 
 
 def of_version(model_config, has_mapping, has_model_id):
-    """Makes configurations as the version does."""
+    """Makes configurations like the version."""
 
     def changed(*arguments):
         config = model_config(*arguments)
@@ -90,7 +90,8 @@ def of_version(model_config, has_mapping, has_model_id):
 
 
 def structures(name):
-    """Without atoms whose neighbors lie along an axis. Of one composition, for experts that are mixed by it."""
+    """Structures without atoms whose neighbors lie along an axis. They have one composition, for experts that are
+    mixed by it."""
     named = dict(laws.structures(["Na", "Cl", "O"], 4.2))
     if name != "uma":
         return [(title, named[title]) for title in NAMES]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Makes potentials with the version of matgl that is installed, and stores what it computes for them in float64.
+"""Makes potentials with the installed version of matgl, and stores its results for them in float64.
 
-`python made_by_matgl.py DIR` writes DIR/NAME and DIR/NAME.npz. MATGL_BACKEND=DGL takes matgl's modules for DGL, in versions that have
-them.
+`python made_by_matgl.py DIR` writes DIR/NAME and DIR/NAME.npz. MATGL_BACKEND=DGL selects matgl's modules for DGL, in
+versions that have them.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 WITH_DGL = os.environ.get("MATGL_BACKEND") == "DGL"
 if WITH_DGL:
-    # Of DGL only its graphs are needed; this part of it exists for old versions of Torch alone.
+    # Only DGL's graphs are needed; this part of DGL exists only for old versions of Torch.
     sys.modules["dgl.graphbolt"] = types.ModuleType("dgl.graphbolt")
 
 import matgl
@@ -27,7 +27,7 @@ OPTIONS = {
     "exp_normal": dict(units=8, nblocks=2, num_rbf=12, rbf_type="ExpNorm", activation_type="sigmoid"),
     "bessel": dict(units=5, nblocks=1, rbf_type="SphericalBessel", max_l=1, max_n=5),
 }
-# In the others a TensorNet does not provide the distances that the repulsion needs.
+# In the other versions a TensorNet does not provide the distances that the repulsion needs.
 WITH_DISTANCES = {"repulsion": dict(units=5, nblocks=1, calc_repuls=True, **SMOOTH)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes force fields with the version of mlip on the path, and stores what that version computes for them in float64.
+"""Makes force fields with the version of mlip on the path, and stores its results for them in float64.
 
 `python made_by_mlip.py DIR` writes DIR/NAME.zip and DIR/NAME.npz.
 """

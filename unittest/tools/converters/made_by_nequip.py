@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Makes models with the version of nequip (0.7 or newer) that is installed, in float64, and stores what its own modules compute.
+"""Makes models with the installed version of nequip (0.7 or newer), in float64, and stores the results of its own
+modules.
 
 `python made_by_nequip.py DIR` writes, for each of OPTIONS that the version has, DIR/NAME.ckpt, DIR/NAME.nequip.pth and
 DIR/NAME.nequip.zip of the same model, and DIR/NAME.npz.
@@ -26,7 +27,8 @@ from test_models.nequip import _builder, _shake, builder_options
 
 VERSION = tuple(map(int, nequip.__version__.split(".")[:2]))
 NA_CL = {"type_names": ["Na", "Cl"]}
-# Options that are named here, and those that are left to the version's defaults: widths of radial networks, the order of irreps.
+# Options with given values, and options that are left to the version's defaults: widths of radial networks, the order
+# of irreps.
 OPTIONS = {
     "parity": dict(**NA_CL, num_layers=3, l_max=2, parity=True, num_features=3),
     "no_parity": dict(**NA_CL, num_layers=3, l_max=2, parity=False, num_features=5),
@@ -75,7 +77,7 @@ class Modules(Oracle):
 
 
 def write_checkpoint(path, config):
-    """What Lightning writes in a training; returns the model in it."""
+    """Writes the checkpoint of a training by Lightning; returns its model."""
     from nequip.train import NequIPLightningModule
 
     model = {"_target_": f"nequip.model.{_builder(config)}", **config}
@@ -98,7 +100,7 @@ def write_checkpoint(path, config):
 
 
 def write_package(path, model):
-    """What nequip-package writes, without its example of the training data."""
+    """Writes the package of nequip-package, without its example of the training data."""
     versions = {"nequip": nequip.__version__, "e3nn": e3nn.__version__}
     with torch.package.PackageExporter(str(path)) as exporter:
         exporter.mock(["matplotlib.**"])
@@ -115,21 +117,21 @@ def make(name, folder):
     if name == "defaults":
         del config["radial_mlp_width"]
     if VERSION < (0, 10):
-        # By the order of the types then, and cutoffs of all pairs.
+        # In these versions the order is that of the types, with cutoffs of all pairs.
         for key in ("per_type_energy_scales", "per_type_energy_shifts"):
             config[key] = list(config[key].values()) if isinstance(config[key], dict) else config[key]
         if "per_edge_type_cutoff" in config:
             config["per_edge_type_cutoff"] = full_cutoffs(config["per_edge_type_cutoff"], config["type_names"], config["r_max"])
     model = write_checkpoint(folder / f"{name}.ckpt", config)
-    # Before 0.8 parts of a model are TorchScript, which does not go into a package with today's Torch.
+    # Before 0.8 parts of a model are TorchScript, which today's Torch cannot put into a package.
     if VERSION >= (0, 8):
         write_package(folder / f"{name}.nequip.zip", model)
-    # One atom alone has no edges.
+    # A single atom has no edges.
     named = [(title, atoms) for title, atoms in laws.structures(config["type_names"], config["r_max"]) if not old_versions.is_single(atoms)]
     calculator = Modules(model, config["type_names"], config["r_max"])
     old_versions.store(folder / f"{name}.npz", calculator, named, old_versions.is_periodic)
     records = {"r_max": str(config["r_max"]), "type_names": " ".join(config["type_names"]), "nequip_version": nequip.__version__}
-    scripted = script(model)  # which changes the model itself
+    scripted = script(model)  # this changes the model itself
     torch.jit.save(scripted, str(folder / f"{name}.nequip.pth"), _extra_files={key: text.encode() for key, text in records.items()})
 
 
@@ -140,7 +142,7 @@ def main(folder):
 
     set_global_state()
     torch.set_default_dtype(torch.float64)
-    # Without which modules are TorchScript that a package cannot have.
+    # Without them modules are TorchScript, which a package cannot contain.
     if "jit_mode" in e3nn.get_optimization_defaults():
         e3nn.set_optimization_defaults(jit_mode="eager")
     elif "jit_script_fx" in e3nn.get_optimization_defaults():

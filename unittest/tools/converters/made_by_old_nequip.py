@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Makes models with the version 0.5 or 0.6 of nequip that is installed, in float64, and stores what its own modules compute for them.
+"""Makes models with the installed version 0.5 or 0.6 of nequip, in float64, and stores the results of its own modules.
 
-`python made_by_old_nequip.py DIR` writes, for each of OPTIONS that the version has, the folder DIR/NAME of a training (best_model.pth,
-config.yaml), the deployed model DIR/NAME.pth and DIR/NAME.npz.
+`python made_by_old_nequip.py DIR` writes, for each of OPTIONS that the version has, the folder DIR/NAME of a training
+(best_model.pth, config.yaml), the deployed model DIR/NAME.pth and DIR/NAME.npz.
 """
 
 import sys
@@ -33,7 +33,7 @@ COMMON = dict(
     per_species_rescale_shifts=[-1.0, -2.0], per_species_rescale_scales=[1.5, 0.8], per_species_rescale_arguments_in_dataset_units=True,
     global_rescale_scale=20.0, global_rescale_shift=None,
 )  # fmt: skip
-# Stresses are there since 0.5.5.
+# Stresses exist since 0.5.5.
 OUTPUT = "StressForceOutput" if hasattr(nequip.model, "StressForceOutput") else "ForceOutput"
 BUILDERS = ["SimpleIrrepsConfig", "EnergyModel", "PerSpeciesRescale", OUTPUT, "RescaleEnergyEtc"]
 OPTIONS = {
@@ -47,7 +47,7 @@ OPTIONS = {
         model_builders=[name for name in BUILDERS if name not in ("SimpleIrrepsConfig", "RescaleEnergyEtc")],
         chemical_embedding_irreps_out="7x0e", irreps_edge_sh="1x0e+1x1o+1x2e", feature_irreps_hidden="5x0e+2x0o+3x1o+2x1e+2x2e",
         conv_to_output_hidden_irreps_out="4x0e", invariant_layers=0,
-        # TorchScript of 0.5 fails without.
+        # TorchScript of 0.5 fails otherwise.
         **({} if nequip.__version__ < "0.6" else {"per_species_rescale_scales": None}),
     ),
     "no_species": dict(parity=True, model_builders=[name for name in BUILDERS if name != "PerSpeciesRescale"]),
@@ -63,7 +63,7 @@ OPTIONS = {
 
 
 class Dataset:
-    """Of which no statistics are needed."""
+    """A data set whose statistics are not needed."""
 
     type_mapper = TypeMapper(chemical_symbol_to_type={"Na": 0, "Cl": 1})
 
@@ -73,7 +73,7 @@ class Dataset:
 
 
 class Checkpoint:
-    """What LegacyModules asks a loaded model for."""
+    """The attributes of a loaded model that LegacyModules reads."""
 
     elements, cutoff = ["Na", "Cl"], CUTOFF
 
@@ -95,7 +95,7 @@ def make(name, folder):
     records = dict(nequip_version=nequip.__version__, e3nn_version=e3nn.__version__, r_max=str(CUTOFF), n_species="2", type_names="Na Cl")
     scripted = _compile_for_deploy(model)
     torch.jit.save(scripted, str(folder / f"{name}.pth"), _extra_files={key: value.encode() for key, value in records.items()})
-    # One atom alone has no edges. In 0.5 the volume of a left-handed cell was negative.
+    # A single atom has no edges. In 0.5 the volume of a left-handed cell was negative.
     named = [(title, atoms) for title, atoms in laws.structures(Checkpoint.elements, CUTOFF) if not old_versions.is_single(atoms)]
     old_versions.store(
         folder / f"{name}.npz", LegacyModules(model, Checkpoint), named,

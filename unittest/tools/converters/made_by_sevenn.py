@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Makes checkpoints with the version of sevenn that is installed, in float64, and stores what its own modules compute for them.
+"""Makes checkpoints with the installed version of sevenn, in float64, and stores the results of its own modules.
 
-`python made_by_sevenn.py DIR` writes DIR/NAME.pth and DIR/NAME.npz for each of sevenn_models.VARIANTS that the version can build, and
-DIR/left_out.json with the reasons for the others.
+`python made_by_sevenn.py DIR` writes DIR/NAME.pth and DIR/NAME.npz for each of sevenn_models.VARIANTS that the version
+can build, and DIR/left_out.json with the reasons for the others.
 """
 
 import inspect
@@ -20,12 +20,13 @@ from equi_tools.frameworks.sevenn import checkpoint as sevenn_checkpoint
 from equi_tools.frameworks.sevenn import oracle as sevenn_oracle
 from test_models import sevenn as sevenn_models
 
-# Its features reach the energy by factors that are zero to rounding in random models.
+# In random models the factors between its features and the energy are zero to rounding.
 WITHOUT_FORCES = ("odd_scalars_only",)
 
 
 def own_options(options):
-    """Those of a variant as the version's builder takes them; raises KeyError for one that it does not know."""
+    """The options of a variant for the version's builder; raises KeyError for an option that the builder does not
+    know."""
     from sevenn import _const, _keys
 
     known = {value for value in vars(_keys).values() if isinstance(value, str)}
@@ -41,7 +42,7 @@ def own_options(options):
 
 
 def has_shift_option():
-    """Whether vectors of edges are those of the graph, as since 0.10."""
+    """Whether vectors of edges are those of the graph, as they are since 0.10."""
     from sevenn.train.dataload import unlabeled_atoms_to_graph
 
     return "with_shift" in inspect.signature(unlabeled_atoms_to_graph).parameters
@@ -71,7 +72,8 @@ class Modules(Oracle):
             if torch.is_tensor(value) and value.is_floating_point():
                 data[key] = value.double()
         if not words:
-            # Vectors were computed within the model then, of cells and shifts, and species looked up outside of it.
+            # Older versions computed vectors within the model, from cells and shifts, and looked up species outside
+            # it.
             species = [self.model.type_map[int(number)] for number in self.atoms.numbers]
             data[KEY.NODE_FEATURE] = torch.tensor(species)
             data[KEY.CELL_SHIFT] = data[KEY.CELL_SHIFT].double()
@@ -86,7 +88,7 @@ class Modules(Oracle):
 
 
 def in_double(module, inputs, data):
-    """The one-hot encoding is float32 whatever the dtype of the model."""
+    """The one-hot encoding is float32, whatever the dtype of the model."""
     for key, value in data.to_dict().items():
         if torch.is_tensor(value) and value.dtype == torch.float32:
             data[key] = value.double()

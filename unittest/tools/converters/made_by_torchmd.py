@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Makes checkpoints with the version of torchmd-net on the path, and stores what its modules compute for them in float64.
+"""Makes checkpoints with the version of torchmd-net on the path, and stores the results of its modules in float64.
 
-`python made_by_torchmd.py DIR` writes DIR/NAME.ckpt and DIR/NAME.npz. The modules get their neighbors from ASE, so torchmd-net's
-compiled extension, which fits one version of Torch, is not needed.
+`python made_by_torchmd.py DIR` writes DIR/NAME.ckpt and DIR/NAME.npz. ASE provides the neighbors, so torchmd-net's
+compiled extension, which fits only one version of Torch, is not needed.
 """
 
 import importlib.util
@@ -28,7 +28,8 @@ OPTIONS = {
 
 
 def import_modules(package):
-    """(torchmdnet.models.model, torchmdnet.models.utils) without what finds neighbors: compiled up to 2.4, in Triton or Warp later."""
+    """(torchmdnet.models.model, torchmdnet.models.utils) without their neighbor search, which is compiled up to 2.4,
+    and in Triton or Warp later."""
     if (package / "extensions" / "warp_ops").is_dir():
         return torchmd_oracle.import_torchmdnet()
     for name in ("torchmdnet.extensions", "torchmdnet.extensions.ops"):
@@ -45,7 +46,7 @@ def main(folder):
     torchmd_oracle.import_torchmdnet = torchmd_models.import_torchmdnet = lambda: modules
     has_charges = (package / "models" / "tensornet2.py").is_file()
     has_cutoff_of_charges = "coulomb_cutoff" in (package / "models" / "model.py").read_text()
-    # Training stores all options of its command; this one says how dimensions are ordered.
+    # Training stores all options of its command; this one shows the order of dimensions.
     stored = {"check_errors": True} if "--check_errors" in (package / "scripts" / "train.py").read_text() else {}
     for name, options in OPTIONS.items():
         of_clusters = "q_dim" in options and "coulomb_cutoff" not in options

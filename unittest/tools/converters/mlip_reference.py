@@ -31,7 +31,7 @@ STATISTICS = {
     "avg_r_min_angstrom": None, "scaling_mean": 0.3, "scaling_stdev": 1.2, "atomic_energies_removed": False,
 }  # fmt: skip
 GAUNT = {"symmetric_contraction_backend": "gaunt_tp", "use_gaunt_tp_message_passing": True}
-# All options that are converted; odd numbers of channels.
+# All options that are converted, with odd numbers of channels.
 VARIANTS = {
     "couplings": {"num_channels": 13, "correlation": 3},
     "gaunt": {"num_channels": 13, "correlation": 3} | GAUNT,
@@ -61,7 +61,7 @@ def products_of(a, b):
 
 
 def node_irreps(options, layer):
-    """Irreps of the input of a layer; behind the last one there are scalars."""
+    """Irreps of the input of a layer; after the last layer there are only scalars."""
     if layer == 0 or layer == options["num_layers"]:
         return natural(0)
     return natural(options["node_symmetry"])
@@ -157,7 +157,7 @@ def shapes_of(options, num_species):
 
 
 def write(path, options=None, statistics=None, seed=1, change=lambda hyperparameters, arrays: None):
-    """A file with random numbers and energies of order eV. change: what else it does to the two parts."""
+    """A file with random numbers and energies of order eV. change: further changes of its two parts."""
     options, statistics = DEFAULTS | (options or {}), STATISTICS | (statistics or {})
     rng = np.random.default_rng(seed)
     arrays = {}

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Older versions of the frameworks: each in a folder of its own, which stands before the packages of its framework's environment.
+"""Older versions of the frameworks, each in its own folder, which precedes the packages of its framework's
+environment.
 
-The folders are made when they are needed, by pip, below EQUI_VERSIONS_DIR (by default .cache/versions of this repository), and are
-kept. A script makes models with such a version and stores what it computes for them; a test converts them and compares.
+pip makes the folders when they are needed, below EQUI_VERSIONS_DIR (by default .cache/versions of this repository);
+they are kept. A script makes models with such a version and stores its results; a test converts the models and
+compares.
 """
 
 import os
@@ -21,8 +23,8 @@ ROOT = HERE.parents[2]
 
 
 def folder_of(*requirements):
-    """The folder of some packages without what they need. Each requirement is PACKAGE==VERSION; if one has the hash of its wheel
-    (--hash=sha256:...), all need theirs."""
+    """The folder of some packages without their dependencies. Each requirement is PACKAGE==VERSION; if one has the
+    hash of its wheel (--hash=sha256:...), all need theirs."""
     base = os.environ.get("EQUI_VERSIONS_DIR") or ROOT / ".cache" / "versions"
     folder = Path(base, "+".join(requirement.split()[0] for requirement in requirements).replace("==", "-"))
     if not folder.is_dir():
@@ -38,7 +40,7 @@ def folder_of(*requirements):
 
 
 def run(script, requirements, target, environment=(), interpreter=sys.executable):
-    """Runs a script of this folder with older versions, which writes into the folder `target`."""
+    """Runs a script of this folder with older versions; it writes into the folder `target`."""
     paths = [folder_of(*requirements), ROOT / "tools", ROOT / "unittest" / "python", HERE, *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **dict(environment)}
     done = subprocess.run([interpreter, str(HERE / script), str(target)], env=variables, capture_output=True, text=True)
@@ -46,7 +48,8 @@ def run(script, requirements, target, environment=(), interpreter=sys.executable
 
 
 def store(path, calculator, named, has_stress=lambda atoms: True):
-    """Stores named structures with what a calculator says of them. has_stress: whether its stress of a structure is right."""
+    """Stores named structures with the results of a calculator. has_stress: whether its stress of a structure is
+    right."""
     entries = {}
     for name, atoms in named:
         atoms.calc = calculator
@@ -68,7 +71,7 @@ def is_single(atoms):
 
 
 def stored(path):
-    """What `store` has written, as name -> (Atoms, energy, forces, stress or None)."""
+    """The content of a file of `store`, as name -> (Atoms, energy, forces, stress or None)."""
     found, names = np.load(path), {}
     for key in found.files:
         names.setdefault(key.rpartition("/")[0], None)
@@ -79,7 +82,8 @@ def stored(path):
 
 
 def differences(source, results, target, **settings):
-    """compare.Difference of LAMMPS, with a file converted from the source, from the results that an older version stored."""
+    """compare.Difference between LAMMPS, with a file converted from the source, and the results that an older version
+    stored."""
     convert(str(source), target, quiet=True, **settings)
     native, bars, found, largest = laws.native(target, radial="exact"), compare.bars_for("double", "exact"), [], 0.0
     for name, (atoms, energy, forces, stress) in stored(results):

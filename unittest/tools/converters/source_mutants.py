@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Faults in trainers' files and .equi files, each placed where the structure of the file makes it count.
+"""Faults in files of frameworks and .equi files, each at a place where the structure of the file makes it matter.
 
-    python unittest/tools/converters/source_mutants.py FILE ... 'FILE --unit eV' ... [--count 1000] [--seed 1] [--faults 1] [--keep FOLDER]
+    python unittest/tools/converters/source_mutants.py FILE ... 'FILE --unit eV' ... [--count 1000] [--seed 1]
+    [--faults 1] [--keep FOLDER]
 
-A file is taken apart as far as it has parts: zip archives into their entries, pickles into the values they push, JSON into its
-values (also JSON that is text within JSON), safetensors and arrays of numpy into header and numbers, other text into words. One
-value is then replaced, dropped, doubled or made longer, and the file is put together again. `equi convert` reads it, or `info` and
-`schedule` if it is an .equi file, in a process of its own with limits of memory and time. Sound is a status of 0 with a file that
-can be read again, or a status of 1 with one printable line on standard error that names the file. All else is printed, and the
-status of this program is other than zero. --keep: a folder for the mutants that were not handled so.
+A file is divided as far as it has parts: zip archives into their entries, pickles into the values they push, JSON into
+its values (also JSON that is text within JSON), safetensors and arrays of numpy into header and numbers, other text
+into words. One value is then replaced, dropped, doubled or lengthened, and the file is put together again.
+
+`equi convert` reads it, or `info` and `schedule` if it is an .equi file, in a separate process with limits of memory
+and time. Two results are sound: a status of 0 with a file that can be read again, or a status of 1 with one printable
+line on standard error that names the file. All others are printed, and the status of this program is then not zero.
+--keep: a folder for the mutants with other results.
 """
 
 import argparse
@@ -35,16 +38,16 @@ from pathlib import Path
 
 import numpy as np
 
-# What replaces a value of any kind.
+# Replacements for a value of any kind.
 OTHERS = (
     None, True, False, -1, 0, 1, 7, 2**31, 2**63, -(2**63), 10**400, 1e308, -0.5, 1e-320, math.nan, math.inf, -math.inf, "", "x",
     "\x1b[2J\u202e", "nan", "1e999", [], [[]], {}, {"x": 1}, ["x"] * 3, [1, 2, 3, 4, 5], (),
 )  # fmt: skip
 DEPTH = 20_000
-# Beyond what the sound files need. A mutant that takes more has its reader follow a number of the file.
+# Limits beyond the needs of the unchanged files. A mutant that exceeds them makes its reader follow a number of the file.
 MEMORY = 1 << 29
 SECONDS = 10
-# Status of what was converted and cannot be read: by the tool, by the reader of the pair style.
+# Status if a converted file cannot be read: by the tool, by the reader of the pair style.
 OF_THE_RESULT = 90
 BY_TOOL, BY_PAIR_STYLE = OF_THE_RESULT + 1, OF_THE_RESULT + 2
 
@@ -54,7 +57,7 @@ def pick(rng, items):
 
 
 def like(value, rng):
-    """Values of the same kind nearby, which a reader notices by their meaning alone."""
+    """Similar values of the same kind, which a reader notices only by their meaning."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -79,7 +82,7 @@ def places(value, where=()):
 
 
 def in_json(value, rng):
-    """A parsed document with one fault, as text, and what was done."""
+    """A parsed document with one fault, as text, and a description of the fault."""
     found = list(places(value))
     where = pick(rng, found)
     if not where:
@@ -120,7 +123,7 @@ def in_json(value, rng):
 
 
 def pushing(value):
-    """Instructions of a pickle that push a value and keep nothing in the memo."""
+    """Instructions of a pickle that push a value and store nothing in the memo."""
     return pickletools.optimize(pickle.dumps(value, 2))[2:-1]
 
 
@@ -141,7 +144,7 @@ def in_pickle(data, rng):
     found = instructions(data)
     kind = int(rng.integers(8))
     if kind == 0:
-        # After the end of a value: once more, not at all, or another instruction.
+        # After the end of a value: repeat it, drop it, or use another instruction.
         values = [i for i, (name, *_) in enumerate(found) if name in PUSHES or name.startswith(("TUPLE", "BUILD", "REDUCE"))]
         _, _, _, end = found[pick(rng, values)]
         word, what = pick(rng, ((b"2", "doubled"), (b"0", "dropped"), (b"00", "two dropped"), (b"(", "a mark"), (b".", "the end")))
@@ -156,7 +159,7 @@ def in_pickle(data, rng):
         new = pick(rng, (b"]", b"}", b")", b"N", b"]" * DEPTH + b"a" * (DEPTH - 1)))
         return data[:begin] + new + data[end:], f"at {begin}: {name} -> {new[:4]}"
     pushes = [(CONSTANTS.get(name, argument), begin, end) for name, argument, begin, end in found if name in PUSHES]
-    # Three quarters of a file are names of parameters and the shapes of tensors: each kind of value gets its share.
+    # Three quarters of a file are names of parameters and shapes of tensors, so each kind of value gets its share.
     wanted = pick(rng, (str, int, float, bool, bytes, type(None)))
     of_kind = [push for push in pushes if type(push[0]) is wanted] or pushes
     value, begin, end = pick(rng, of_kind)
@@ -214,7 +217,7 @@ def in_text(text, rng):
 def in_zip(data, rng):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = [(info.filename, archive.read(info)) for info in archive.infolist()]
-    # What tells how to read the numbers is a hundredth of the entries and has most of what can go wrong.
+    # A hundredth of the entries describes how to read the numbers, and most faults are possible there.
     leading = [
         n for n, (name, content) in enumerate(entries) if content and name.endswith((".pkl", ".json", ".npz", ".txt", ".yaml", ".py"))
     ]
@@ -266,7 +269,7 @@ def is_safetensors(data):
 
 
 def mutant_of(data, rng):
-    """(content with one fault, what it is)."""
+    """(content with one fault, description of the fault)."""
     if data[:2] == b"PK":
         return in_zip(data, rng)
     if data[:6] == b"\x93NUMPY":
@@ -276,7 +279,7 @@ def mutant_of(data, rng):
     if data[:1] == b"\x80" and data[-1:] == b".":
         try:
             return in_pickle(data, rng)
-        except ValueError:    # one that an earlier fault has spoiled
+        except ValueError:  # an earlier fault has damaged it
             return in_numbers(data, rng)
     try:
         text = data.decode()
@@ -295,7 +298,7 @@ def mutant_of(data, rng):
 
 
 def write_mutant(source, target, rng, faults):
-    """What was done to a copy of a file, or to one file of a folder."""
+    """Changes a copy of a file, or one file of a folder; returns a description of the fault."""
     if source.is_dir():
         shutil.copytree(source, target)
         files = sorted(path for path in target.rglob("*") if path.is_file())
@@ -324,7 +327,7 @@ def commands_of(source, words, mutant, output):
 
 
 def run(commands):
-    """In a child: runs commands until one has a status other than 0, which is returned."""
+    """In a child process: runs commands until one has a status other than 0, which is returned."""
     from equi_tools.cli import main
 
     for n, words in enumerate(commands):
@@ -335,7 +338,7 @@ def run(commands):
 
 
 def outcome(commands, folder):
-    """(verdict, text on standard error) of commands in a process of their own; the verdict is empty for what is sound."""
+    """(verdict, text on standard error) of commands in a separate process; the verdict is empty for sound results."""
     error = folder / "stderr"
     begin = time.monotonic()
     child = os.fork()
@@ -356,7 +359,7 @@ def outcome(commands, folder):
     _, waited = os.waitpid(child, 0)
     seconds = time.monotonic() - begin
     text = error.read_text(errors="surrogateescape")
-    # What a user should know of a model that was converted.
+    # Notes for the user about a converted model.
     text = "\n".join(line for line in text.split("\n") if not line.startswith("equi: warning: "))
     if os.WIFSIGNALED(waited):
         return f"signal {signal.Signals(os.WTERMSIG(waited)).name} after {seconds:.1f} s", text
@@ -373,21 +376,21 @@ def outcome(commands, folder):
         return "an exception that nobody expected", text
     if "not enough memory" in text:
         return "memory beyond the limit", text
-    # A command line that does not fit what the file seems to be is named by its option.
+    # If options do not fit the kind of the file, the message names the option instead.
     if "mutant" not in text and not text.startswith("equi: error: --"):
         return "a message that does not name the file", text
     return "", f"(by the pair style) {text}" if status == BY_PAIR_STYLE else text
 
 
 def check(sources, count, seed, faults=1, keep=None, late=False):
-    """The number of mutants that were not handled soundly; `count` mutants in all, in turn of each source: (path, further words of
-    `equi convert`)."""
+    """The number of mutants whose results are not sound. `count` mutants in all use the sources in turn: (path,
+    further arguments of `equi convert`)."""
     rng = np.random.default_rng(seed)
     seen, bad = Counter(), 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for source, words in sources:
-            # In this process, so that the couplings and modules of a sound file are there for all of its mutants.
+            # Convert in this process first, so that its couplings and modules are available to all mutants.
             output = folder / "sound.equi"
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as error:
                 status = run(commands_of(source, words, source, output))

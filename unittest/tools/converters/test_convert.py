@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`equi convert`: the file against the framework, through a second reader of the file (equi_evaluator)."""
+"""`equi convert` of SevenNet models: the file against the framework, through a second reader of the file
+(equi_evaluator)."""
 
 import json
 import os
@@ -25,16 +26,16 @@ from test_models import convert_with_reference as convert
 from test_models import sevenn as sevenn_models
 from training_frames import write_frames
 
-# Two routes in float64 through at most five layers of sums over some hundred channels.
+# Two evaluations in float64 through at most five layers of sums over some hundred channels.
 TOLERANCE = 1e-10
-# The framework's own float32 evaluation against its float64 one.
+# The framework's own evaluation in float32 against the one in float64.
 FLOAT32_TOLERANCE = 2e-5
 
 
 def largest_difference(path, entries=None):
     """Largest relative difference between a file's evaluation and its stored values, over all quantities.
 
-    Forces and stresses are relative to the largest of the file, so that weak random models are judged as sharply.
+    Forces and stresses are relative to the largest of the file, so weak random models are tested as strictly.
     """
     evaluator = EquiEvaluator(path)
     entries = entries or evaluator.document["self_check"]
@@ -115,7 +116,7 @@ def old_sign(l1, l2, l3):
 
 
 def as_written_in_2024(source, target, rename):
-    """The same function in the form of old checkpoints: creation order, old couplings and, if asked for, old names."""
+    """The same function in the form of old checkpoints: creation order, old couplings and, on request, old names."""
     from equi_tools.frameworks.sevenn import checkpoint as sevenn_checkpoint
     from equi_tools.frameworks.sevenn import oracle as sevenn_oracle
 
@@ -160,7 +161,7 @@ def test_old_checkpoints_give_the_same_model(name, rename, folder, variant):
     as_written_in_2024(source, folder / "old.pth", rename)
     old = convert(str(folder / "old.pth"), folder / "old.equi", quiet=True)
     if name == "lmax3":
-        # The test has teeth only if some path changes its sign.
+        # The test can only fail if some path changes its sign.
         flipped = [p["scale"] < 0 for layer in old["layers"] if layer["type"] == "convolution" for p in layer["paths"]]
         assert any(flipped) and not all(flipped)
     assert largest_difference(folder / "old.equi", new["self_check"]) < TOLERANCE
@@ -244,7 +245,7 @@ data: {batch_size: 3, load_trainset_path: ['train.extxyz'], load_validset_path: 
     assert largest_difference(folder / "trained.equi") < TOLERANCE
 
 
-# How many of sevenn_models.VARIANTS a version can build; the others need options that came later.
+# Numbers of sevenn_models.VARIANTS that a version can build; the others need later options.
 OLDER = {"0.9.3.post1": 21, "0.10.0": 21, "0.10.4": 21, "0.11.0": 23, "0.11.2.post1": 24, "0.12.0": 24, "0.12.1": 24}
 
 
@@ -337,13 +338,13 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, caps
 
 
 def pickle_of(*classes, strings=()):
-    """What torch.save writes of objects of these classes, which need not exist, and of texts."""
+    """A pickle of torch.save of objects of these classes, which need not exist, and of texts."""
     calls = b"".join(b"c" + module.encode() + b"\n" + name.encode() + b"\n)R0" for module, name in classes)
     texts = b"".join(b"X" + struct.pack("<I", len(text)) + text.encode() + b"0" for text in strings)
     return {"archive/data.pkl": b"\x80\x02" + calls + texts + b"}.", "archive/version": b"3\n"}
 
 
-# What is in a file, by the names in a zip archive or as bytes, or in a folder; its name; and how it is called.
+# Content of a file, by the names in a zip archive or as bytes, or in a folder; its name; and its kind in messages.
 OTHER_FAMILIES = {
     "Nequix": ({"": b'{"cutoff": 6.0}\n1234'}, "nequix-mp-1.nqx"),
     "CHGNet": (pickle_of(strings=["model", "composition_model.fc.weight"]), "chgnet.pth.tar"),
@@ -425,7 +426,7 @@ def test_wrong_arguments_are_one_line(arguments, expected, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", sevenn_models.VARIANTS)
 def test_the_model_is_the_one_that_sevenn_builds(name, variant):
-    """Irreps, paths and shapes against sevenn's own modules, which know nothing of ours."""
+    """Compares irreps, paths and shapes with those of sevenn's own modules, which share no code with ours."""
     from equi_tools.frameworks.sevenn import checkpoint as sevenn_checkpoint
     from equi_tools.frameworks.sevenn import oracle as sevenn_oracle
 
@@ -449,7 +450,7 @@ def test_the_model_is_the_one_that_sevenn_builds(name, variant):
 
 
 def test_a_model_is_converted_without_torch(folder, variant):
-    """In an interpreter in which neither torch nor a framework can be imported; the numbers are the same to the last bit."""
+    """Converts in an interpreter that cannot import torch or a framework; the numbers are the same to the last bit."""
     source, modality = variant("modal")
     program = (
         "import sys\n"
@@ -467,7 +468,7 @@ def test_a_model_is_converted_without_torch(folder, variant):
 
 
 class Runs:
-    """A pickle of it runs a command where it is loaded as pickles are."""
+    """Its pickle runs a command when it is loaded as pickles usually are."""
 
     def __init__(self, note):
         self.note = note
@@ -489,14 +490,14 @@ def test_a_malicious_checkpoint_is_refused_and_nothing_runs(place, folder, capsy
     assert message.startswith("equi: error: ") and message.count("\n") == 1
     assert "posix.system" in message and "nothing of it was run" in message
     assert not note.exists() and not (folder / "bad.equi").exists()
-    # The file is what it is taken for.
+    # The file is recognized correctly.
     torch.load(source, weights_only=False)
     assert note.exists()
     note.unlink()
 
 
 def foreign_file(folder, name, module="mace.modules.models", kind="ScaleShiftMACE"):
-    """An archive as torch.save makes it, whose pickle would import a class of another framework."""
+    """An archive of torch.save whose pickle would import a class of another framework."""
     import zipfile
 
     with zipfile.ZipFile(folder / name, "w") as archive:
@@ -528,7 +529,7 @@ def test_a_source_of_another_framework_is_compared_in_its_environment(status, tm
     arguments = ["compare", "-q", str(converted("plain")), foreign_file(tmp_path, "a.model")]
     assert main(arguments) == status
     assert (tmp_path / "arguments").read_text().split() == ["-m", "equi_tools", *arguments]
-    # The other interpreter must not start a third one, and finds this package.
+    # The other interpreter finds this package, and must not start a third one.
     seen = (tmp_path / "seen").read_text()
     assert str(other) not in seen and str(Path(frameworks.__file__).resolve().parents[2]) in seen
 

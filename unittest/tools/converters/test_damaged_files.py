@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Damaged .equi files and odd places: one line on standard error, a status other than 0, no half-written file.
+"""Damaged .equi files and unusual paths: one line on standard error, a status other than 0, no incomplete file.
 
-Mutants of small sound files are read in this process, where nothing but EquiError may be raised, and some through the
-command as a user starts it.
+Mutants of small valid files are read in this process, which may raise only EquiError, and some by the command as a
+user starts it.
 """
 
 import json
@@ -35,11 +35,11 @@ from equi_tools.self_check import to_atoms
 from test_models import sevenn as sevenn_models
 
 ROOT = Path(__file__).resolve().parents[3]
-# One with tables of couplings and a model of features with both parities.
+# One file with tables of couplings, and one with features of both parities.
 MODELS = [ROOT / "potentials" / "nacl-mace.equi", ROOT / "potentials" / "nacl-nequip.equi"]
-# A mutant that takes longer keeps its reader busy with a number of the file; sound files of this size take 10 ms.
+# A mutant that needs longer makes its reader follow a number of the file; valid files of this size need 10 ms.
 SECONDS = 1.0
-# What replaces any value of the document.
+# Replacements for any value of the document.
 OTHERS = (None, True, -1, 0, 2**31, 10**400, 1e308, -0.5, "", "x", "\x1b[2J\ud800\u202e", [], [[]], {}, ["x"] * 3)
 
 
@@ -59,7 +59,7 @@ def assembled(header, document, body):
 
 
 def places(value, where=()):
-    """All places in a document, of a list its first and its last."""
+    """All places in a document; in a list only its first and its last."""
     yield where
     if isinstance(value, dict):
         for key in value:
@@ -111,14 +111,14 @@ def mutants(path, rng):
         yield f"cut at {cut}", data[:cut]
     for n in range(60):
         spoiled = bytearray(data)
-        # Most of the file is numbers, which may have any value; three in four flips hit the header.
+        # Most of the file is numbers, which may have any value; three in four flips change the header.
         end = len(data) if n % 4 == 0 else len(data) - len(body)
         at = int(rng.integers(0, end))
         spoiled[at] ^= 1 << int(rng.integers(0, 8))
         yield f"bit of byte {at}", bytes(spoiled)
     seen = set()
     for where in places(document):
-        # One of each kind: the second gate of the third layer is read as the first one is.
+        # One place of each kind: the gates of all layers are read alike.
         kind = tuple("#" if isinstance(key, int) else key for key in where)
         if where and (kind not in seen or rng.random() < 0.05):
             seen.add(kind)
@@ -142,7 +142,7 @@ def assembled_text(header, text, body):
 
 
 def use(path):
-    """Everything of the tool that reads a file in this process; the text shown."""
+    """Runs everything of the tool that reads a file in this process; returns its text."""
     facts = info.summary(path)
     shown = info.text(path, facts)
     json.dumps(facts)
@@ -171,7 +171,7 @@ def test_a_damaged_file_is_refused_or_shown_in_printable_text(model, seed, tmp_p
         except Exception as error:
             raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
         assert time.monotonic() - begin < SECONDS, name
-    # Names and numbers may have other values; most faults are none of these.
+    # Names and numbers may have other values; most faults are not of this kind.
     assert shown > 20 and refused > 200
 
 
@@ -233,7 +233,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path):
         for words in (["info", path], ["info", "--json", path], ["--help"]):
             done = run(*words, stdout=full, stderr=subprocess.PIPE)
             assert "No space left on device" in one_line(done)
-        # Nothing can be printed anywhere; the status reports it.
+        # Nothing can be printed anywhere, so only the status reports the fault.
         assert run("info", path, stdout=full, stderr=full).returncode == 1
         assert run("info", tmp_path, stdout=subprocess.PIPE, stderr=full).returncode == 1
 
@@ -279,7 +279,8 @@ def test_a_source_that_is_no_file_is_not_waited_for(tmp_path):
 
 
 def test_looking_at_a_source_takes_no_more_memory_than_it_has(tmp_path):
-    """Before its framework is known: an archive that unpacks to a thousand times its size, and a large file of nothing."""
+    """Before the framework is known: an archive that unpacks to a thousand times its size, and a large file of
+    zeros."""
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model/data.pkl", bytes(1 << 26))
     with open(tmp_path / "large.pt", "wb") as file:
@@ -333,14 +334,14 @@ def test_what_cannot_be_written_to_is_refused_and_left_alone(output, expected, t
 
 
 def test_a_conversion_looks_at_its_output_first(tmp_path, monkeypatch):
-    """Before the minutes that a large model takes."""
+    """The error comes before the minutes of a large model."""
     monkeypatch.setattr("equi_tools.frameworks.require", lambda source: pytest.fail("the source was looked at"))
     with pytest.raises(EquiError, match="it is a folder"):
         convert("7net-0", tmp_path, quiet=True)
 
 
 def test_a_conversion_leaves_its_source_alone(tmp_path):
-    """Weights that took days to train are not replaced by what is made of them, by whatever name the file goes."""
+    """Trained weights are never replaced by a file that is made from them, whatever the name of the file."""
     source, folder = tmp_path / "old.pth", tmp_path / "matgl"
     source.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / "nequip-0.6.2.pth.xz").read_bytes()))
     (tmp_path / "link.equi").symlink_to(source)
@@ -406,11 +407,12 @@ def test_numbers_that_are_not_finite_are_not_written_into_the_document(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-# Trainers' files
+# Files of frameworks
 
 
 def sources(folder):
-    """Sound files of all frameworks: those that the build has made, and others that need no framework; with words of convert."""
+    """Valid files of all frameworks: those of the build, and others that need no framework; with arguments of
+    convert."""
     made = []
     for name, words in (("tiny/plain.pth", ()), ("mace/plain.model", ()), ("nequip/plain.nequip.zip", ()), ("matgl/bessel", ()),
                         ("torchmd/charged.ckpt", ("--unit", "eV"))):  # fmt: skip
@@ -430,7 +432,7 @@ def sources(folder):
     "count, faults", [(66, 1), pytest.param(2000, 1, marks=pytest.mark.slow), pytest.param(1000, 3, marks=pytest.mark.slow)]
 )
 def test_a_source_with_faults_is_converted_or_refused_in_one_line(count, faults, tmp_path):
-    """Faults by the structure of the file: `python unittest/tools/converters/source_mutants.py` has more of them."""
+    """Faults by the structure of the file; `python unittest/tools/converters/source_mutants.py` makes more of them."""
     told = tmp_path / "told"
     words = [shlex.join([str(path), *options]) for path, options in sources(tmp_path)]
     assert len(words) >= 7

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""eSEN and UMA models of fairchem -> .equi without fairchem: LAMMPS with the file against the tests' own evaluation of the checkpoint
-(esen_reference.py), for checkpoints with random numbers that the tests write as data.
-"""
+"""eSEN and UMA models of fairchem -> .equi without fairchem: LAMMPS with the file against the tests' own evaluation of
+the checkpoint (esen_reference.py). The checkpoints have random numbers and are written by the tests as data."""
 
 import os
 import subprocess
@@ -23,7 +22,7 @@ from equi_tools.errors import EquiError
 from equi_tools.frameworks.fairchem import checkpoint as fairchem_checkpoint
 from esen_reference import Checkpoint
 
-# Each number of both routes is in float64.
+# All numbers of both evaluations are in float64.
 SAME = 1e-12
 # Second derivatives relative to the largest; the edge degree embedding is interpolated to 1e-10.
 SECOND = 1e-8
@@ -51,7 +50,7 @@ ELEMENTS = ["Na", "Cl", "O"]
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """No interpreter that has fairchem."""
+    """Hides all interpreters that have fairchem."""
     monkeypatch.delenv("EQUI_PYTHON_FAIRCHEM", raising=False)
 
 
@@ -87,8 +86,8 @@ def calculator(name):
 def structures(name, folder):
     document, _ = equi_file.read(converted(name, folder))
     named = laws.structures(ELEMENTS, document["cutoff"])
-    # Edges along every axis, of atoms without symmetry: where that makes a whole norm vanish, its derivative is so large that errors
-    # of rounding grow by some hundreds in each block.
+    # Edges along every axis, between atoms without symmetry. Where symmetry makes a whole norm vanish, its derivative
+    # multiplies rounding errors by some hundreds in each block.
     named.append(("axes", Atoms("NaCl2Na", [[0, 0, 0], [2.3, 0, 0], [0, 2.1, 0], [0, 0, -2.5]], cell=[5.1, 5.6, 6.0], pbc=True)))
     named += [(f"along_{axis}", Atoms("NaCl", [[0, 0, 0], np.eye(3)[k] * 2.3])) for k, axis in enumerate("xyz")]
     return [(label, atoms) for label, atoms in named if structures_of_tools.fits(document, atoms)]
@@ -107,11 +106,12 @@ def test_energies_forces_and_stresses_are_those_of_the_checkpoint(name, folder):
 @pytest.mark.parametrize("name", CASES)
 def test_tables_and_mixed_precision_stay_within_their_bars(name, folder):
     laws.assert_within_bars(laws.differences(converted(name, folder), calculator(name), structures(name, folder)))
-    # layer_norm divides each l by its own size, however small that is where atoms are nearly symmetric: float32 does not do for it.
+    # layer_norm divides each l by its own size, which is small where atoms are nearly symmetric: float32 is not
+    # precise enough.
     if checkpoint(name).backbone["norm_type"] != "layer_norm":
         found = laws.differences(converted(name, folder), calculator(name), structures(name, folder), "mixed")
-        # Of two atoms at twelve distances along y, this model's energies miss 7e-7 in the mean square and 1.7e-6 at most, with tables
-        # and without: one structure says little of what float32 rounds there.
+        # For two atoms at twelve distances along y, this model's energies differ by 7e-7 in the mean square and by at
+        # most 1.7e-6, with tables and without: one structure does not show the rounding of float32.
         laws.assert_mixed(found, energies_in_mean_square=name == "grid")
 
 
@@ -151,7 +151,7 @@ def test_forces_are_the_derivative_of_the_energy(folder):
 
 @pytest.mark.parametrize("name", ["plain", "truncated", "many_orders", "balanced"])
 def test_second_derivatives_are_those_of_a_second_reader(name, folder):
-    """LAMMPS's whole matrix against autograd's products."""
+    """Compares LAMMPS's whole matrix with autograd's products."""
     named = dict(structures(name, folder))
     atoms = named["axes"]
     calculator = EquiCalculator(converted(name, folder))
@@ -176,11 +176,11 @@ def test_a_rotation_turns_forces(folder):
     assert np.abs(one.forces @ rotation - two.forces).max() < SAME * 10 * max(1, np.abs(one.forces).max())
 
 
-# ---- one composition, and the neighbors that a model takes
+# ---- one composition, and the neighbors that a model uses
 
 
 def script(folder, model, atoms, after, ranks=1):
-    """Output and status of LAMMPS with the structure, and further commands."""
+    """Output and status of LAMMPS for the structure and further commands."""
     symbols = ["Na", "Cl"]
     lammps_runner.write_data(folder / "data.system", atoms, symbols, lammps_runner.lammps_box(atoms))
     lines = ["units metal", "box tilt large", "atom_modify map yes", "read_data data.system", "pair_style equi",
@@ -215,7 +215,7 @@ def test_a_composition_that_changes_in_a_run_is_noticed(ranks, folder, tmp_path)
     ]
     output, status = script(tmp_path, converted("uma", folder), atoms, swap, ranks)
     assert status != 0 and "holds for the composition NaCl alone" in output, output
-    # The same where atoms only change places.
+    # The result is the same if atoms only change places.
     kept = [line.replace("semi-grand yes types 1 2 mu 0 0", "types 1 2") for line in swap]
     output, status = script(tmp_path, converted("uma", folder), atoms, kept, ranks)
     assert status == 0, output
@@ -234,7 +234,7 @@ def test_more_neighbors_than_the_model_takes_are_refused(tmp_path):
         assert np.isfinite(run(stretched).energy)
 
 
-# ---- what is read and what is said
+# ---- files and messages
 
 
 def test_files_are_recognized_and_read_without_running_them(tmp_path):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""eSEN and UMA models of fairchem -> .equi: LAMMPS with the file against FAIRChemCalculator in float64, for random models of fairchem's
-own constructors.
+"""eSEN and UMA models of fairchem -> .equi: LAMMPS with the file against FAIRChemCalculator in float64. The random
+models are built by fairchem's own constructors.
 
 Runs in the environment of tools/requirements-fairchem.txt. test_esen.py needs no fairchem.
 """
@@ -53,7 +53,7 @@ def oracle(name):
 def structures(path):
     document, _ = equi_file.read(path)
     named = laws.structures(ELEMENTS, document["cutoff"])
-    # Edges along every axis, of atoms without symmetry.
+    # Edges along every axis, between atoms without symmetry.
     named.append(("axes", Atoms("NaCl2Na", [[0, 0, 0], [2.3, 0, 0], [0, 2.1, 0], [0, 0, -2.5]], cell=[5.1, 5.6, 6.0], pbc=True)))
     named += [(f"along_{axis}", Atoms("NaCl", [[0, 0, 0], np.eye(3)[k] * 2.3])) for k, axis in enumerate("xyz")]
     if "composition" in document:
@@ -86,7 +86,7 @@ def test_mixed_precision_stays_within_its_bars(name):
     laws.assert_mixed(laws.differences(converted(name), oracle(name), structures(converted(name)), "mixed"))
 
 
-# Energies per atom and forces of versions that compute in float32 alone.
+# Energies per atom and forces of versions that compute only in float32.
 SINGLE = 5e-6, 5e-5
 VERSIONS = ["2.4.0", "2.8.0", "2.11.0", "2.13.0", "2.14.0", "2.15.0", "2.16.0", "2.18.0", "2.20.0", "2.22.0", "2.23.0"]
 
@@ -111,7 +111,7 @@ def test_ranks_agree(name, ranks):
     assert laws.rank_error(converted(name), atoms, ranks) < laws.RANKS * 10
 
 
-# With layer_norm_sh the last block's orders above zero would do nothing.
+# With layer_norm_sh the last block's orders above zero would have no effect.
 @pytest.mark.parametrize("name", ["l3m3", "task_heads", "uma", "waves"])
 def test_every_number_matters(name, tmp_path):
     laws.assert_every_number_matters(converted(name), tmp_path, NOTICED)
@@ -134,7 +134,7 @@ def test_experts_merged_by_fairchem_are_the_same_within_its_rounding(name):
 
 @pytest.mark.parametrize("name", ["uma", "uma_charged", "uma_balanced", "uma_counted"])
 def test_a_file_for_all_systems_is_mixed_for_each(name, tmp_path):
-    """Every composition and every task, with heads and references of their own."""
+    """Every composition and every task, each with its own heads and references."""
     source = make_variant(name, tmp_path) if name in COUNTED else source_of(name)
     convert(source, tmp_path / "whole.equi", quiet=True)
     for task, charge, spin in (("omat", 0, 0), ("omol", 0, 1), ("omol", -1, 2)):
@@ -190,7 +190,7 @@ def test_experts_are_compared_for_their_composition(tmp_path, capsys):
 
 
 def test_one_atom_is_evaluated_as_in_a_large_box():
-    """fairchem looks up a table for one atom alone, unless there is a box."""
+    """fairchem looks up a single atom in a table, unless it has a box."""
     atoms = Atoms("Na", cell=np.eye(3) * 30, pbc=True)
     atoms.calc = oracle("l2m2")
     alone = Atoms("Na")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""eSEN and EquiformerV3 models of fairchem 1 -> .equi: LAMMPS with the file against the tests' own evaluation of the checkpoint
-(esen_reference.py) or of the file, and, of the slow tests, against the packages' own modules, for models with random numbers.
+"""eSEN and EquiformerV3 models of fairchem 1 -> .equi: LAMMPS with the file against the tests' own evaluation of the
+checkpoint (esen_reference.py) or of the file. The slow tests compare with the packages' own modules. All models have
+random numbers.
 
 The slow tests run in the environment of tools/requirements-fairchem.txt, the others need no framework.
 """
@@ -26,7 +27,7 @@ from equiformer_checkpoint import checkpoint as equiformer
 from esen_reference import TrainerCheckpoint
 from test_models.fairchem1 import EQUIFORMERS, VARIANTS, make_variant
 
-# Each number of both routes is in float64.
+# All numbers of both evaluations are in float64.
 SAME = 1e-12
 ELEMENTS = ["Na", "Cl", "O"]
 CASES = {
@@ -38,7 +39,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch, request):
-    """No interpreter that has fairchem."""
+    """Hides all interpreters that have fairchem."""
     monkeypatch.delenv("EQUI_PYTHON_FAIRCHEM", raising=False)
 
 
@@ -142,7 +143,7 @@ def test_options_that_are_not_supported_are_refused_by_name(case, tmp_path):
 
 
 def test_what_a_checkpoint_does_not_say_is_what_fairchem_takes(tmp_path):
-    """Its defaults are activations and networks on grids, and no envelope."""
+    """The defaults are activations and networks on grids, and no envelope."""
     for key, expected in (("act_type", "act_type s2"), ("mlp_type", "grid_mlp.0.weight"), ("use_envelope", "use_envelope False")):
         made = TrainerCheckpoint()
         del made.checkpoint["config"]["model"]["backbone"][key]
@@ -312,7 +313,7 @@ def test_the_command_compares(folder):
 
 @pytest.mark.slow
 def test_a_turn_of_the_structure_turns_what_fairchem_finds(folder):
-    """Whatever angle fairchem draws for the frame of an edge."""
+    """The result does not depend on the angle that fairchem draws for the frame of an edge."""
     calculator = fairchem1_oracle.float64_calculator(made("l3m2", folder)[0])
     atoms = dict(structures(calculator.cutoff))["cluster"]
     atoms.calc = calculator

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""EquiformerV2 and eSCN of fairchem 1 -> .equi: LAMMPS with the file against the tests' second reader of model files, and, of the slow
-tests, both against fairchem's own modules, for models with random numbers.
+"""EquiformerV2 and eSCN of fairchem 1 -> .equi: LAMMPS with the file against the tests' second reader of model files.
+The slow tests compare both with fairchem's own modules. All models have random numbers.
 
 The slow tests run in the environment of tools/requirements-fairchem.txt, the others need no framework.
 """
@@ -28,11 +28,12 @@ from equi_tools.frameworks.fairchem1 import frames as fairchem1_frames
 from equi_tools.frameworks.fairchem1 import oracle as fairchem1_oracle
 from test_models.fairchem1 import DIRECTS, make_variant
 
-# Each number of both routes is in float64; forces are larger than 1 eV/Angstrom.
+# All numbers of both evaluations are in float64; forces are larger than 1 eV/Angstrom.
 SAME = 1e-12
-# Of the largest force: central differences of fourth order.
+# Relative to the largest force: central differences of fourth order.
 DIFFERENCES = 1e-7
-# LAMMPS and a second reader in float64, sums in another order, relative to the largest force where that exceeds 1 eV/Angstrom.
+# LAMMPS and a second reader in float64, with sums in another order, relative to the largest force if that exceeds 1
+# eV/Angstrom.
 DIRECT = 1e-9
 ELEMENTS = ["Na", "Cl", "O"]
 CASES = {
@@ -45,7 +46,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """No interpreter that has fairchem."""
+    """Hides all interpreters that have fairchem."""
     monkeypatch.delenv("EQUI_PYTHON_FAIRCHEM", raising=False)
 
 
@@ -81,7 +82,7 @@ def _is_a_seam(document, atoms):
 
 
 def structures(path):
-    """Also with edges along axes and diagonals, where components of directions are equal."""
+    """Also with edges along axes and diagonals, whose directions have equal components."""
     document = equi_file.read(path)[0]
     diagonal = Atoms("NaCl2Na", [[0.1, 0.2, 0.3], [1.5, 1.6, 1.7], [-1.4, 1.7, 0.3], [0.1, 0.2, -2.1]])
     found = [*laws.structures(ELEMENTS, document["cutoff"]), ("diagonal", diagonal)]
@@ -94,7 +95,7 @@ def test_files_are_evaluated_as_by_a_second_reader(name, folder):
     calculator, named = SecondReader(path), structures(path)
     assert len(named) >= 6
     laws.assert_within_bars(laws.differences(path, calculator, named, radial="exact"))
-    # Tables of 600 Gaussians take half a minute and more to make.
+    # Tables of 600 Gaussians need half a minute and more.
     if CASES[name]["kind"] == "escn":
         laws.assert_within_bars(laws.differences(path, calculator, named))
     atoms = dict(named)["rocksalt"]
@@ -297,7 +298,7 @@ def test_heads_without_a_sum_of_energies_are_refused(case, tmp_path):
 
 @pytest.mark.parametrize("strictly, expected", [(True, 2), (False, 4)])
 def test_neighbors_are_those_that_fairchem_takes(strictly, expected):
-    """Of squared distances 1, 2, 2.005, 2.009, 3 the two nearest, or all within the tolerance of the third."""
+    """For squared distances 1, 2, 2.005, 2.009, 3: the two nearest, or all within the tolerance of the third."""
     squares = np.array([3.0, 2.009, 2.005, 1.0, 2.0, 9.0])
     receivers = np.array([0, 0, 0, 0, 0, 1])
     kept = fairchem1_frames.nearest_neighbors(receivers, squares, 2, strictly)
@@ -340,7 +341,7 @@ def test_the_file_says_to_a_second_reader_what_fairchem_finds(name, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["equiformer_v2", "equiformer_v2_l4", "escn", "escn_all_m"])
 def test_forces_are_the_differences_of_energies_with_the_matrices_of_fairchem(name, folder, monkeypatch):
-    """Its own rotations, of which it takes no derivative, in the frames of equi alone."""
+    """With fairchem's own matrices of rotations, which it does not differentiate, in equi's frames."""
     source, _, calculator = made(name, folder)
 
     def frames_alone(model, *args):
@@ -385,7 +386,7 @@ def test_the_command_compares(folder):
 
 
 def test_readers_of_frames_agree():
-    """Frames of the oracle are rotations that turn a direction to the y axis."""
+    """Frames of the oracle are rotations of a direction to the y axis."""
     vectors = torch.tensor(np.random.default_rng(2).standard_normal((20, 3)))
     turns = fairchem1_frames.rotations(vectors)
     turned = torch.einsum("eab,eb->ea", turns, vectors / vectors.norm(dim=1, keepdim=True))

@@ -36,13 +36,13 @@ mace_oracle.import_mace()
 import torch  # noqa: E402
 from e3nn import o3  # noqa: E402
 
-# Two routes in float64 through at most four layers of sums over some hundred channels.
+# Two evaluations in float64 through at most four layers of sums over some hundred channels.
 ENERGY_TOLERANCE = 1e-10  # eV/atom
 FORCE_TOLERANCE = 1e-9  # eV/A
 STRESS_TOLERANCE = 1e-9  # eV/A^3
-# mace's own evaluation in the float64 of the file: the same modules on another neighbor list.
+# mace's own evaluation of the file in float64: the same modules on another neighbor list.
 FRAMEWORK_TOLERANCE = 1e-11
-# mace's own float32 evaluation against its float64 one, relative.
+# mace's own evaluation in float32 against the one in float64, relative.
 FLOAT32_TOLERANCE = 2e-5
 
 
@@ -69,7 +69,7 @@ def last_head(name):
 
 @pytest.fixture(scope="module")
 def oracle(model):
-    """The oracle of a variant with one of its heads, the last one if nothing is said; each is made once."""
+    """The oracle of a variant with one of its heads, by default the last; each is made once."""
 
     @lru_cache(maxsize=None)
     def calculator(name, head=None):
@@ -79,7 +79,7 @@ def oracle(model):
 
 
 def close_contacts(elements):
-    """Distances down to 0.9 A, where a pair repulsion rules."""
+    """Distances down to 0.9 A, where a pair repulsion dominates."""
     symbols = self_check.pick_elements(sorted(elements), 4)
     return Atoms(symbols, positions=[[0, 0, 0], [0.9, 0.1, 0], [0.3, 1.2, 0.2], [-0.8, 0.7, 1.1]])
 
@@ -90,7 +90,7 @@ def evaluate(evaluator, atoms):
 
 
 def differences(path, calculator, structures):
-    """Largest differences (energy of an atom, force, stress), forces and stresses relative where they exceed one."""
+    """Largest differences (energy of an atom, force, stress); forces and stresses are relative if they exceed one."""
     evaluator = EquiEvaluator(path)
     worst = np.zeros(3)
     for atoms in structures:
@@ -141,7 +141,7 @@ def test_oracle_is_the_framework_as_its_users_run_it(name, model, oracle):
     single = "float32" in name
     for atoms in all_structures(exact.elements, exact.cutoff):
         atoms.calc = users
-        # Constants of mace's pair repulsion take torch's default dtype, not the model's.
+        # Constants of mace's pair repulsion have torch's default dtype, not the model's.
         with default_dtype(torch.float32 if single else torch.float64):
             energy, forces = atoms.get_potential_energy(), atoms.get_forces()
             stress = atoms.get_stress() if atoms.pbc.all() else None
@@ -154,7 +154,7 @@ def test_oracle_is_the_framework_as_its_users_run_it(name, model, oracle):
 
 
 def test_rounded_couplings_are_made_exact(model):
-    """A float32 file: exact couplings change its modules in float64 by no more than the couplings' rounding."""
+    """A float32 file: exact couplings change its modules in float64 by at most the couplings' rounding."""
     checkpoint = mace_checkpoint.load(model("float32"))
     assert all(coupling.rounded for coupling in checkpoint.couplings.values() if coupling.degree == 3)
     exact = mace_oracle.Float64Calculator(checkpoint)
@@ -232,9 +232,10 @@ def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model, or
     "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention", "attention_all"]
 )
 def test_every_number_of_a_file_matters(name):
-    """The comparison has teeth: a thousandth of any one tensor is above ten times its tolerance."""
+    """The comparison can fail: a change of a thousandth in any one tensor exceeds ten times its tolerance."""
     document, tensors = equi_file.read(converted(name))
-    # Small enough for many evaluations, and with all pairs of elements; one per element would do for most.
+    # Small enough for many evaluations, with all pairs of elements; one structure per element would do for most
+    # tensors.
     atoms = close_contacts(document["elements"])
     evaluator = EquiEvaluator(converted(name))
     energy, forces, _, _ = evaluate(evaluator, atoms)
@@ -284,7 +285,7 @@ def test_numbers_keep_the_dtype_of_the_file(model):
 
 
 class Evaluated:
-    """Stands where compare.Native stands and answers by the Python evaluator."""
+    """Replaces compare.Native and evaluates with the Python evaluator."""
 
     precision, radial, has_direct_forces = "double", "exact", False
 
@@ -338,7 +339,7 @@ def changed_model(folder, model, change, name="plain"):
 
 
 def other_model(**options):
-    """A refused model that is made, not changed."""
+    """A refused model that is built, not changed."""
 
     def make(folder, model):
         return mace_models.make_model(folder / "changed.model", elements=[11, 17], max_ell=1, correlation=1, **options)
@@ -395,7 +396,7 @@ def add_adapters(module):
 def cueq_layout(module):
     from mace.cli.convert_e3nn_cueq import run
 
-    with default_dtype(torch.float64):  # mace leaves the one of the model
+    with default_dtype(torch.float64):  # mace keeps the dtype of the model
         return run(module, device="cpu")
 
 
@@ -438,7 +439,7 @@ REFUSED = {
 }
 
 
-# mace compiles the model again for the accelerator's layout.
+# mace compiles the model again for the layout of the accelerator.
 SLOW = [pytest.param("accelerator", marks=pytest.mark.slow)]
 
 
@@ -456,13 +457,13 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, mode
 
 
 def test_a_block_that_a_file_brings_along_is_refused(folder, model):
-    """A class that mace does not know: its name decides, for it is never looked for."""
+    """A class that mace does not have: its name decides, and it is never looked up."""
     source = changed_model(folder, model, lambda module: None, "first_plain")
     with zipfile.ZipFile(source) as archive:
         content = {info: archive.read(info) for info in archive.infolist()}
     with zipfile.ZipFile(folder / "changed.model", "w") as archive:
         for info, data in content.items():
-            # Of the same length, so that the pickle stays one.
+            # The name has the same length, so the pickle stays valid.
             archive.writestr(info, data.replace(b"RealAgnosticResidualInteractionBlock", b"RealAgnosticResidualInteractionBlond"))
     with pytest.raises(EquiError, match="interactions.1: block RealAgnosticResidualInteractionBlond is not supported"):
         mace_checkpoint.load(folder / "changed.model")
@@ -489,7 +490,7 @@ def test_a_malicious_model_is_refused_and_nothing_runs(folder, model, capsys):
 
 @pytest.mark.parametrize("name", ["plain", "nonlinear_transform", "attention_options", "density", "gaussian", "chebyshev", "so3_float32"])
 def test_the_tree_in_the_file_is_that_of_the_modules(name, model):
-    """What is read of a file against what torch and mace make of it."""
+    """Compares the content read from a file with the modules of torch and mace."""
     checkpoint = mace_checkpoint.load(model(name))
     theirs, ours = mace_oracle.modules_of(checkpoint), checkpoint.model
     for kind in ("named_parameters", "named_buffers"):
@@ -502,7 +503,7 @@ def test_the_tree_in_the_file_is_that_of_the_modules(name, model):
     assert found.keys() == {key for key, _ in ours.named_modules()}
     for key, module in ours.named_modules():
         kind, irreps = type(found[key]).__name__, getattr(found[key], "irreps_out", None)
-        # What e3nn and torch have compiled is TorchScript or a graph there.
+        # In these versions the compiled code of e3nn and torch is TorchScript or a graph.
         assert module.class_name == kind or kind in ("RecursiveScriptModule", "GraphModule"), key
         if hasattr(module, "irreps_out"):
             assert str(Irreps(module.irreps_out)) == str(irreps), key
@@ -532,7 +533,7 @@ def test_a_truncated_file_is_one_line(folder, model, capsys):
 
 @pytest.mark.parametrize("name", ["density_no_cutoff", "gaussian"])
 def test_a_model_in_the_layout_of_torch_before_1_6_gives_the_same_file(name, folder, model):
-    """It is a pickle, with archives of e3nn's compiled code in it that must not be taken for the whole."""
+    """The file is a pickle; the archives of e3nn's compiled code in it must not be mistaken for the whole."""
     old = folder / f"old_{name}.model"
     module = torch.load(model(name), map_location="cpu", weights_only=False)
     torch.save(module, old, _use_new_zipfile_serialization=False)
@@ -544,7 +545,8 @@ def test_a_model_in_the_layout_of_torch_before_1_6_gives_the_same_file(name, fol
 
 
 def merge_irreps(module):
-    """As mace up to 0.3.8 builds its blocks: the linear map behind a convolution merges what paths have of one irrep."""
+    """Like blocks of mace up to 0.3.8: the linear map after a convolution merges the parts of one irrep of all
+    paths."""
     for block in module.interactions:
         linear = block.linear
         block.linear = o3.Linear(linear.irreps_in.simplify(), linear.irreps_out).to(linear.weight.dtype)
@@ -554,7 +556,7 @@ def merge_irreps(module):
 
 @pytest.mark.parametrize("name", ["plain", "density", "attention_all"])
 def test_merged_irreps_of_older_versions_are_split(name, folder, model, oracle):
-    """e3nn's weights are in the same order and have the same constants, so that the file is the same, too."""
+    """e3nn's weights have the same order and the same constants, so the file is the same, too."""
     source = changed_model(folder, model, merge_irreps, name)
     later = getattr(mace_checkpoint.load(source).model.interactions, "1")
     assert len(later.linear.irreps_in) < len(later.conv_tp.irreps_out)
@@ -597,7 +599,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 @pytest.mark.parametrize("version, file, head", [("0.3.8", "mace-0.3.8.model", "two"), ("0.3.6", "mace-0.3.6-lammps.pt", None)])
 def test_files_of_older_versions_are_what_those_versions_evaluate(version, file, head, folder):
-    """Files and numbers of unittest/golden, made by make_mace_old.py; today's mace evaluates them to the same."""
+    """Files and numbers of unittest/golden, made by make_mace_old.py; today's mace gets the same results."""
     (folder / file).write_bytes(lzma.decompress((GOLDEN / f"{file}.xz").read_bytes()))
     document = convert_alone(folder / file, folder / "old.equi", head=head, quiet=True)
     evaluator, today = EquiEvaluator(folder / "old.equi"), mace_oracle.float64_calculator(folder / file, head)
@@ -648,7 +650,7 @@ def test_cost_of_a_large_model(folder):
 
 @pytest.mark.slow
 def test_every_variant_is_the_framework_as_its_users_run_it(model):
-    """All variants in float64 against mace's own calculator, not our graph around its modules."""
+    """All variants in float64 against mace's own calculator, not only against its modules on our graph."""
     for name, options in mace_models.VARIANTS.items():
         if options.get("dtype") == "float32" or options.get("radial_type") == "chebyshev":
             continue  # rounded couplings; torch has no derivative of its Chebyshev polynomials
@@ -671,7 +673,7 @@ def radial_jump(calculator, symbols, cutoff):
 
 @pytest.mark.parametrize("name", ["plain", "attention", "density", "nonlinear", "nonlinear_transform", "chebyshev"])
 def test_an_energy_that_jumps_at_the_cutoff_is_told(name, folder, model, oracle, capsys):
-    """The warning and the note in the file come where mace's own energy jumps, and nowhere else."""
+    """The warning and the note in the file appear if mace's own energy jumps, and not otherwise."""
     target = folder / "noted.equi"
     assert main(["convert", model(name), "-o", str(target), "--quiet"]) == 0
     warning = capsys.readouterr().err
@@ -711,7 +713,7 @@ def test_torchscript_with_chebyshev_polynomials_is_converted_and_not_compared(fo
         mace_oracle.float64_calculator(scripted)
 
 
-# Relative rounding of the numbers of a file, a few of which add up in an energy of order one.
+# Relative rounding of the numbers of a file, a few of which contribute to an energy of order one.
 HALF_TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-1}
 
 

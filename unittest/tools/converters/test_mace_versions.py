@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`equi convert` of models that each version of mace-torch on PyPI builds, against that version itself.
 
-pip fetches a version, of a known hash, once (old_versions.py). The environment of MACE, in which this runs, has all
-else that the version imports. mace_versions.py then makes and compares the models.
+pip downloads a version, whose hash is known, once (old_versions.py). This runs in the environment of MACE, which has
+all that the version imports. mace_versions.py then makes and compares the models.
 """
 
 import json
@@ -14,15 +14,15 @@ from test_mace import ENERGY_TOLERANCE, FORCE_TOLERANCE, STRESS_TOLERANCE
 
 pytestmark = pytest.mark.slow
 
-# Why models are left out for another reason than that the version lacks the option: couplings of older versions are not
-# built where nothing leads to an irrep; the first soft transform is refused; energies of atoms lack the interactions in
-# the class MACE of 0.3.13; a readout of 0.3.14 is converted as that of later versions.
+# Reasons for omitting models, other than that the version lacks the option. Older versions do not build couplings if
+# nothing leads to an irrep; the first soft transform is refused. Energies of atoms lack the interactions in the class
+# MACE of 0.3.13. A readout of 0.3.14 is converted like that of later versions.
 NO_PATH = {"pseudoscalars": "not built"}
 NO_PATHS = NO_PATH | {"attention_options": "not built"}
 OLD_SOFT = {"soft": "refused"}
 NO_SUM = {"mace_class": "inconsistent"}
 MIXED_HEADS = {"heads_bias": "noted"}
-# Number of models that are compared, those that are left out, and the hash of the wheel.
+# Number of compared models, number of omitted ones, and the hash of the wheel.
 VERSIONS = {
     "0.3.3": (29, NO_PATH, "36528cc932f46e91b274186119a19811ecaebff1899926710202f0a9f92b461e"),
     "0.3.4": (29, NO_PATH, "ad88aede3d30d428126835f61fe6743b99c62f31e636eabd7b88319b736a0869"),

@@ -24,12 +24,12 @@ from equi_tools.frameworks.matgl import oracle as matgl_oracle
 from test_models import convert_with_reference as convert
 from test_models.matgl import VARIANTS, make_model, make_variant
 
-# The gate runs all of them with exact radial functions, and some in every precision.
+# The default set of tests runs all of them with exact radial functions, and some in every precision.
 IN_EVERY_PRECISION = ("smooth", "exp_normal", "so3", "repulsion")
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_EVERY_PRECISION]
-# matgl's own float32 against its float64, relative to the largest force or energy.
+# matgl's own evaluation in float32 against the one in float64, relative to the largest force or energy.
 FLOAT32_TOLERANCE = 2e-5
-# A change of 1e-3 in any tensor changes forces by more than this, eV/A; two routes differ by 1e-12.
+# A change of 1e-3 in any tensor changes forces by more than this, eV/A; two evaluations differ by 1e-12.
 NOTICED = 1e-10
 
 
@@ -53,7 +53,7 @@ def structures(name):
 
 @pytest.fixture
 def copied(tmp_path):
-    """A copy of a variant's folder, with options changed: a function of model.json's content."""
+    """A copy of a variant's folder with changed options; change: a function of model.json's content."""
 
     def copy(name, change=lambda document: None):
         target = tmp_path / name
@@ -92,14 +92,14 @@ def test_the_shape_of_published_models(tmp_path):
     laws.assert_within_bars(laws.differences(tmp_path / "published.equi", calculator, named, radial="exact"))
     laws.assert_within_bars(laws.differences(tmp_path / "published.equi", calculator, named))
     laws.assert_mixed(laws.differences(tmp_path / "published.equi", calculator, named, "mixed"))
-    # As many numbers as those have.
+    # As many numbers as the published models have.
     assert sum(tensor.size for tensor in matgl_checkpoint.load(source).state.values()) == pytest.approx(0.837e6, rel=2e-3)
 
 
-# All of PyPI whose TensorNet has the version that is read, each with the modules that it has.
+# All versions on PyPI whose TensorNet has the readable version, each with its own modules.
 VERSIONS = ["2.2.0", "2.2.1", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.0.4", "3.0.5", "4.0.0", "4.0.1", "4.0.2", "4.0.3", "4.1.0", "4.1.1"]
 WITH_DGL = VERSIONS[:8]
-# From 3.0.4 on matgl rounds the roots of this basis to float32, eV/atom and eV/A.
+# matgl 3.0.4 and newer round the roots of this basis to float32, eV/atom and eV/A.
 ROUNDED_BESSEL = 5e-8, 1e-6
 
 
@@ -179,7 +179,7 @@ def test_a_subset_of_elements_is_the_same_function(tmp_path):
 
 
 def test_isotopes_are_left_out_or_refused(copied, tmp_path):
-    """The embedding of an isotope has numbers, but no pair_coeff could name it."""
+    """The embedding of an isotope has numbers, but pair_coeff has no name for it."""
     folder = copied("smooth", lambda d: model_of(d)["init_args"].update(element_types=["D", "Cl", "O"]))
     with pytest.raises(EquiError, match="element D of the model is not a chemical symbol.*--elements"):
         convert(folder, tmp_path / "none.equi", quiet=True)
@@ -199,7 +199,7 @@ def test_a_model_in_float64_is_kept_in_float64(tmp_path):
 
 
 def test_compiled_and_old_potentials_are_read(copied, tmp_path):
-    """torch.compile puts a module between, and older versions stored a matrix of ones and zeros."""
+    """torch.compile inserts a module, and older versions stored a matrix of ones and zeros."""
     folder = copied("exp_normal")
     state = torch.load(folder / "state.pt", weights_only=True)
     renamed = {key.replace("model.", "model._orig_mod.", 1): value for key, value in state.items()}
@@ -224,7 +224,7 @@ def test_what_matgl_itself_ignores_is_ignored(copied, tmp_path):
 
 
 def test_an_unknown_option_may_be_let_pass(copied, tmp_path):
-    """matgl's TensorNet takes any option, and does nothing with those that it does not know."""
+    """matgl's TensorNet accepts any option, and ignores unknown ones."""
     folder = copied("smooth", lambda d: model_of(d)["init_args"].update(note="text"))
     target = str(tmp_path / "model.equi")
     assert main(["convert", "-q", str(folder), "-o", target, "--ignore-key", "note"]) == 0

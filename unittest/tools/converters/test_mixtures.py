@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Files for all systems, of UMA models: LAMMPS mixes the experts when a run starts, by the keywords of pair_style and the atoms. Against
-the tests' own evaluation of the checkpoint (esen_reference.py), and against files that `equi convert` has merged.
-"""
+"""Files for all systems, of UMA models: LAMMPS mixes the experts when a run starts, by the keywords of pair_style and
+the atoms. Compared with the tests' own evaluation of the checkpoint (esen_reference.py), and with files that `equi
+convert` has merged."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from equi_tools.frameworks.common import tensornet_layers as tensornet_layers
 from equi_tools.frameworks.fairchem import system as fairchem_system
 from esen_reference import Checkpoint
 
-# Both routes are in float64.
+# Both evaluations are in float64.
 SAME = 1e-12
 SYSTEMS = [("omat", 0, 0), ("omol", 0, 1), ("omol", -2, 3), ("omol", 1, 2)]
 ELEMENTS = ["Na", "Cl", "O"]
@@ -82,7 +82,7 @@ def test_every_composition_has_its_own_mixture(system, whole, checkpoint):
 
 
 def test_what_is_not_said_is_what_fairchem_takes(whole, checkpoint):
-    """A charge of 0, and a spin of 1 for molecules, else 0."""
+    """A charge of 0; a spin of 1 for molecules, or else 0."""
     atoms = dict(laws.structures(ELEMENTS, checkpoint.backbone["cutoff"]))["cluster"]
     for task, spin in (("omat", 0), ("omol", 1)):
         run = laws.native(whole, radial="exact", keywords=("task", task))
@@ -107,7 +107,7 @@ def test_a_merged_file_gives_the_same(extra, folder, source, whole):
 
 @pytest.mark.parametrize("model_id", ["UMA-S-1.2", "UMA-S-1.2.1"])
 def test_charges_are_balanced_over_all_atoms(model_id, folder):
-    """The mixture of UMA-S-1.2 depends on the number of atoms, too."""
+    """The mixture of UMA-S-1.2 also depends on the number of atoms."""
     made = Checkpoint(
         num_experts=5, sphere_channels=18, model_id=model_id, charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4, 5]
     )
@@ -147,7 +147,7 @@ def test_ranks_agree(whole):
 
 
 def script(folder, commands, atoms=None, ranks=1):
-    """(output, status) of LAMMPS with a crystal of Na and Cl, and commands."""
+    """(output, status) of LAMMPS for a crystal of Na and Cl and these commands."""
     atoms = atoms or bulk("NaCl", "rocksalt", 5.0, cubic=True) * (2, 1, 1)
     lammps_runner.write_data(folder / "data.system", atoms, ["Na", "Cl"], lammps_runner.lammps_box(atoms))
     lines = ["units metal", "box tilt large", "atom_modify map yes", "read_data data.system", "timestep 0.0005", *commands]
@@ -297,7 +297,7 @@ def test_damaged_files_are_refused(changed, whole, tmp_path):
     document, tensors = equi_file.read(whole)
     document.pop("data_hash")
     mixture = document["mixture"]
-    if changed == "tensors":  # one that is not made
+    if changed == "tensors":  # a tensor that is not made
         del mixture["tensors"]["backbone.sphere_embedding.weight"], mixture["tensors"]["backbone.blocks.0.edge_wise.so2_conv_1.fc_m0"]
         message = "of shape"
     elif changed == "tasks":

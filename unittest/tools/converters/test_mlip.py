@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MACE of mlip -> .equi: LAMMPS against mlip's formulas (mlip_reference.py), and, slow, against mlip itself.
+"""MACE of mlip -> .equi: LAMMPS against mlip's formulas (mlip_reference.py); the slow tests compare with mlip itself.
 
 The slow tests run in the environment of tools/requirements-mlip.txt.
 """
@@ -24,10 +24,10 @@ from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
 from equi_tools.frameworks.mlip import convert as mlip_convert
 from mlip_reference import GAUNT, PREFIX, STATISTICS, VARIANTS, MlipReference
 
-# Two routes in float64, energies per atom and forces relative to the largest one where it exceeds 1.
+# Two evaluations in float64: energies per atom, and forces relative to the largest one if it exceeds 1.
 SAME = 1e-12
 CUTOFF, ELEMENTS = STATISTICS["graph_cutoff_angstrom"], ["O", "Na", "Cl"]
-# Each step of the converter is in one of these, the rest of the options in the others.
+# These variants use each step of the converter, the others the remaining options.
 IN_LAMMPS = ("couplings", "gaunt", "gaunt_products")
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_LAMMPS]
 # A change of 1e-3 in any tensor changes forces by more than this, eV/A.
@@ -267,7 +267,7 @@ def test_lammps_gives_mlips_own_results(name, files):
 
 @pytest.mark.slow
 def test_the_reference_has_the_arrays_of_mlips_own_files(files, tmp_path):
-    """A file that mlip writes of a network that it made itself."""
+    """A file that mlip writes from a network that it built itself."""
     import jax
     from equi_tools.frameworks.mlip import oracle as mlip_oracle
 
@@ -306,7 +306,7 @@ def test_heads_and_normalized_radial_functions_are_mlips(tmp_path):
     source = mlip_reference.write(tmp_path / "heads.zip", {"num_readout_heads": 2} | GAUNT, statistics)
     convert(source, tmp_path / "b.equi", head="b", quiet=True)
     named = structures("sheared", "cluster")
-    # mlip has the factor of the radial functions in float32.
+    # mlip computes the factor of the radial functions in float32.
     laws.assert_mixed(laws.differences(tmp_path / "b.equi", oracle_of(source, head="b"), named, radial="exact"))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models in other units than eV and Angstrom: the conversion of documents, by a second reader of files, and the words around it."""
+"""Models in other units than eV and Angstrom: the conversion of documents, by a second reader of files, and the
+messages about it."""
 
 import json
 
@@ -15,8 +16,8 @@ from equi_tools.model_units import ModelUnits
 
 # Two evaluations in float64 of the same function, with other roundings of its factors.
 SAME = 1e-12
-# Between them these have every quantity with a unit: harmonics that are not normalized, cutoff functions, bases and transforms
-# of distances, cutoffs of pairs, repulsion before and after the scale, charges.
+# Together these have every quantity with a unit: harmonics that are not normalized, cutoff functions, bases and
+# transforms of distances, cutoffs of pairs, repulsion before and after the scale, charges.
 MODELS = (
     "tiny/raw_harmonics", "tiny/xplor", "nequip/zbl_cutoffs", "mace/agnesi", "mace/soft", "mace/gaussian", "matgl/exp_normal",
     "matgl/repulsion", "torchmd/charges", "torchmd/charges_of_clusters", "torchmd/old_gauss",
@@ -69,7 +70,7 @@ def test_unknown_units_are_refused(options, expected):
 
 
 def test_results_of_a_calculator_become_ours():
-    """A harmonic bond between an atom and its image, in kJ/mol and nm, by hand."""
+    """A harmonic bond between an atom and its image, in kJ/mol and nm, written by hand."""
     from ase.calculators.calculator import Calculator
 
     class Bond(Calculator):
@@ -95,7 +96,8 @@ def doubt(elements, shift, scale=1.0):
 
 
 def test_energies_below_those_of_all_electrons_are_doubted():
-    """Atoms of density functionals with all electrons in eV, the least that is possible, and the mean of a molecule."""
+    """Atoms of density functionals with all electrons in eV, the smallest possible energies, and the mean of a
+    molecule."""
     electrons = {"H": -13.6, "C": -1029.8, "O": -2042.5, "Fe": -34600.0, "Au": -518000.0, "U": -763000.0}
     kcal = units.mol / units.kcal
     for symbol, energy in electrons.items():
@@ -103,7 +105,7 @@ def test_energies_below_those_of_all_electrons_are_doubted():
         assert f"an atom of {symbol} is shifted" in doubt([symbol], energy * kcal)
         assert doubt(["H", symbol], [electrons["H"] * kcal, energy * kcal])
     assert not doubt(["H", "C"], -493.0) and doubt(["H", "C"], -493.0 * kcal)  # toluene's mean for both elements
-    # The least squares of water alone, which give more to hydrogen.
+    # Least squares for water only, which assign more to hydrogen.
     assert not doubt(["H", "O"], [2 * -2081.0 / 5, -2081.0 / 5])
     assert not doubt(["Li", "C"], -137.1, 12.7) and not doubt(["Cu"], 0.1)
     assert "energies of atoms are scaled by 30.6" in doubt(["H", "C"], 0.0, 30.6)

@@ -36,10 +36,10 @@ from test_models import convert_with_reference as convert
 from test_models.nequip import SUFFIXES, VARIANTS, builder_options, make_model
 from training_frames import write_frames
 
-# Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
+# Two evaluations in float64: eV/atom and eV/A, where the largest force is some eV/A.
 ENERGY_TOLERANCE = 1e-10
 FORCE_TOLERANCE = 1e-9
-# The file's own float32 evaluation against the float64 one.
+# The file's own evaluation in float32 against the one in float64.
 FLOAT32_TOLERANCE = 1e-4
 NA_CL = {"type_names": ["Na", "Cl"]}
 
@@ -100,7 +100,7 @@ def test_every_option_is_converted_exactly(name, variant):
      "checkpoint_hidden", "torchscript_hidden"],
 )  # fmt: skip
 def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
-    """Through nequip's own loaders where it has one for the file; a structure with all pairs of types."""
+    """Evaluates with nequip's own loaders if it has one for the file; a structure with all pairs of types."""
     from nequip.integrations.ase import NequIPCalculator
 
     source, types = variant(name)
@@ -141,7 +141,7 @@ def test_models_deployed_years_ago_are_converted_exactly(version, parity, legacy
     assert_equal(folder / "legacy.equi")
     assert document["provenance"]["framework_version"] == version
     assert document["elements"] == ["Na", "Cl"] and document["edge_parity"] == parity
-    # Their couplings are those before e3nn 0.5.
+    # They have the couplings from before e3nn 0.5.
     assert any(p["scale"] < 0 for layer in document["layers"] for p in layer.get("paths", []))
     some = convert(source, folder / "some.equi", elements=["Cl"], quiet=True)
     assert_equal(folder / "some.equi")
@@ -161,7 +161,8 @@ def test_oracle_of_old_models_agrees_with_their_own_float32(legacy):
 
 @pytest.fixture(params=["0.6.2", "0.5.6"])
 def training(request, legacy, folder):
-    """(folder of a training, deployed model of the same numbers): the file of weights, and the configuration as nequip wrote it."""
+    """(folder of a training, deployed model with the same numbers): the file of weights, and the configuration as
+    nequip wrote it."""
     source = legacy(request.param)
     work = folder / f"training-{request.param}"
     work.mkdir(exist_ok=True)
@@ -291,7 +292,8 @@ def old_irreps(channels, l_max, parity):
     return "+".join(f"{channels}x{l}{p}" for p in ("eo" if parity else "e") for l in range(l_max + 1))
 
 
-# Options that a checkpoint of an older version has, and what they mean there; other numbers would have the same shapes.
+# Options in a checkpoint of an older version, and their meaning there; other options would have tensors of the same
+# shapes.
 MEANT_BEFORE = {
     "order of irreps": (
         "0.15.0", dict(num_layers=2, l_max=1, parity=True, num_features=5, radial_mlp_depth=1, radial_mlp_width=9),
@@ -341,7 +343,7 @@ def test_checkpoints_mean_what_their_version_made_of_their_options(name, folder)
 
 
 def test_packages_of_the_first_form_are_recognized(folder, variant):
-    """Until 0.8 the metadata was a pickle, and versions stood in a file of their own."""
+    """Until 0.8 the metadata was a pickle, and versions were in a separate file."""
     source, _ = variant("plain")
     with zipfile.ZipFile(source) as today, zipfile.ZipFile(folder / "first.nequip.zip", "w") as first:
         for name in today.namelist():
@@ -354,7 +356,7 @@ def test_packages_of_the_first_form_are_recognized(folder, variant):
     assert nequip_checkpoint.load(folder / "first.nequip.zip").version == "0.7.1"
 
 
-# What stands before nequip on the path, and the file suffixes that are compared.
+# Packages that precede nequip on the path, and the file suffixes to compare.
 OLDER = {
     **{version: ("made_by_old_nequip.py", [f"nequip=={version}", "e3nn==0.4.4", "torch-runstats==0.2.0", "torch-ema==0.3"], ("", ".pth"))
        for version in ("0.5.4", "0.5.5", "0.5.6", "0.6.0", "0.6.1", "0.6.2")},
@@ -376,7 +378,7 @@ def test_models_of_older_versions_are_what_these_evaluate(version, tmp_path):
     assert len(results) >= 5
     for result in results:
         for suffix in suffixes:
-            # ZBL's numbers are in kcal/mol, as are those that are stored: here of one unit.
+            # ZBL's numbers are in kcal/mol, like the stored ones: here for one unit.
             found = old_versions.differences(f"{result.with_suffix('')}{suffix}", result, result.with_suffix(".equi"), unit="eV")
             laws.assert_within_bars(found)
 
@@ -476,7 +478,7 @@ def test_an_unknown_module_is_refused_by_name(folder):
 
 
 def test_a_model_whose_own_modules_compute_something_else_is_refused(variant, monkeypatch):
-    """Options and numbers as ever, but another factor in a module that keeps it as an attribute."""
+    """Options and numbers are unchanged, but a module has another factor as an attribute."""
     source, _ = variant("plain")
     checkpoint = nequip_checkpoint.load(source)
     nequip_oracle.float64_calculator(checkpoint)
@@ -489,7 +491,8 @@ def test_a_model_whose_own_modules_compute_something_else_is_refused(variant, mo
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_model_is_the_one_that_nequip_builds(name, variant):
-    """Irreps, paths and shapes against nequip's own builder, and the numbers against the modules in the file."""
+    """Compares irreps, paths and shapes with those of nequip's own builder, and the numbers with the modules in the
+    file."""
     source, types = variant(name)
     checkpoint = nequip_checkpoint.load(source, types=types)
     built, original = nequip_oracle.build(checkpoint.config), nequip_oracle.modules_of(checkpoint)
@@ -501,7 +504,7 @@ def test_the_model_is_the_one_that_nequip_builds(name, variant):
             found = checkpoint.state[key]
             assert np.array_equal(found.reshape(-1), tensor.detach().numpy().reshape(-1)), key
             assert found.dtype == tensor.detach().numpy().dtype, key
-    if checkpoint.kind != "checkpoint":  # which stores no couplings
+    if checkpoint.kind != "checkpoint":  # a checkpoint stores no couplings
         stored = nequip_checkpoint.LOADERS[checkpoint.kind](checkpoint.path)[1]
         couplings = {key: tensor for key, tensor in original.named_buffers() if "_w3j_" in key}
         assert couplings.keys() == {key for key in stored if "_w3j_" in key}
@@ -516,7 +519,7 @@ def test_the_model_is_the_one_that_nequip_builds(name, variant):
 
 @pytest.mark.parametrize("name", ["hidden", "torchscript_hidden"])
 def test_modules_of_other_irreps_than_those_of_the_options_are_refused(name, variant, monkeypatch):
-    """Blocks that are apart in the file and merged in the options have as many numbers, in another order."""
+    """Blocks that are separate in the file and merged in the options have as many numbers, in another order."""
     source, _ = variant(name)
     options = nequip_checkpoint._Audit.options
 
@@ -554,7 +557,7 @@ def test_a_malicious_file_is_refused_and_nothing_runs(name, member, folder, vari
         for entry in whole.namelist():
             content = whole.read(entry)
             if entry.endswith(f"/{member}"):
-                content = content[:2] + call + content[2:]  # behind the version of its protocol
+                content = content[:2] + call + content[2:]  # after the version of its protocol
                 pickle_with_the_call = content
             bad.writestr(entry, content)
     with pytest.raises(EquiError, match="posix.system.*nothing of it was run"):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Trained models that others published, in the folder that EQUI_REAL_MODELS names: each is converted and compared with
-its framework through LAMMPS, or is refused in words that say why.
+its framework through LAMMPS, or is refused with the reason.
 
-The files are not part of this repository. A row of ROWS is a file of the folder; `ctest` has this test if CMake's
-EQUI_REAL_MODELS is set. The comparisons run in the frameworks' own environments (EQUI_PYTHON_MACE, ...), as those of
-`equi compare` do.
+The files are not part of this repository. A row of ROWS is a file of the folder; `ctest` includes this test if CMake's
+EQUI_REAL_MODELS is set. The comparisons run in the frameworks' own environments (EQUI_PYTHON_MACE, ...), like those of
+`equi compare`.
 """
 
 import json
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Agrees:
-    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed one. None: the
-    file gives none."""
+    """Largest differences from the framework's modules in float64; forces and stresses are relative if they exceed
+    one. None: the file has no such value."""
 
     energy: float = 1e-8  # eV/atom
     force: float = 1e-6  # eV/A
@@ -34,7 +34,7 @@ class Agrees:
 
 @dataclass(frozen=True)
 class Refused:
-    """Part of the message with which `equi convert` ends."""
+    """Part of the message with which `equi convert` fails."""
 
     words: str
 
@@ -43,8 +43,8 @@ class Refused:
 class Row:
     file: str  # file or folder below EQUI_REAL_MODELS
     expected: object  # Agrees or Refused
-    settings: tuple = ()  # words of `equi convert`; those of `equi compare` are in the converted file
-    packages: tuple = ()  # of older versions, which stand before those of the framework's environment (old_versions.py)
+    settings: tuple = ()  # arguments of `equi convert`; those of `equi compare` are in the converted file
+    packages: tuple = ()  # older versions that precede those of the framework's environment (old_versions.py)
 
 
 ROWS = [
@@ -78,7 +78,7 @@ def equi(*words, packages=()):
     before = [str(old_versions.folder_of(*packages))] if packages else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*before, *filter(None, [os.environ.get("PYTHONPATH")])])}
     if packages:
-        environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # which versions of then do not ask for
+        environment["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # older versions do not request it
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
@@ -105,7 +105,7 @@ def test_a_published_model_agrees_with_its_framework_or_is_refused(row, tmp_path
     for name, atoms in named.items():
         write(tmp_path / name, atoms)
     done = equi("compare", "-q", "--json", "--radial", "exact", target, source, *(tmp_path / name for name in named), packages=row.packages)
-    # The status is that of bars for files in float64, which a row may widen.
+    # The status applies bars for files in float64, which a row may widen.
     assert done.stdout, done.stderr
     found = {entry["name"]: entry for entry in json.loads(done.stdout)["structures"]}
     assert found.keys() == named.keys()

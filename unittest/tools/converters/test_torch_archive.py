@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The restricted reader of what torch.save writes: it gives the numbers that torch gives, and runs nothing."""
+"""The restricted reader of files of torch.save: it returns the same numbers as torch, and runs nothing."""
 
 import argparse
 import collections
@@ -181,7 +181,7 @@ def attacks(marker):
 
 
 def test_functions_of_torch_stay_names(tmp_path):
-    """torch.abs is pickled as a getattr of one of its classes: nothing is looked up, and what it is called with is kept."""
+    """torch.abs is pickled as a getattr of one of its classes: nothing is looked up, and the arguments are kept."""
     call = b"cbuiltins\ngetattr\n(ctorch._C\n_VariableFunctionsClass\nV%s\ntR"
     found = torch_archive.read(archive(tmp_path / "abs.pt", call % b"abs" + b"."))
     assert found == torch_archive.Name("torch._C._VariableFunctionsClass", "abs")
@@ -190,7 +190,7 @@ def test_functions_of_torch_stay_names(tmp_path):
 
 
 def test_pickles_within_a_file_are_data_too(tmp_path):
-    """e3nn keeps what it has compiled as bytes of a pickle, whose tensors have files of the old form within."""
+    """e3nn stores its compiled code as bytes of a pickle, whose tensors are files of the old form."""
     tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.float64)}
     found = torch_archive.loads(pickle.dumps(tensors))
     assert all(np.array_equal(found[key], tensor.numpy()) for key, tensor in tensors.items())
@@ -207,14 +207,14 @@ def test_a_malicious_pickle_is_refused_and_nothing_of_it_runs(name, protocol, tm
     marker = tmp_path / "marker"
     try:
         data = pickle.dumps({"weight": [attacks(marker)[name]]}, protocol)
-    except TypeError:  # a module cannot be pickled: by hand
+    except TypeError:  # a module cannot be pickled, so this is by hand
         data = b"cbuiltins\ngetattr\n(ccollections\nOrderedDict\nV__class__\ntR."
     path = archive(tmp_path / "bad.pt", data)
     with pytest.raises(EquiError, match=f"would have Python use .*{name.split('.')[-1]}.* nothing of it was run") as error:
         torch_archive.read(path)
     assert "bad.pt" in str(error.value) and "\n" not in str(error.value)
     assert not marker.exists()
-    # The same pickle does what it says when it is loaded: the test can fail.
+    # The same pickle runs its commands when it is loaded: the test can fail.
     if name == "posix.system":
         pickle.loads(data)
         assert marker.exists()
@@ -295,7 +295,7 @@ def test_a_byte_order_is_obeyed(tmp_path):
 
 
 def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
-    """Expanded tensors are views; compressed entries, of which torch writes none, are refused."""
+    """Expanded tensors are views; compressed entries, which torch never writes, are refused."""
     path = archive(tmp_path / "view.pt", tensor_pickle((2**40,), (0,)), [("archive/data/0", bytes(16))])
     assert torch_archive.read(path).shape == (2**40,)
     path = archive(tmp_path / "half.pt", tensor_pickle((2**40,), (0,), kind="BFloat16Storage"), [("archive/data/0", bytes(16))])
@@ -326,7 +326,7 @@ def test_other_and_truncated_files_are_refused_in_one_line(tmp_path):
 
 
 def test_published_checkpoints_are_read_as_torch_reads_them():
-    """SevenNet's, which come with its package: options and all tensors."""
+    """SevenNet's checkpoint, from its package: options and all tensors."""
     from sevenn import _const
 
     path = pathlib.Path(_const.SEVENNET_0_11Jul2024)

@@ -35,7 +35,7 @@ from test_models.torchmd import (
 
 IN_EVERY_PRECISION = ("exp_normal", "old_gauss", "charged", "references", "charges")
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_EVERY_PRECISION]
-# Two routes in float64 that differ in nothing but the order of sums.
+# Two evaluations in float64 that differ only in the order of sums.
 SAME = 1e-12
 # A change of 1e-3 in any tensor changes energies or forces by more than this.
 NOTICED = 1e-10
@@ -57,7 +57,8 @@ def oracle(name):
 
 
 def structures(name):
-    """Those that a model holds for: clusters of 30 Angstrom, if its Coulomb energy is one of all pairs of atoms."""
+    """The structures that a model holds for: clusters of 30 Angstrom, if its Coulomb energy includes all pairs of
+    atoms."""
     named = laws.structures(ELEMENTS, oracle(name).cutoff)
     if not is_of_clusters(name):
         return named
@@ -66,7 +67,7 @@ def structures(name):
 
 @pytest.fixture
 def changed(tmp_path):
-    """A checkpoint of a variant with other hyper-parameters or tensors."""
+    """A checkpoint of a variant with changed hyper-parameters or tensors."""
 
     def change(name, options=None, tensors=None):
         raw = torch.load(source_of(name), weights_only=False)
@@ -112,7 +113,7 @@ def test_the_shape_of_published_models(tmp_path):
     [("exp_normal", 2), ("charged", 4), ("charges", 8), ("charges_of_clusters", 3), pytest.param("old", 2, marks=pytest.mark.slow)],
 )
 def test_ranks_agree(name, ranks):
-    """Of eight ranks some have no atoms of a cluster."""
+    """Some of eight ranks have no atoms of a cluster."""
     named = dict(structures(name))
     atoms = named["cluster"] if is_of_clusters(name) else named["rocksalt"] * (2, 1, 1)
     assert laws.rank_error(converted(name), atoms, ranks) < laws.RANKS
@@ -120,13 +121,13 @@ def test_ranks_agree(name, ranks):
 
 @pytest.mark.parametrize("name", ["exp_normal", "charges", pytest.param("charged", marks=pytest.mark.slow)])
 def test_the_virial_is_the_derivative_by_a_strain(name):
-    # The derivative of a reaction field jumps at its cutoff, which no pair crosses in strains as small as the second.
+    # The derivative of a reaction field jumps at its cutoff; no pair crosses it in strains as small as the second.
     step = 2e-3 if name != "charges" else 3e-4
     assert laws.strain_error(converted(name), dict(structures(name))["sheared"], step) < laws.STRAIN
 
 
 def test_oracle_is_torchmd_nets_model_with_all_pairs_of_a_molecule():
-    """torchmd-net's own loader and forward, given the neighbors that its list would find."""
+    """torchmd-net's own loader and forward, with the neighbors that its list would find."""
     calculator = oracle("charged")
     model = torchmd_oracle.load_model(calculator.checkpoint).double()
     positions = torch.tensor(np.random.default_rng(1).uniform(0, 2.5, (6, 3)), requires_grad=True)
@@ -166,7 +167,7 @@ def test_every_number_matters(name, tmp_path):
 
 
 def test_both_orders_of_dimensions_are_one_function(tmp_path):
-    """The same random numbers, stored as torchmd-net stores them today and as it did once."""
+    """The same random numbers, stored in torchmd-net's present and its former order."""
     options = dict(embedding_dimension=5, num_layers=2)
     for name, old in (("new", False), ("old", True)):
         make_checkpoint(tmp_path / f"{name}.ckpt", old=old, **options)
@@ -210,7 +211,7 @@ def test_charges_change_the_model_and_are_kept(tmp_path):
 
 
 def test_the_total_charge_of_equilibrated_charges_is_that_of_the_file(tmp_path):
-    """Without the option it is zero; the oracle has the same."""
+    """Without the option the charge is zero; the oracle has the same."""
     energies = []
     for charge in (None, 1.0, -1.0):
         document = convert(source_of("charges"), tmp_path / "model.equi", unit="eV", charge=charge, elements=ELEMENTS, quiet=True)
@@ -221,7 +222,7 @@ def test_the_total_charge_of_equilibrated_charges_is_that_of_the_file(tmp_path):
 
 
 def test_the_total_charge_of_equilibrated_charges_is_a_keyword(tmp_path, capsys):
-    """Of a file that was converted without one; the oracle has the same charge."""
+    """The charge of a file that was converted without one; the oracle has the same charge."""
     source, target = built_copy("torchmd/charges.ckpt", tmp_path), str(tmp_path / "model.equi")
     assert main(["convert", "-q", source, "-o", target, "--unit", "eV"]) == 0
     atoms = {name: atoms for name, atoms in laws.structures(ELEMENTS, 4.2) if name in ("sheared", "cluster")}
@@ -245,7 +246,8 @@ def test_the_total_charge_of_equilibrated_charges_is_a_keyword(tmp_path, capsys)
 
 
 def test_a_coulomb_cutoff_may_be_chosen(tmp_path):
-    """A checkpoint without one is for clusters alone; with one it has a reaction field, as torchmd-net's loader gives it."""
+    """A checkpoint without a cutoff is only for clusters; with one it has a reaction field, like that of torchmd-net's
+    loader."""
     target, charge = tmp_path / "model.equi", settings_of("charges_of_clusters")["charge"]
     convert(source_of("charges_of_clusters"), target, unit="eV", charge=charge, coulomb_cutoff=6.1, elements=ELEMENTS, quiet=True)
     document, _ = equi_file.read(target)
@@ -265,8 +267,8 @@ def test_a_coulomb_cutoff_may_be_chosen(tmp_path):
 
 
 def test_a_coulomb_energy_of_all_pairs_refuses_periodic_images():
-    """An atom with images at 25 Angstrom, a crystal with more images than a list holds, and an atom that is farther than 30 Angstrom
-    from others."""
+    """An atom with images at 25 Angstrom, a crystal with more images than a list holds, and an atom farther than 30
+    Angstrom from others."""
     alone = Atoms("Na", cell=[25.0, 40.0, 40.0], pbc=[True, False, False])
     crystal = bulk("NaCl", "rocksalt", 5.64)
     for atoms in (alone, crystal, dict(laws.structures(ELEMENTS, 4.2))["one_of_three_lonely"]):
@@ -344,7 +346,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-# All of PyPI.
+# All versions on PyPI.
 VERSIONS = ["2.4.9", "2.4.10", "2.5.0", "2.6.0", "2.6.1", "2.6.2", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.1.0"]
 
 
@@ -353,7 +355,7 @@ VERSIONS = ["2.4.9", "2.4.10", "2.5.0", "2.6.0", "2.6.1", "2.6.2", "3.0.0", "3.0
 def test_older_versions_agree(version, tmp_path):
     old_versions.run("made_by_torchmd.py", [f"torchmd-net=={version}"], tmp_path)
     results = sorted(tmp_path.glob("*.npz"))
-    # Those with charges: of clusters since 2.6, with a cutoff since 3.0.
+    # Versions with charges: of clusters since 2.6, with a cutoff since 3.0.
     assert len(results) == (4 if version < "2.6" else 5 if version < "3" else 6)
     for result in results:
         settings = dict(unit="eV", charge=2.0 if result.stem == "charged" else None, elements=ELEMENTS)
@@ -364,7 +366,7 @@ def test_older_versions_agree(version, tmp_path):
 
 
 def test_a_version_may_say_the_order_of_dimensions(changed, tmp_path, capsys):
-    """torchmd-net 2.6.2 has the order of older versions and no option that tells it."""
+    """torchmd-net 2.6.2 has the order of older versions and no option that shows it."""
     source = changed("exp_normal", {})
     words = ["convert", "-q", source, "--unit", "eV", "--elements", ",".join(ELEMENTS), "-o"]
     assert main([*words, str(tmp_path / "new.equi")]) == 0
@@ -385,7 +387,7 @@ def test_a_version_may_say_the_order_of_dimensions(changed, tmp_path, capsys):
 
 @pytest.mark.parametrize("name,is_open", [("charges", False), ("charges_of_clusters", True)])
 def test_a_cutoff_of_charges_says_the_order_of_dimensions(name, is_open):
-    """torchmd-net 2.6.2 has none."""
+    """torchmd-net 2.6.2 has no such option."""
     remarks = list(torchmd_checkpoint.load(source_of(name)).remarks)
     assert any("whether torchmd-net 2.6.2 wrote it" in remark for remark in remarks) == is_open
 

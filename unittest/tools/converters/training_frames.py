@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Structures to train a framework's model on for a moment."""
+"""Structures for a short training of a framework's model."""
 
 from ase.build import bulk
 from ase.calculators.lj import LennardJones

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`equi data`: the data file is the structure that was given, its types have the order that is printed, and what cannot be
-written is refused in one line."""
+"""`equi data`: the data file is the given structure, its types have the printed order, and what cannot be written is
+refused in one line."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from equi_tools import data, structures
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
 
-# Of a distance of some Angstrom, through a file with 16 digits in another frame.
+# A distance of some Angstrom, through a file with 16 digits in another frame.
 SAME = 1e-9
 CUTOFF = 5.0
 PEROVSKITE = Atoms(
@@ -86,7 +86,7 @@ def test_types_masses_and_labels_follow_the_order_of_the_file(tmp_path, capsys):
     text = (tmp_path / "data.x").read_text()
     assert "1 Sr\n2 Ti\n3 O\n" in text
     assert re.search(r"^1 87\.62 .*\n2 47\.867 .*\n3 15\.999 ", text, re.M)
-    assert "xy xz yz" not in text  # so that the box is orthogonal
+    assert "xy xz yz" not in text  # the box is orthogonal
     assert main([*words, "--order", "O,Sr,Ti", "--json"]) == 0
     job = json.loads(capsys.readouterr().out)
     assert job["types"] == {"1": "O", "2": "Sr", "3": "Ti"} and job["pair_coeff"].endswith("O Sr Ti")
@@ -293,7 +293,7 @@ def test_models_are_found_where_lammps_finds_them(tmp_path, monkeypatch):
 
 
 def test_the_pair_style_has_the_radii_and_masses_of_ase():
-    """Its radii are those of Cordero, up to curium, as ASE's."""
+    """The radii are those of Cordero, up to curium, like ASE's."""
     from ase.data import atomic_masses, atomic_numbers, covalent_radii
 
     text = (Path(__file__).resolve().parents[3] / "src" / "model" / "chemical_elements.cpp").read_text()
@@ -301,5 +301,5 @@ def test_the_pair_style_has_the_radii_and_masses_of_ase():
     assert [atomic_numbers[symbol] for symbol, _, _ in table] == list(range(1, 119))
     for number, (_, mass, radius) in enumerate(table, 1):
         assert float(radius) == (pytest.approx(covalent_radii[number], abs=1e-9) if number <= 96 else 0.0)
-        if number <= 83:  # of others it depends on the isotope
+        if number <= 83:  # those of other elements depend on the isotope
             assert float(mass) == pytest.approx(atomic_masses[number], rel=1e-3)

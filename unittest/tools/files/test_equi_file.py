@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The container of .equi files: what is written can be read, damage is found, and old files are brought up to date."""
+"""The container of .equi files: written files can be read, damage is found, and old files are brought up to date."""
 
 import json
 import struct

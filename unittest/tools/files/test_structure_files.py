@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Structures are read as their files mean them, or are refused in one line that says what to do: elements, masses and cells are never
-made up."""
+"""Structures are read as their files mean them, or refused in one line with advice. Elements, masses and cells are
+never made up."""
 
 import gzip
 import re
@@ -16,7 +16,7 @@ from equi_tools import bench, lammps_data, lammps_runner, structures
 from equi_tools.errors import EquiError
 from equi_tools.masses import element_of_mass
 
-# Of positions of some Angstrom, written with 16 digits.
+# Positions of some Angstrom, written with 16 digits.
 SAME = 1e-12
 HEADER = "a line that LAMMPS skips\n\n3 atoms\n2 atom types\n\n0 8 xlo xhi\n-1 8 ylo yhi\n0 10 zlo zhi\n\n"
 MASSES = "Masses\n\n1 22.99\n2 35.45  # Cl\n\n"
@@ -375,7 +375,7 @@ def test_settings_of_space_groups_are_not_guessed(tmp_path):
     assert len(only(tmp_path / "z.cif", cif(["Na1 Na 0 0 0", "Cl1 Cl .5 .5 .5"], group="F m -3 m"))) == 8
 
 
-# Names of atoms that are no symbols.
+# Names of atoms that are not symbols.
 
 
 def pdb(atoms, head="CRYST1   20.000   21.000   22.000  90.00  90.00  90.00 P 1           1\n"):
@@ -442,7 +442,7 @@ def test_other_formats_are_what_was_written(form, tmp_path):
         assert found.get_masses().tolist() == [15.999, 2.014, 1.008]
 
 
-# What holds of all files.
+# Properties of all files.
 
 
 def test_a_benchmark_reads_its_structure_in_the_same_way(tmp_path):

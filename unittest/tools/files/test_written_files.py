@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`equi convert` and `equi info` call no file sound that the pair style refuses, and say what is no model at all."""
+"""`equi convert` and `equi info` accept no file that the pair style refuses, and name files that are not models."""
 
 import gzip
 import io
@@ -20,11 +20,11 @@ from equi_tools.errors import EquiError
 from equi_tools.frameworks.sevenn import convert as sevenn_convert
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 2.0  # of `equi info`, Python's start left out
+SECONDS = 2.0  # time of `equi info` without Python's start
 
 
 def spoiled(monkeypatch, change):
-    """From now on the converter of SevenNet makes this mistake: change(document, tensors)."""
+    """Makes the converter of SevenNet commit this mistake: change(document, tensors)."""
     right = sevenn_convert.convert
 
     def wrong(*arguments):
@@ -54,7 +54,7 @@ def large_number(body, tensors):
 
 
 def infinite_energy(body, tensors):
-    """Each number is one that a file may hold; gates multiply what is made of them."""
+    """Each number is valid in a file; gates multiply products of them."""
     for name, tensor in tensors.items():
         if "self_interaction" in name:
             tensor *= 1e25
@@ -83,7 +83,7 @@ def test_a_fault_of_the_converter_is_told_in_the_readers_words(fault, tmp_path, 
 
 
 def test_stored_values_that_a_file_does_not_reproduce_are_refused(tmp_path, monkeypatch):
-    """Their structures are evaluated, too."""
+    """The structures of the files are evaluated, too."""
     document, tensors = equi_file.read(built("tiny/plain.equi"))
     document.pop("data_hash")
     document["self_check"][1]["forces"][0][1] += 1e-4
@@ -112,7 +112,7 @@ def test_without_the_program_a_note_says_that_the_file_was_not_tried(tmp_path, m
     assert len(notes) == 1 and f"{output} was not tried: " in notes[0] and "'equi check'" in notes[0]
     assert output.is_file()
     assert main(["info", str(output)]) == 0 and "was not tried" in capsys.readouterr().err
-    # So where it cannot be loaded, for a GPU's driver is missing, or is older than the tool.
+    # The file cannot be loaded: a GPU's driver is missing, or it is older than the tool.
     (tmp_path / "bin").mkdir()
     programs = {"libcuda": "echo 'libcuda.so.1' >&2; exit 127", "older": "echo 'usage: equi_kernels' >&2; exit 1"}
     for words, script in programs.items():
@@ -164,7 +164,7 @@ def test_the_limits_of_the_tool_are_those_of_the_reader():
         assert float(value) == getattr(document_rules, name), name
 
 
-# What people give to `equi convert` in place of a model.
+# Files that users pass to `equi convert` in place of a model.
 
 
 def zipped(names):
@@ -212,7 +212,7 @@ def test_a_folder_that_is_no_model_is_called_what_it_is(tmp_path, capsys):
     (tmp_path / "run").mkdir()
     assert main(["convert", "-q", str(tmp_path / "run"), "-o", str(tmp_path / "model.equi")]) == 1
     assert "run is a folder, and no potential of matgl" in capsys.readouterr().err
-    # A pointer of Git LFS in the place of the numbers of a folder of matgl.
+    # A pointer of Git LFS in place of the numbers of a matgl folder.
     (tmp_path / "run" / "model.json").write_text('{"@module": "matgl.apps.pes"}')
     (tmp_path / "run" / "state.pt").write_bytes(POINTER)
     assert main(["convert", "-q", str(tmp_path / "run"), "-o", str(tmp_path / "model.equi")]) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the configure step fetches and how: its modules, run by CMake in a project of a few lines that builds nothing."""
+"""The downloads of the configure step: its modules, run by CMake in a project of a few lines that builds nothing."""
 
 import hashlib
 import io
@@ -42,7 +42,7 @@ def build(folder, *targets):
 
 @pytest.fixture
 def interpreter(tmp_path):
-    """A program that makes environments as Python does, fetches nothing, and notes the arguments of pip."""
+    """A program that makes environments like Python, downloads nothing, and records the arguments of pip."""
     program = tmp_path / "python"
     program.write_text(
         "#!/bin/sh\n"
@@ -59,19 +59,19 @@ def interpreter(tmp_path):
 
 
 def calls_of_pip(folder):
-    """Those since the last call of this function."""
+    """The calls since the last call of this function."""
     calls = (folder / "pip").read_text().splitlines() if (folder / "pip").exists() else []
     (folder / "pip").unlink(missing_ok=True)
     return calls
 
 
 def main_environment(folder, interpreter):
-    """Configures with a cache where the main environment's interpreter is one that fetches nothing; the calls of pip."""
+    """Configures with a cache whose main interpreter downloads nothing; returns the calls of pip."""
     program = folder / "cache" / "venv" / "bin" / "python"
     if not program.exists():
         program.parent.mkdir(parents=True)
         shutil.copy(interpreter, program)
-        # As after an earlier list of packages: else it would be made by Python itself.
+        # Left by an earlier list of packages; otherwise Python itself would make it.
         (folder / "cache" / "venv" / ".requirements.sha256").write_text("others")
     output, status = configure(folder, f"include({ROOT}/cmake/EquiPython.cmake)\n", f"-DPython3_EXECUTABLE={sys.executable}")
     assert status == 0, output
@@ -87,18 +87,18 @@ def test_torch_is_fetched_where_it_is_needed_and_not_before(tmp_path, interprete
     build(tmp_path, "environment_torch")
     (call,) = calls_of_pip(tmp_path)
     assert "requirements.txt" in call and "requirements-torch.txt" in call and "--no-deps" not in call
-    (tmp_path / "packages" / "torch").mkdir(parents=True)    # as pip leaves it
+    (tmp_path / "packages" / "torch").mkdir(parents=True)  # as pip leaves it
     assert main_environment(tmp_path, interpreter) == []
     build(tmp_path, "environment_torch")
     assert calls_of_pip(tmp_path) == []
-    # The lists of the demo name neither Torch nor what needs it.
+    # The lists of the demo name neither Torch nor packages that need it.
     words = (ROOT / "tools" / "requirements.txt").read_text()
     assert "torch" not in words and "e3nn" not in words and "sevenn" not in words
 
 
 def test_an_interrupted_fetch_is_not_taken_for_a_whole_one(tmp_path, interpreter):
     main_environment(tmp_path, interpreter)
-    (tmp_path / "cache" / "venv" / ".requirements.sha256").unlink()    # as pip is called
+    (tmp_path / "cache" / "venv" / ".requirements.sha256").unlink()  # pip is called again
     command = [CMAKE, "--build", tmp_path / "build", "--target", "environment_torch"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "configure again" in " ".join(done.stderr.split())
@@ -108,7 +108,7 @@ FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem", "mlip")
 
 
 def frameworks(folder, interpreter, value):
-    """Configures; the environments that are made when all of these are built."""
+    """Configures; returns the environments that are made when all of these targets are built."""
     body = f"include({ROOT}/cmake/EquiPython.cmake)\n"
     body += "message(STATUS \"found " + " ".join(f"[${{EQUI_PYTHON_{name.upper()}_EXECUTABLE}}]" for name in FRAMEWORKS) + "\")\n"
     output, status = configure(folder, body, f"-DEQUI_PYTHON={interpreter}", f"-DEQUI_FRAMEWORKS={value}")
@@ -151,7 +151,7 @@ def test_other_frameworks_are_refused_by_name(value, name, tmp_path, interpreter
 
 
 def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
-    """Every call of pip for a framework demands hashes; what it builds, it builds with what it was given."""
+    """Every call of pip for a framework demands hashes, and builds only with packages that it was given."""
     assert frameworks(tmp_path, interpreter, ",".join(FRAMEWORKS))[1] == 0
     calls = calls_of_pip(tmp_path)
     assert len(calls) == 2 * len(FRAMEWORKS)
@@ -180,9 +180,10 @@ def test_each_package_of_a_list_has_a_version_and_a_hash(name):
 
 
 def source_archive(folder, own_backend):
-    """The source archive of a package that notes when anything of it is run; its path and that of the note.
+    """The source archive of a package that records when anything of it is run; returns its path and that of the
+    record.
 
-    With a backend of its own inside the archive, which wins over any other.
+    The archive has its own backend, which has priority over any other.
     """
     note = folder / "note"
     run = f"open({str(note)!r}, 'a').write(__name__)\n"
@@ -231,7 +232,7 @@ def test_a_wrong_hash_stops_before_anything_is_run(own_backend, tmp_path):
 
 
 def fake_kokkos(folder, **settings):
-    """The configuration of an installed Kokkos that is for CUDA, but for what is set; its folder."""
+    """The configuration of an installed Kokkos for CUDA, except for the given settings; returns its folder."""
     values = {
         "DEVICES": "OPENMP;SERIAL;CUDA",
         "ENABLE_CUDA": "ON",
@@ -287,7 +288,7 @@ def test_a_kokkos_that_does_not_fit_is_refused_with_the_reason(cuda, settings, r
 
 @pytest.fixture
 def nvcc(tmp_path):
-    """A compiler that knows what nvcc 13 knows."""
+    """A compiler with the features of nvcc 13."""
     program = tmp_path / "nvcc"
     known = " ".join(f"compute_{a}" for a in (75, 80, 86, 87, 88, 89, 90, 100, 110, 103, 120, 121))
     program.write_text(f"#!/bin/sh\nprintf '%s\\n' {known}\n")
@@ -331,7 +332,7 @@ def presets():
 
 
 def with_parents(kind, name):
-    """A preset with what it inherits."""
+    """A preset with the settings that it inherits."""
     own = next(preset for preset in presets()[kind] if preset["name"] == name)
     found = with_parents(kind, own["inherits"]) if "inherits" in own else {}
     values = {**found.get("cacheVariables", {}), **own.get("cacheVariables", {})}
@@ -346,7 +347,7 @@ def test_a_folder_has_one_set_of_options():
 
 
 def test_a_build_takes_as_many_processors_as_there_are():
-    """Also where nothing of the user's environment is left: make takes SHELL from it before it knows its own."""
+    """Also if nothing of the user's environment is left: make reads SHELL from it before it knows its own."""
     assert not any("jobs" in preset for preset in presets()["buildPresets"])
     values = with_parents("configurePresets", "default")["environment"].items()
     values = {name: value.replace("${sourceDir}", str(ROOT)).replace("$penv{MAKEFLAGS}", "") for name, value in values}
@@ -359,7 +360,7 @@ def test_a_build_takes_as_many_processors_as_there_are():
 
 
 def test_the_presets_of_a_workflow_belong_together():
-    """And those that continuous integration and the documents name are there."""
+    """The presets that continuous integration and the documents name exist."""
     kinds = ("configure", "build", "test", "workflow")
     names = {kind: {preset["name"] for preset in presets()[f"{kind}Presets"]} for kind in kinds}
     for workflow in presets()["workflowPresets"]:
@@ -382,7 +383,7 @@ def test_continuous_integration_runs_each_build_that_finds_more():
     assert ".ci/run" in text
     for name in ("lammps-kokkos", "debug", "asan", "tsan", "cuda"):
         assert f"run: cmake --workflow --preset {name}\n" in text
-    # Options by hand are options of this project, and the targets are those of its tests.
+    # Explicit options are options of this project, and the targets are those of its tests.
     options = (ROOT / "cmake" / "EquiOptions.cmake").read_text() + (ROOT / "cmake" / "EquiGenerate.cmake").read_text()
     assert all(f"({name} " in options for name in re.findall(r"-D(EQUI_\w+)=", text))
     targets = (ROOT / "unittest" / "CMakeLists.txt").read_text()

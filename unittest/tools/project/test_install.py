@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`pip install ./tools` and `cmake --install`: what they install is complete, and its commands and its library work."""
+"""`pip install ./tools` and `cmake --install`: the installed files are complete, and their commands and library
+work."""
 
 import os
 import shutil
@@ -20,9 +21,9 @@ PACKAGES = ("equi_tools", "equi_torch")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder that pip has installed a copy of the package into; nothing is fetched."""
+    """A folder into which pip has installed a copy of the package; nothing is downloaded."""
     folder = tmp_path_factory.mktemp("install")
-    # setuptools writes beside what it builds.
+    # setuptools writes next to what it builds.
     source = shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
     command += ["--disable-pip-version-check", "--target", str(folder / "target"), str(source)]
@@ -55,7 +56,7 @@ def test_the_installed_command_runs(installed, tmp_path):
     done = run("info", str(ROOT / "potentials" / "nacl-mace.equi"))
     assert done.returncode == 0, done.stderr
     assert "elements (2)" in done.stdout
-    # The command is that of the installed package, not of this tree.
+    # The command belongs to the installed package, not to this tree.
     where = subprocess.run([sys.executable, "-c", "import equi_tools; print(equi_tools.__file__)"],
                            capture_output=True, text=True, cwd=tmp_path, env=environment)  # fmt: skip
     assert Path(where.stdout.strip()).is_relative_to(installed)
@@ -63,7 +64,7 @@ def test_the_installed_command_runs(installed, tmp_path):
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """A folder that CMake has installed this build into."""
+    """A folder into which CMake has installed this build."""
     folder = tmp_path_factory.mktemp("prefix")
     command = [CMAKE, "--install", os.environ["EQUI_BUILD_DIR"], "--prefix", folder]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -92,7 +93,7 @@ def test_the_installed_model_tool_finds_its_program(prefix, tmp_path):
     environment = dict(os.environ, EQUI_PYTHON=sys.executable)
     for name in ("EQUI_BUILD_DIR", "PYTHONPATH"):
         environment.pop(name, None)
-    (tmp_path / "moved").symlink_to(prefix)    # called by another name
+    (tmp_path / "moved").symlink_to(prefix)  # called by another name
     model = prefix / "share" / "equi" / "potentials" / "nacl-mace.equi"
     command = [tmp_path / "moved" / "bin" / "equi", "schedule", model]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
@@ -114,7 +115,7 @@ def test_a_program_outside_gets_the_energy_of_the_plugin(prefix, tmp_path):
     done = subprocess.run([tmp_path / "energy", model], input="\n".join(lines), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     expected = lammps_runner.evaluate(atoms, model, plugin=prefix / "lib" / "equiplugin.so").energy
-    # Both in float64, with the same tables; LAMMPS turns the cell and sums in another order.
+    # Both are in float64 with the same tables; LAMMPS rotates the cell and sums in another order.
     assert float(done.stdout) == pytest.approx(expected, rel=1e-9)
 
 

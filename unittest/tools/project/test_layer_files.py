@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How far a layer spreads: the files outside of tests and pages that name it, by its struct, its files or its type.
+"""Counts the files, outside of tests and pages, that name a layer: by its struct, its files or its type.
 
-A row layer is its document (header, source, line of the list, schema), its LibTorch reference, its room in kokkos/layers
-with a line in kokkos/evaluation/layers.h, its source in the build, and the converters of the frameworks that have it."""
+A row layer has a document (header, source, line of the list, schema), its LibTorch reference, its room in
+kokkos/layers with a line in kokkos/evaluation/layers.h, its source in the build, and the converters of the frameworks
+that have it."""
 
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("src", "kokkos", "tools", "cmake", "bench")
 SUFFIXES = (".cpp", ".h", ".py", ".json", ".cmake", ".txt")
-# The most files of each. A number goes down with the files, never up.
+# The largest numbers of files. A number may only become smaller.
 MOST = {
     "norm_scale": 10,
     "spherical_norm": 9,

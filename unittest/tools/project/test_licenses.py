@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each source says its license in its first line, and LICENSE lists those under the GNU license."""
+"""Each source states its license in its first line, and LICENSE lists those under the GNU license."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = (".ci", "bench", "cmake", "examples", "kokkos", "potentials", "src", "tools", "unittest")
 SUFFIXES = {".cpp": "//", ".h": "//", ".py": "#", ".cmake": "#", ".in": "#", ".toml": "#"}
 NAMES = {"CMakeLists.txt": "#", ".clang-format": "#", "run": "#", "jobs": "#"}
-# Texts of generators and of others; scripts that LAMMPS reads begin with `in.` and have no such suffix.
+# Texts of generators and of others; scripts of LAMMPS begin with `in.` and have no such suffix.
 LEFT_OUT = ("unittest/golden/", "tools/build/")
 
 
@@ -32,7 +32,7 @@ def license_of(name, sign):
 
 
 def derives_from_lammps(name):
-    """Whether a C++ file uses classes of LAMMPS: they are all in one namespace."""
+    """Whether a C++ file uses classes of LAMMPS, which are all in one namespace."""
     return name.endswith((".h", ".cpp")) and "LAMMPS" + "_NS" in (ROOT / name).read_text()
 
 

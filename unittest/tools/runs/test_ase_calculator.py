@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The ASE calculator gives what a new LAMMPS gives, whatever it evaluated before, and what the frameworks stored."""
+"""The ASE calculator returns the results of a new LAMMPS, whatever it evaluated before, and those that the frameworks
+stored."""
 
 import copy
 import os
@@ -23,7 +24,7 @@ from equi_tools.compare import bars_for, difference
 
 # Rounding: atoms of a LAMMPS that moved can have another order.
 ROUNDING = 1e-12
-# Relative errors of central differences with steps of 1e-4, of energies that are rounded at 1e-15.
+# Relative errors of central differences with steps of 1e-4, for energies with rounding errors of 1e-15.
 DIFFERENCES = 2e-6
 
 KINDS = ["NaCl", "W_1_atom_cell", "CaF2_strongly_triclinic", "KBr_left_handed", "Cu_O_slab", "C_wire", "water_molecule",
@@ -32,7 +33,7 @@ KINDS = ["NaCl", "W_1_atom_cell", "CaF2_strongly_triclinic", "KBr_left_handed", 
 
 @pytest.fixture
 def calculator():
-    """Of a random model of 89 elements."""
+    """A file of a random model of 89 elements."""
     made = EquiCalculator(built("tiny/many_elements.equi"))
     yield made
     made.close()
@@ -51,7 +52,7 @@ def structure(kind):
 
 
 def disturbed(atoms, seed, amplitude=0.05, strain=0.03):
-    """Other positions, some of them beyond the cell, and with `strain` another cell."""
+    """Other positions, some of them outside the cell, and with `strain` another cell."""
     rng = np.random.default_rng(seed)
     atoms.set_cell(atoms.cell.array @ (np.eye(3) + strain * rng.uniform(-1, 1, (3, 3))), scale_atoms=True)
     atoms.positions += amplitude * rng.standard_normal((len(atoms), 3))
@@ -181,7 +182,7 @@ def test_rock_salt_relaxes_to_the_cell_without_stress():
     assert BFGS(FrechetCellFilter(atoms), logfile=None).run(fmax=1e-4, steps=60)
     assert np.abs(atoms.get_stress()).max() < 1e-5
     assert_as_new(atoms)
-    # The relaxed crystal is the one of least energy among cubic ones.
+    # The relaxed crystal has the least energy of the cubic ones.
     length = (4 * atoms.cell.volume) ** (1 / 3)
     lengths = np.linspace(0.99, 1.01, 5) * length
     energies = [atoms.calc.get_potential_energy(bulk("NaCl", "rocksalt", trial)) for trial in lengths]

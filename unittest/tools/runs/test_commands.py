@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all commands of the model tool share, and those that list and diagnose: `equi models`, `doctor`, `bench`."""
+"""What all commands of the model tool share, and commands that list and diagnose: `equi models`, `doctor`, `bench`."""
 
 import json
 import os
@@ -18,7 +18,7 @@ BUILD = os.environ["EQUI_BUILD_DIR"]
 
 
 def equi(*words, **environment):
-    """The command of the build, with an output that is no terminal."""
+    """The command of the build, whose output is not a terminal."""
     return subprocess.run([Path(BUILD) / "bin" / "equi", *map(str, words)], capture_output=True, text=True, check=False,
                           env={**os.environ, **environment}, stdin=subprocess.DEVNULL)  # fmt: skip
 
@@ -96,7 +96,7 @@ def test_an_equi_file_is_not_converted_again(tmp_path, capsys):
 @pytest.mark.parametrize("words", [["convert", "7net-0"], ["data", "POSCAR"]])
 @pytest.mark.parametrize("folder", ["/proc", "none"])
 def test_a_folder_that_cannot_be_written_is_found_before_the_work(words, folder, tmp_path, capsys, monkeypatch):
-    """Also by root, whom permissions do not stop."""
+    """Also for root, whom permissions do not stop."""
     from equi_tools import frameworks, structures
 
     def work(*arguments):
@@ -144,7 +144,7 @@ def test_published_models_have_what_a_user_needs(capsys):
     assert main(["models", "--json"]) == 0
     for fact in json.loads(capsys.readouterr().out):
         assert fact["license"] and fact["source"] and fact["convert"]
-        # What this project says to have tested was at hand, and so its hash is known.
+        # This project had the models that it reports as tested, so their hashes are known.
         assert (fact["state"] == published.TESTED) == (fact["sha256"] is not None)
 
 
@@ -195,7 +195,7 @@ def test_the_doctor_counts_libraries_of_this_version(tmp_path, monkeypatch):
 
 
 def build_with(folder, plugins):
-    """A copy of the build folder whose lmp looks for plugins elsewhere."""
+    """A copy of the build folder whose lmp searches for plugins elsewhere."""
     (folder / "bin").mkdir()
     for name in ("equi_kernels", "mpirun"):
         (folder / "bin" / name).symlink_to(Path(BUILD) / "bin" / name)
@@ -218,7 +218,8 @@ def compiled(source, *options):
 
 @pytest.mark.parametrize("library, advice", [("libcuda.so.1", "EQUI_CUDA=OFF"), ("libwhatever.so.1", "LD_LIBRARY_PATH")])
 def test_the_doctor_says_which_library_a_plugin_lacks(library, advice, tmp_path):
-    """LAMMPS goes on without a plugin that the dynamic loader refuses; so does the doctor if its own program is refused."""
+    """LAMMPS continues without a plugin that the dynamic loader refuses; so does the doctor if its own program is
+    refused."""
     library = tmp_path / library
     compiled("int start(void) { return 0; }", f"-Wl,-soname,{library.name}", "-o", library)
     plugin = tmp_path / "lib" / "equiplugin.so"

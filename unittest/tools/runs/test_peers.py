@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The driver bench/peers.py, with pair_style equi itself in the place of other pair styles."""
+"""The driver bench/peers.py, with pair_style equi itself in place of other pair styles."""
 
 import csv
 import os
@@ -15,10 +15,10 @@ from built_models import built
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 BUILD = os.environ["EQUI_BUILD_DIR"]
 MODEL = "tiny/plain.equi"
-# eV/Angstrom: with exact radial functions and float64 the order of sums alone differs; float32 has seven digits.
+# eV/Angstrom: with exact radial functions and float64 only the order of sums differs; float32 has seven digits.
 EXACT = 1e-12
 SINGLE = 1e-8
-# Of sevenn's float32 against equi's float64, where forces are of order 0.1.
+# sevenn's float32 against equi's float64, where forces are of order 0.1.
 FRAMEWORK = 1e-5
 
 
@@ -36,7 +36,7 @@ def input_file(folder, name, *lines):
 
 
 def equi_file(folder, precision, more="", coeff="${symbols}"):
-    """A file as a user has it: with a data file of its own, comments, a line that goes on, and a model beside it."""
+    """A file in a user's form: with its own data file, comments, a continued line, and a model next to it."""
     link = folder / "model.equi"
     if not link.exists():
         link.symlink_to(built(MODEL))
@@ -64,12 +64,12 @@ def test_sides_run_in_turn_and_are_compared_with_exact_forces(tmp_path):
     error = {s: float(side[s]["force_error_max"]) for s in side}
     assert error["exact"] < EXACT < SINGLE < error["other"]
     assert all(float(row["force_error_rms"]) <= float(row["force_error_max"]) for row in rows)
-    # LAMMPS, the plugin and the model take tens of MB in each rank.
+    # LAMMPS, the plugin and the model need tens of MB in each rank.
     memory = {s: float(side[s]["memory_MB"]) for s in side}
     assert 20 < memory["other"] < 1.6 * memory["other"] < memory["exact"]
     assert "MALLOC_TOP_PAD_=1000000 OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive" in side["exact"]["variables"]
     assert "MALLOC_TOP_PAD_" not in side["other"]["variables"]
-    # The table says the same as the samples.
+    # The table agrees with the samples.
     for name in side:
         samples = [float(row["us_per_atom_step"]) for row in rows if row["side"] == name]
         found = re.search(rf"^{name} +\d x \d +\w+ +([\d.]+) +([\d.]+)", done.stdout, re.M)

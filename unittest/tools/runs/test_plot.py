@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pictures, without a display: `equi plot` and `equi compare --plot`, and the numbers in them by other routes."""
+"""Pictures, without a display: `equi plot` and `equi compare --plot`, and comparisons of the numbers in them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from equi_tools.errors import EquiError
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = os.environ["EQUI_BUILD_DIR"]
 LOG = ROOT / "examples" / "nacl" / "log.21Nov2026.nvt.1"
-# Of six printed digits.
+# Relative rounding of six printed digits.
 PRINTED = 1e-5
 
 
@@ -62,7 +62,7 @@ def test_radial_functions_are_those_of_the_other_evaluator(name):
 
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
 def test_a_model_is_drawn_without_a_display(suffix, tmp_path):
-    """Through the command of the build, in an environment that names a toolkit of windows and no display."""
+    """Uses the command of the build, in an environment that names a window toolkit and no display."""
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"} | {"MPLBACKEND": "TkAgg"}
     picture = tmp_path / f"radial{suffix}"
     done = subprocess.run([Path(BUILD) / "bin" / "equi", "plot", built("tiny/plain.equi"), "-o", picture, "--json"], text=True,
@@ -161,7 +161,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch, 
 
 
 def test_a_comparison_is_drawn(tmp_path, monkeypatch):
-    """Its points are the results that the table is made of."""
+    """The points are the results from which the table is made."""
     from equi_tools import compare
 
     drawn = []
@@ -181,7 +181,7 @@ def test_a_comparison_is_drawn(tmp_path, monkeypatch):
     for point in drawn:
         assert abs(point.energies[0] - point.energies[1]) < bar.energy
         assert np.abs(point.forces[0] - point.forces[1]).max() < bar.force
-    # Twice the same structure: the same energy per atom.
+    # The same structure twice has the same energy per atom.
     assert drawn[0].energies[0] == pytest.approx(drawn[1].energies[0], abs=bar.energy)
     assert main([*words, "--plot", str(tmp_path / "a.gif")]) == 1
 

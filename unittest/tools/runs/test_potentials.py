@@ -23,7 +23,7 @@ FILES = sorted(FOLDER.glob("*.equi"))
 FAMILIES = {"mace": "EQUI_PYTHON_MACE", "nequip": "EQUI_PYTHON_NEQUIP", "sevennet": None, "tensornet": "EQUI_PYTHON_MATGL"}
 # Largest size of a file of this folder, bytes.
 LARGEST = 350_000
-# Of the table's errors, which are printed as whole meV/Angstrom, in float32.
+# Errors of the table, which are printed as whole meV/Angstrom, in float32.
 ROUNDING = 0.6
 
 

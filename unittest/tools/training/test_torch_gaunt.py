@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.equi.gaunt_product: values against means over the sphere and e3nn's grid, derivatives, refusals."""
+"""torch.ops.equi.gaunt_product: values compared with means over the sphere and e3nn's grid, derivatives, refusals."""
 
 import math
 
@@ -59,7 +59,7 @@ def test_values_are_those_of_e3nns_grid():
     to1, to2 = (o3.ToS2Grid(l, (20, 19), normalization="integral") for l in (l1, l2))
     back = o3.FromS2Grid((20, 19), l3, normalization="integral", lmax_in=9)
     torch.set_default_dtype(default)
-    # With harmonics whose square has the integral 1 instead of the mean 1.
+    # Harmonics whose square has the integral 1 instead of the mean 1.
     assert_near(gaunt_product(x1, x2, l3), back(to1(x1) * to2(x2)) * math.sqrt(4 * math.pi), 1e-12)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.equi in models of mace-torch: a training step is the one with e3nn's convolution."""
+"""torch.ops.equi in models of mace-torch: a training step equals the one with e3nn's convolution."""
 
 import pytest
 from equi_tools.frameworks.mace import oracle as mace_oracle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.equi in models of nequip: a training step is the one with e3nn's convolution."""
+"""torch.ops.equi in models of nequip: a training step equals the one with e3nn's convolution."""
 
 import pytest
 from equi_tools.frameworks.nequip import oracle as nequip_oracle

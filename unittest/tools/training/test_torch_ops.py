@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""torch.ops.equi: values and derivatives against e3nn, finite differences, and what Torch asks of operators."""
+"""torch.ops.equi: values and derivatives compared with e3nn and finite differences, and Torch's requirements of
+operators."""
 
 import itertools
 
@@ -16,7 +17,7 @@ ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5}
 
 @pytest.fixture(autouse=True, params=[d for d in DEVICES if d == "cpu" or torch.cuda.is_available()])
 def device(request):
-    """Every test runs on all devices that the library was built for and the machine has."""
+    """Runs every test on all devices that the library was built for and the machine has."""
     global DEVICE
     DEVICE = request.param
 
@@ -90,7 +91,7 @@ def test_values_and_derivatives_to_second_order_are_those_of_e3nn(shape, dtype):
         out = function(*arguments)
         g = torch.randn_like(out).requires_grad_()
         first = torch.autograd.grad(out, (x, y, w), g, create_graph=True)
-        # Of the first derivatives and of the value together, as the loss of energies and forces is.
+        # A loss of the first derivatives and the value together, like one of energies and forces.
         loss = sum((torch.randn_like(v) * v).sum() for v in (*first, out))
         answers.append([out, *first, *torch.autograd.grad(loss, (g, x, y, w))])
     for found, expected in zip(*answers):
@@ -228,7 +229,7 @@ def test_opcheck(derivative):
         (torch.ops.equi.convolution_backward, (g, *common, module.product)),
         (torch.ops.equi.convolution_double_backward, (*tangents, g, *common, module.product)),
     ][derivative]
-    # The double backward has no gradient to be traced.
+    # The double backward has no gradient to trace.
     tests = ["test_schema", "test_autograd_registration", "test_faketensor"] + ["test_aot_dispatch_dynamic"] * (derivative < 2)
     result = torch.library.opcheck(op, arguments, test_utils=tests)
     assert set(result.values()) == {"SUCCESS"}

@@ -19,8 +19,8 @@ def clone(data):
 
 
 def training_input(calculator, **words):
-    """(model, evaluate): the model behind a calculator of equi_tools, ready for training, and evaluate(model) with what the
-    calculator gives it for some atoms."""
+    """(model, evaluate): the model of a calculator of equi_tools, ready for training, and evaluate(model) with the
+    calculator's input for some atoms."""
     model, calls = calculator.model, []
     hook = model.register_forward_pre_hook(lambda _, args, kwargs: calls.append((clone(args[0]), kwargs)), with_kwargs=True)
     structures = dict(self_check.structures(calculator.elements, calculator.cutoff))
@@ -42,7 +42,7 @@ def training_input(calculator, **words):
 def step(model, evaluate, energy, *others):
     """Energies, forces and others, and the gradients by all parameters of the sum of their squares."""
     model.zero_grad()
-    # Few steps are not worth TorchScript's profiling.
+    # TorchScript's profiling costs more than it saves in a few steps.
     with torch.jit.optimized_execution(False):
         return _step(model, evaluate, energy, *others)
 
@@ -62,7 +62,7 @@ def assert_same(found, expected):
     for name, v in expected.items():
         assert torch.isfinite(found[name]).all(), name
         if v.numel():
-            # A number that is zero except for rounding is measured by the largest of all.
+            # A number that is zero up to rounding is compared relative to the largest of all.
             size = max(v.abs().max().item(), 1e-4 * largest.item())
             assert (found[name] - v).abs().max().item() <= TOLERANCE * size, name
 
@@ -79,7 +79,7 @@ def assert_the_switch_changes_nothing(model, evaluate, *outputs):
     found = step(model, evaluate, *outputs)
     assert_same({k.replace("original.", ""): v for k, v in found.items()}, expected)
     assert sorted(model.state_dict()) == sorted(keys)
-    # What was saved with one is loaded with the other, either way.
+    # A state saved with one can be loaded with the other, in both directions.
     with torch.no_grad():
         for p in model.parameters():
             p.zero_()
