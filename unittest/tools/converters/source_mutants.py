@@ -44,7 +44,7 @@ OTHERS = (
     "\x1b[2J\u202e", "nan", "1e999", [], [[]], {}, {"x": 1}, ["x"] * 3, [1, 2, 3, 4, 5], (),
 )  # fmt: skip
 DEPTH = 20_000
-# Limits beyond the needs of the unchanged files. A mutant that exceeds them makes its reader follow a number of the file.
+# Limits beyond the needs of unchanged files. A mutant that exceeds them makes its reader follow a number of the file.
 MEMORY = 1 << 29
 SECONDS = 10
 # Status if a converted file cannot be read: by the tool, by the reader of the pair style.
