@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channelwise products: their plain loops against products of matrices, polynomials and differences.
+// Channelwise products: their plain loops compared with products of matrices, polynomials and differences.
 #include "src/algebra/channelwise_product.h"
 #include "unittest/support/dot.h"
 #include "unittest/support/random_numbers.h"
@@ -24,7 +24,7 @@ Irreps blocks_of(const std::vector<Irrep> &irreps, int mul) {
   return Irreps(blocks);
 }
 
-// Products with repeated outputs, with a block and itself, with their factors in both orders, and single blocks.
+// Products with repeated outputs, of a block and itself, with their factors in both orders, and of single blocks.
 std::vector<ChannelwiseProduct> examples() {
   std::vector<ChannelwiseProduct> all;
   for (const int mul : {1, 5, 13, 33}) {
@@ -72,7 +72,7 @@ TEST(ChannelwiseProduct, backward_is_the_limit_of_differences) {
       for (size_t k = 0; k < x.size(); ++k) moved[k] += t * direction[k];
       return dot(forward(p, moved), g);
     };
-    // Of the second degree: the symmetric difference is exact but for rounding.
+    // The product has the second degree, so the symmetric difference is exact up to rounding.
     const double exact = dot(x_adj, direction);
     EXPECT_NEAR((along(0.5) - along(-0.5)), exact, 1e-12 * std::fmax(1.0, std::fabs(exact)));
   }
@@ -102,8 +102,7 @@ std::vector<Matrix3> basis_of_matrices() {
   return basis;
 }
 
-// With these scales a product of two features 0e + 1o + 2e is the anticommutator of two matrices, as TensorNet takes
-// it.
+// With these scales a product of two features 0e + 1o + 2e is the anticommutator of two matrices, as in TensorNet.
 TEST(ChannelwiseProduct, makes_anticommutators_of_matrices) {
   constexpr int MUL = 5;
   ChannelwiseProduct p;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Committees of evaluators that say what they were asked for and give numbers that the test knows.
+// Committees of evaluators that check their requests and return numbers that the test knows.
 #include "src/evaluation/committee.h"
 
 #include <gtest/gtest.h>
@@ -10,13 +10,13 @@ namespace {
 
 constexpr int NUM_ATOMS = 3;
 
-// Counts the exchanges that this rank takes part in.
+// Counts the exchanges in which this rank takes part.
 struct CountedExchange : NoExchange {
   int count = 0;
   void forward(const FeaturePieces<double> &) override { count++; }
 };
 
-// Every number that it gives is `value`, and two exchanges are needed for it.
+// Each of its numbers is `value`, which needs two exchanges.
 class Constant : public Evaluator {
  public:
   explicit Constant(double value, bool lends = true) : value_(value), lends_(lends) {}
@@ -75,7 +75,7 @@ struct ThreeMembers : ::testing::Test {
 };
 
 TEST_F(ThreeMembers, GiveTheirMean) {
-  constexpr int DISTANCE = NUM_ATOMS + 2;    // between directions, with numbers of the caller's own
+  constexpr int DISTANCE = NUM_ATOMS + 2;    // between directions, with the caller's own numbers
   std::vector<double> energy(NUM_ATOMS, 10.0), force(3 * NUM_ATOMS, 20.0), virial(9 * NUM_ATOMS, 30.0);
   std::vector<double> tangents(3 * 2 * DISTANCE, 40.0);
   EvaluationRequest request;
@@ -116,7 +116,7 @@ TEST_F(ThreeMembers, TakePartInAllExchangesWhereOneFails) {
     committee->evaluate({}, exchange);
     FAIL() << "the fault is lost";
   } catch (const EvaluationError &fault) {
-    EXPECT_EQ(fault.atom_i, 1);    // of the first
+    EXPECT_EQ(fault.atom_i, 1);    // of the first atom
   }
   EXPECT_EQ(exchange.count, 6);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Coupling tensors against stored values of e3nn, and the laws that define them.
+// Coupling tensors compared with stored values of e3nn, and the laws that define them.
 #include "src/algebra/coupling.h"
 
 #include "src/algebra/spherical_harmonics.h"

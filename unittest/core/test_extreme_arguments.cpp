@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions of numbers where exponentials, squares and reciprocals leave the range of a type, or differences lose their
-// digits, against formulas in long double.
+// Functions at numbers for which exponentials, squares and reciprocals leave the range of a type, or differences lose
+// their digits, compared with formulas in long double.
 #include "src/functions/activation.h"
 #include "src/functions/basis_functions.h"
 #include "src/functions/coulomb_function.h"
@@ -18,7 +18,7 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-// What a formula of some terms loses in float64, relative to the largest of its terms.
+// The error of a formula of some terms in float64, relative to the largest of its terms.
 constexpr double FORMULA = 1e-13;
 
 template <class R>
@@ -51,7 +51,7 @@ TEST(ExtremeArguments, activations_have_their_digits) {
   expect_activations<float>();
 }
 
-// Central differences of a function of long doubles, which are good for eight digits of what is large at a distance of
+// Central differences of a function of long doubles; eight digits are right for numbers that are large at a distance of
 // `size`.
 template <class F>
 void expect_jet(const Jet &found, const F &f, long double x, long double size, const std::string &what) {
@@ -140,7 +140,7 @@ TEST(ExtremeArguments, bessel_functions_keep_their_digits_near_zero) {
     double found[3 * 3];
     basis.derivatives(r, 2, 1, found);
     for (int n = 0; n < 3; ++n) {
-      // The series, or the quotient where that has all digits: relative to k^(order + 1).
+      // The series, or the quotient if that has all digits: relative to k^(order + 1).
       const long double k = basis.wave_numbers[n], x = k * static_cast<long double>(r);
       long double s[3] = {std::sin(x) / x, 0, 0};
       s[1] = (std::cos(x) - s[0]) / x;
@@ -160,7 +160,7 @@ TEST(ExtremeArguments, bessel_functions_keep_their_digits_near_zero) {
 }
 
 TEST(ExtremeArguments, narrow_and_steep_functions_end_in_zeros) {
-  // As narrow and as steep as files may have them: exponents far below those that float64 holds, at all distances.
+  // As narrow and as steep as files allow: exponents far below those that float64 holds, at all distances.
   RadialBasis gaussian, peaks;
   gaussian.kind = RadialBasis::Kind::gaussian;
   gaussian.centers = {0.0, 3.0, 1e30};
@@ -186,7 +186,7 @@ TEST(ExtremeArguments, repulsion_is_its_formula_from_the_least_distance_on) {
   repulsion.cutoff = {1, 1, {3.0}};
   repulsion.p = 6.0;
   repulsion.coefficients = {0.5, 0.3, 0.2};
-  repulsion.exponents = {3.2, 0.2, 1000.0};    // of which the last is soon 0
+  repulsion.exponents = {3.2, 0.2, 1000.0};    // the last one soon makes 0
   const auto exact = [](long double r) {
     const long double u = r / 3, x = r / 0.1L;
     const long double screening = 0.5L * std::exp(-3.2L * x) + 0.3L * std::exp(-0.2L * x) + 0.2L * std::exp(-1000 * x);

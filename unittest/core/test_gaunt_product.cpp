@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gaunt products against means over the sphere.
+// Gaunt products compared with means over the sphere.
 #include "src/algebra/gaunt_product.h"
 
 #include "src/algebra/coupling.h"
@@ -23,8 +23,8 @@ using equi::testing::random_numbers;
 constexpr int LMAX = 8, SIZE = (LMAX + 1) * (LMAX + 1);
 constexpr double TOLERANCE = 1e-13;    // sums of some hundred points
 
-// Points with weights of sum 1 by which means of products of three harmonics to LMAX are exact: Gauss's nodes for the
-// polar axis, found by Newton's method, times equal angles.
+// Points with weights of sum 1. Means of products of three harmonics up to LMAX are exact with them: Gauss's nodes for
+// the polar axis, found by Newton's method, times equal angles.
 struct Point {
   double weight;
   std::vector<double> harmonics;    // [SIZE]
@@ -86,7 +86,7 @@ struct Example {
   ChannelwiseProduct product() const { return gaunt_product(in, {first, second}, out); }
 };
 
-// Two functions, a square, functions that share a block, one order alone, all blocks even; in no order.
+// Two functions, a square, functions that share a block, only one order, all blocks even; in no order.
 std::vector<Example> examples() {
   return {{Irreps::parse("5x0e+5x1o+5x2e+5x3o+5x0e+5x1o+5x2e"),
            Irreps::parse("5x0e+5x1o+5x2e+5x3o+5x4e+5x5o"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Spherical harmonics against stored values of e3nn, and their laws.
+// Spherical harmonics compared with stored values of e3nn, and their laws.
 #include "src/algebra/spherical_harmonics.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Texts of irreps, and features laid out by them.
+// Texts of irreps, and the features that they describe.
 #include "src/algebra/irreps.h"
 
 #include <gtest/gtest.h>

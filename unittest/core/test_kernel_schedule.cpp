@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Schedules of convolution kernels against the couplings that they stand for, and the text of one generated path group.
+// Schedules of convolution kernels compared with their couplings, and the text of one generated path group.
 #include "src/algebra/coupling.h"
 #include "src/generator/common_kernels.h"
 #include "src/generator/device_generator.h"
@@ -61,7 +61,7 @@ TEST(KernelSchedule, entries_are_the_contracted_couplings) {
   }
 }
 
-// The counts that the field quotes for the main layer of SevenNet-0: couplings, entries of M and D, distinct D.
+// The usual counts for the main layer of SevenNet-0: couplings, entries of M and D, distinct D.
 TEST(KernelSchedule, counts_of_common_paths) {
   struct Counts {
     int couplings, m, d, distinct_d;
@@ -113,12 +113,12 @@ TEST(KernelSchedule, groups_of_a_gpu_fit_its_registers) {
         for (const auto &g : runs) {
           EXPECT_EQ(g.first, next) << shape.key();
           EXPECT_GT(g.last, g.first) << shape.key();
-          // A path is not divided: backward (2 3 3) by itself has one number more than warp32 allots.
+          // A path is not divided: backward (2 3 3) alone has one number more than warp32 allots.
           if (g.last > g.first + 1) {
             EXPECT_LE(numbers(g), target.numbers()) << shape.key();
           }
           EXPECT_LE(numbers(g), target.numbers() + 1) << shape.key();
-          if (g.last < static_cast<int>(u.paths.size())) {    // no shorter than need be
+          if (g.last < static_cast<int>(u.paths.size())) {    // no shorter than necessary
             EXPECT_GT(numbers(PathGroupSchedule::Run{g.first, g.last + 1}), target.numbers()) << shape.key();
           }
           next = g.last;
@@ -167,9 +167,9 @@ TEST(KernelSchedule, a_uvw_path_is_a_path_group_by_itself) {
   for (const ProductPathGroup &path_group : path_groups_of(product)) keys.push_back(path_group.shape.key());
   EXPECT_EQ(keys, (std::vector<std::string>{"1_01", "uvw_1_21", "uvw_1_10", "uvw_0_11"}));
   const PathGroupShape shape{1, {{1, 2}}, Connection::uvw};
-  // Registers: 5 accumulators each forward; backward 5 cotangents each, z and h of 5, and 5 more. A GPU takes as many
-  // as the table has side by side: 5 accumulators each, z of 5, the sender and the coupled harmonics; 5 cotangents
-  // each, h and dh of 5.
+  // Registers: 5 accumulators each forward; backward 5 cotangents each, z and h of 5, and 5 more. A GPU processes as
+  // many paths together as the table allows: 5 accumulators each, z of 5, the sender and the coupled harmonics; 5
+  // cotangents each, h and dh of 5.
   for (const auto &[target, forward, backward] :
        {std::tuple(AVX512_TARGET, 4, 2), std::tuple(AVX2_TARGET, 2, 1), std::tuple(WARP32_TARGET, 4, 4)}) {
     const PathGroupSchedule u = make_path_group_schedule(shape, target);

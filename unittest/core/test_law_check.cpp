@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The laws that `check yes` looks at, on evaluators that keep them and on others that do not.
+// The laws that `check yes` tests, for evaluators that obey them and for others that do not.
 #include "src/evaluation/law_check.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files for all systems: what the reader makes of the mixture, against sums written out here, and what it refuses.
+// Files for all systems: the numbers that the reader computes from the mixture, compared with explicit sums, and what
+// it refuses.
 #include "unittest/support/expect_refusal.h"
 #include "unittest/support/mixture_builder.h"
 
@@ -38,7 +39,7 @@ void append(Vector &to, const ModelDocument &d, const char *name, int row) {
   to.insert(to.end(), t.values.begin() + row * t.shape[1], t.values.begin() + (row + 1) * t.shape[1]);
 }
 
-// fractions: of the two elements, whose sum is not one with further atoms.
+// fractions: of the two elements; with further atoms their sum is not one.
 void expect_made_for(const ModelDocument &d, const Model &m, int charge, int spin, int task, const Vector &fractions) {
   Vector x;
   append(x, d, "system.charge", charge + 2);
@@ -125,7 +126,7 @@ TEST(Mixture, multiplies_targets_by_the_charge_and_the_spin) {
   }
 }
 
-// Of the charge alone, as in TensorNet2: no tasks, no embedding.
+// A mixture that depends only on the charge, as in TensorNet2: no tasks, no embedding.
 ModelDocument charged_document() {
   TinyModelOptions o;
   o.balanced_channels = 2;
@@ -157,7 +158,7 @@ TEST(Mixture, may_depend_on_the_charge_alone) {
     EXPECT_GE(found.size(), 1U);
     EXPECT_EQ(m.mixture->describe(), "charge " + std::to_string(charge));
     EXPECT_TRUE(m.mixture->tasks.empty() && m.composition.empty());
-    // Stored values are those of a neutral system.
+    // Stored values belong to a neutral system.
     EXPECT_EQ(m.self_check.size(), charge == 0 ? 1U : 0U);
   }
   EXPECT_EQ(model(d, {}).mixture->charge, 0);

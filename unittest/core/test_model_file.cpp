@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reader of .equi files: what it makes of good ones, and how it refuses each kind of bad one.
+// The reader of .equi files: its result for valid ones, and its refusal of each kind of invalid one.
 #include "src/model/model_file.h"
 #include "unittest/support/model_documents.h"
 
@@ -149,13 +149,14 @@ TEST(ModelFile, refuses_damaged_containers) {
   std::string huge = d.bytes();
   for (int k = 0; k < 8; ++k) huge[k] = '\xff';
   expect_refusal(huge, {"header"});
-  // JSON nested far deeper than a stack.
+  // JSON that is nested deeper than a stack allows.
   expect_refusal(ModelDocument::container("{\"a\":" + std::string(2000000, '['), ""), {"header"});
   expect_refusal(ModelDocument::container("{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}", ""),
                  {"header", "nested", "a[0][0]"});
 }
 
-// Random damage anywhere: refused or read, never anything else (run under a sanitizer for the full meaning).
+// Random damage anywhere: the file is refused or read, and nothing else happens (run under a sanitizer for the full
+// meaning).
 TEST(ModelFile, survives_random_damage) {
   TinyModelOptions plain, family = family_options();
   plain.hidden = {"2x0e+2x1e", "2x0e"};
@@ -319,7 +320,7 @@ TEST(Model, restriction_keeps_the_rows_of_its_elements) {
   }
 }
 
-// What is left answers for each pair of the kept species as before.
+// The remaining file gives the same results as before for each pair of the kept species.
 TEST(Model, restriction_keeps_what_belongs_to_pairs) {
   TinyModelOptions cutoffs = family_options();
   cutoffs.transform = "";

@@ -52,7 +52,7 @@ TEST(ModelFile, refuses_bad_coulomb_energies) {
                    layers.push_back(coulomb);
                  },
                  {"after scale_shift"});
-  // Nothing but scalars.
+  // Only scalars.
   expect_refusal(o,
                  [](ModelDocument &d) {
                    Json &coulomb = layer(d, find_layer(d, "coulomb"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a small file can ask of its reader: sizes that overflow, work without end, hidden text, damage to the numbers.
+// Limits on the work of the reader of a small file: sizes that overflow, work without end, hidden text, damage to the
+// numbers.
 #include "src/base/model_limits.h"
 #include "src/model/model_file.h"
 #include "unittest/support/expect_refusal.h"
@@ -18,7 +19,7 @@ using namespace equi::testing;
 
 namespace {
 
-// A refusal or a reading takes far less even on a busy machine; what is guarded against takes minutes.
+// A refusal or a reading takes much less even on a busy machine; the faults would take minutes.
 constexpr double SECONDS = 10.0;
 
 void expect_quickly(const std::function<void()> &f) {
@@ -38,7 +39,7 @@ TinyModelOptions small_options() {
   return o;
 }
 
-// The value at a path of the document of small_options(), refused with a message about a field.
+// Replaces the value at a path of the document of small_options(), and expects a refusal with a message about a field.
 void expect_refused_value(const std::string &pointer, const Json &value, const std::vector<std::string> &parts,
                           const TinyModelOptions &options = small_options()) {
   ModelDocument d = make_tiny_model(options);
@@ -47,7 +48,7 @@ void expect_refused_value(const std::string &pointer, const Json &value, const s
   expect_quick_refusal(d, parts);
 }
 
-// An embedding of so many channels; layers are to follow.
+// An embedding of this many channels; layers follow.
 ModelDocument embedding(int channels) {
   ModelDocument d = make_tiny_model(small_options());
   d.document["layers"] = Json::array();
@@ -84,7 +85,7 @@ std::string repeated(const std::string &part, int num) {
   return text;
 }
 
-// A layer behind a linear layer that makes blocks of these irreps of an embedding.
+// A layer after a linear layer that makes blocks of these irreps from an embedding.
 ModelDocument layer_on(const std::string &irreps, Json layer) {
   ModelDocument d = embedding(16);
   d.document["layers"].push_back({{"type", "linear"},
@@ -143,7 +144,7 @@ TEST(ModelFileLimits, irreps_are_bounded) {
   expect_refused_value("/layers/0/irreps", repeated("1x0e", 1000000), {"layers[0].irreps", "2048 blocks"});
 }
 
-// What the kernels of a back end do not hold is refused by the reader.
+// The reader refuses what the kernels of a back end cannot hold.
 TEST(ModelFileLimits, layers_are_bounded_by_what_the_back_ends_hold) {
   const std::string nine = repeated("1x0e", 9);
   const std::vector<std::string> too_many = {"layers[2].irreps_in", "at most 8 blocks", "found 9"};
@@ -407,7 +408,7 @@ TEST(ModelFileLimits, self_checks_are_bounded) {
   s["cell"] = {{4, 0, 0}, {4, 1e-6, 0}, {0, 0, 4}};
   s["positions"][0] = {0, 1e4, 0};
   expect(s, {"self_check[0]"});
-  // Each is cheap; a list of them is not.
+  // Each is cheap, but a list of them is not.
   expect_refused_value("/self_check", std::vector<Json>(60, structure(1.0, 10)),
                        {"self_check[", "pairs of atoms within the cutoff"});
 
@@ -457,7 +458,7 @@ TEST(ModelFileLimits, keys_are_given_once) {
         {"{\"__metadata__\":{", "{\"__metadata__\":{\"equi\":\"\",", "__metadata__.equi again"}})
     expect_refusal(ModelDocument::container(replaced(header, what, by), d.data()), {"header", "once", place});
 
-  // In the document at every depth; the second one might be what another reader takes.
+  // A key occurs twice in the document, at every depth; another reader might use the second one.
   Json h = d.header();
   const std::string document = h["__metadata__"]["equi"];
   for (const auto &[what, by, place] :
@@ -489,13 +490,13 @@ TEST(ModelFileLimits, every_damaged_number_is_found) {
   const size_t first = good.size() - d.data().size();
   for (size_t at = first; at < good.size(); at += 97) {
     std::string bad = good;
-    bad[at] = static_cast<char>(bad[at] ^ 1);    // the least that can happen: most such numbers look sound
+    bad[at] = static_cast<char>(bad[at] ^ 1);    // the smallest change: most such numbers look valid
     expect_refusal(bad, {"data_hash", "expected", "found data with \"xxh3_128:"});
   }
 }
 
 TEST(ModelFileLimits, the_hash_is_that_of_the_library) {
-  // Of XXH3's reference implementation (Python's xxhash.xxh3_128_hexdigest).
+  // Values of XXH3's reference implementation (Python's xxhash.xxh3_128_hexdigest).
   EXPECT_EQ(data_hash("", 0), "xxh3_128:99aa06d3014798d86001c324468d497f");
   std::string bytes;
   for (int k = 0; k < 1000; ++k) bytes += static_cast<char>(k % 251);
@@ -562,7 +563,7 @@ TEST(ModelFileLimits, texts_of_the_file_are_printable) {
   }
 }
 
-// Whatever of a file an error shows: names, keys, values, and what the JSON library quotes.
+// All parts of a file that an error may show: names, keys, values, and quotations by the JSON library.
 TEST(ModelFileLimits, errors_are_printable_and_bounded) {
   const std::string evil = "\x1b]0;x\x07\nERROR: \u202e" + std::string(100000, 'y');
   const ModelDocument good = make_tiny_model(small_options());

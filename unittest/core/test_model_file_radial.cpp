@@ -133,7 +133,8 @@ TEST(ModelFile, refuses_bad_radial_networks) {
                     {{"weight", "radial0.norm0.weight"}, {"bias", "radial0.norm0.bias"}, {"epsilon", 1e-5}},
                     {"radial.norms[2]", "null for the last weight"});
   expect_refused_in("convolution", net + "/times_cutoff", 1, {"radial.times_cutoff", "true or false"});
-  // A block of the input: of a convolution, even scalars, and as many inputs of the network as it has channels.
+  // A radial network of a convolution may read a block of its input: even scalars, as many channels as the network has
+  // inputs.
   expect_refused_in("convolution", net + "/sender", {{"block", 1}}, {"radial.sender.block", "0 to 0", "1"});
   expect_refused_in("convolution", net + "/sender", {{"block", -1}}, {"radial.sender.block"});
   expect_refused_in("convolution", net + "/sender", {{"block", "x"}}, {"radial.sender.block"});
@@ -157,7 +158,7 @@ TEST(ModelFile, reads_blocks_of_the_input_into_radial_networks) {
   EXPECT_EQ(c.radial.receiver.cols, 3);
   EXPECT_TRUE(c.radial.reads_features());
   EXPECT_FALSE(first_layer<DensityNormalization>(m).density.reads_features());
-  // No route evaluates such a function without the features.
+  // Nothing evaluates such a function without the features.
   double w[100];
   EXPECT_THROW(c.radial.for_pair(0, 0), std::logic_error);
   EXPECT_THROW(c.radial.derivatives(1.0, 0, 1, w), std::logic_error);

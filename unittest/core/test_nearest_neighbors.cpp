@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The nearest of an atom's neighbors: against a sort, with distances that are equal, almost equal or no numbers.
+// The nearest of an atom's neighbors: compared with a sort, with distances that are equal, almost equal or not numbers.
 #include "src/geometry/nearest_neighbors.h"
 
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@ using namespace equi;
 
 namespace {
 
-// The candidates that are left, of which those with a negative square are no neighbors.
+// The remaining candidates; those with a negative square are not neighbors.
 std::vector<int> left_of(const std::vector<double> &squares, const NearestNeighbors &nearest) {
   std::vector<bool> is_left(squares.size() + 3, true);
-  // They begin with the third.
+  // The remaining ones begin with the third.
   drop_far_neighbors(
       nearest, 3, 3 + static_cast<int64_t>(squares.size()), [&](int64_t c) { return squares[c - 3]; },
       [&](int64_t c) {
@@ -43,7 +43,7 @@ TEST(NearestNeighbors, of_equal_distances_are_the_first_or_all_within_the_tolera
   const std::vector<double> squares = {2.0, 1.0, 2.0, 2.0, 2.005, 2.02, 5.0};
   EXPECT_EQ(left_of(squares, {3}), (Numbers{0, 1, 2}));
   EXPECT_EQ(left_of(squares, {4}), (Numbers{0, 1, 2, 3}));
-  // The third neighbor but one is at 2, and those at up to 2.01 are seen.
+  // The third neighbor but one is at 2; neighbors at up to 2.01 count.
   EXPECT_EQ(left_of(squares, {2, 0.01}), (Numbers{0, 1, 2, 3, 4}));
   EXPECT_EQ(left_of(squares, {2, 0.0}), (Numbers{0, 1, 2, 3}));
   // Number six is at 2.02.

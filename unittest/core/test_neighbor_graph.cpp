@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Images of periodic structures, against a plain sum over many images.
+// Images of periodic structures, compared with a plain sum over many images.
 #include "src/geometry/neighbor_graph.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Activations and dense networks: values by a second route, derivatives by finite differences.
+// Activations and dense networks: values by another formula, derivatives by finite differences.
 #include "src/functions/activation.h"
 #include "src/functions/network.h"
 
@@ -40,12 +40,12 @@ Network with_norms(Network n, unsigned seed) {
   std::normal_distribution<double> normal;
   n.norms.resize(n.weights.size());
   for (size_t k = 0; k + 1 < n.weights.size(); ++k) {
-    if (k == 1) continue;    // one layer without
+    if (k == 1) continue;    // one layer without a norm
     for (int j = 0; j < n.weights[k].cols; ++j) {
       n.norms[k].weight.push_back(1.0 + 0.3 * normal(random));
       n.norms[k].bias.push_back(0.3 * normal(random));
     }
-    n.norms[k].epsilon = 0.05;    // large enough to be seen
+    n.norms[k].epsilon = 0.05;    // large enough to matter
   }
   return n;
 }
@@ -80,7 +80,7 @@ std::vector<double> plain_value(const Network &n, std::vector<double> h) {
   return h;
 }
 
-// A curve through the space of inputs and its derivatives.
+// A curve through the space of inputs, with its derivatives.
 double curve(int input, double t, int q) {
   const double k = 0.7 + 0.3 * input;
   return std::pow(k, q) * std::sin(k * t + 0.5 * input + q * M_PI / 2);
@@ -168,7 +168,7 @@ TEST(Activation, stays_finite_far_out) {
 }
 
 TEST(Network, value_is_the_definition) {
-  // Widths off and on the blocks of eight columns and four rows of the fast product.
+  // Widths at and around the blocks of eight columns and four rows of the fast product.
   for (const std::vector<int> &widths :
        {std::vector<int>{4, 3}, {4, 8, 16}, {3, 13, 9, 33}, {1, 7, 1}, {8, 64, 64, 21}})
     for (bool has_extras : {false, true}) {
@@ -191,7 +191,7 @@ TEST(Network, derivatives_with_norms_are_limits_of_differences) {
   expect_limits_of_differences(with_norms(random_network({4, 33, 5, 13, 3}, Activation::tanh, false, 8), 9));
 }
 
-// Whatever is added to all components in common, and the width of their spread, do not matter.
+// A constant that is added to all components, and the width of their spread, do not matter.
 TEST(Network, norms_forget_mean_and_spread) {
   Network n = random_network({3, 13, 2}, Activation::silu, true, 10);
   n = with_norms(n, 11);
@@ -214,7 +214,7 @@ TEST(Network, simplify_keeps_layers_with_norms) {
   Network simple = n;
   simple.simplify();
   EXPECT_EQ(simple.weights.size(), 3u);
-  // Norms of no layer are none.
+  // Empty norms of all layers mean no norms.
   simple.norms.assign(3, {});
   simple.simplify();
   EXPECT_EQ(simple.weights.size(), 1u);
@@ -254,7 +254,7 @@ TEST(Network, gradient_is_the_limit_of_differences) {
   }
 }
 
-// With and without tangents, in numbers of rows around the four that stay in registers.
+// With and without tangents, for numbers of rows around the four that stay in registers.
 TEST(NetworkGradient, rows_at_a_time_have_the_bits_of_one) {
   const NetworkGradient network(random_network({33, 13, 5, 1}, Activation::ssp, true, 4));
   const auto compare = [&](auto number, int planes) {

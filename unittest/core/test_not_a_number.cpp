@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is not a number stays so through everything that a distance goes through: a broken position must show in the
-// energy.
+// NaN stays NaN in all functions of a distance: a broken position must show in the energy.
 #include "src/functions/network.h"
 #include "src/functions/radial_function.h"
 #include "src/layers/pair_repulsion.h"
@@ -87,7 +86,7 @@ TEST(NotANumber, has_a_place_within_a_table_where_it_stays_none) {
       EXPECT_LT(found.bin, table.num_bins());
       EXPECT_TRUE(std::isnan(found.fraction));
     }
-    // Distances that no int holds have the last bin, as others beyond the cutoff.
+    // Distances that no int holds use the last bin, like others beyond the cutoff.
     for (const double r : {5.0, 6.0, 1e300, std::numeric_limits<double>::infinity()})
       EXPECT_EQ(table.bin_of(r).bin, table.num_bins() - 1) << r;
     for (const double r : {0.0, -1.0, -1e300}) EXPECT_EQ(table.bin_of(r).bin, 0) << r;

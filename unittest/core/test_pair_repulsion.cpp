@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The repulsion of pairs against its formula and finite differences.
+// The repulsion of pairs compared with its formula and finite differences.
 #include "src/layers/pair_repulsion.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ PairRepulsion universal() {
 
 TEST(PairRepulsion, is_its_formula) {
   PairRepulsion repulsion = universal();
-  // Not symmetric, so that the two species are told apart.
+  // Not symmetric, to distinguish the two species.
   repulsion.prefactor.data[1] *= 3.0;
   repulsion.length.data[1] *= 1.5;
   repulsion.cutoff.data[1] *= 1.2;
@@ -41,7 +41,7 @@ TEST(PairRepulsion, is_its_formula) {
         const double phi = 0.1818 * std::exp(-3.2 * x) + 0.5099 * std::exp(-0.9423 * x) +
                            0.2802 * std::exp(-0.4028 * x) + 0.02817 * std::exp(-0.2016 * x);
         const double f = 1 - 21 * std::pow(u, 5) + 35 * std::pow(u, 6) - 15 * std::pow(u, 7);
-        // The terms of f cancel near the cutoff: rounding is relative to what f multiplies.
+        // The terms of f cancel near the cutoff: rounding is relative to the factor of f.
         const double bare = repulsion.prefactor(i, j) / r * phi;
         EXPECT_NEAR(repulsion.energy(i, j, r, nullptr), bare * f, 1e-13 * bare) << i << j << r;
       }

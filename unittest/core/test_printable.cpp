@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text of a file reaches a terminal as visible characters of one line, the same ones in Python and C++.
+// Text of a file reaches a terminal as visible characters of one line, identical in Python and C++.
 #include "src/base/printable.h"
 
 #include <gtest/gtest.h>

@@ -65,7 +65,7 @@ constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel, RadialBa
 constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, RadialBasis::Transform::agnesi,
                                                  RadialBasis::Transform::soft};
 
-// Of six functions, with the constants of MACE.
+// A basis of six functions, with the constants of MACE.
 RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform) {
   RadialBasis b = basis(RadialBasis::Cutoff::polynomial);
   b.kind = kind;
@@ -115,7 +115,7 @@ Matrix random_matrix(int rows, int cols, unsigned seed, double low, double high)
   return m;
 }
 
-// A function of pairs of three species: rows of two and three numbers behind the basis.
+// A function of pairs of three species: rows of two and three numbers after the basis.
 RadialFunction function_of_pairs(bool has_biases, bool has_norms) {
   RadialFunction f = random_function(RadialBasis::Cutoff::polynomial);
   f.sender = random_matrix(3, 2, 21, -1.0, 1.0);
@@ -208,7 +208,7 @@ TEST(RadialBasis, is_finite_and_even_at_zero) {
   for (RadialBasis::Cutoff kind : KINDS) {
     const RadialBasis b = basis(kind);
     double out[24];
-    // Of the cutoff function; that of the others is zero there.
+    // Curvature of the cutoff function; that of the other cutoff functions is zero there.
     const double curvature = kind == RadialBasis::Cutoff::cosine ? -0.5 * M_PI * M_PI / 25.0 : 0.0;
     b.derivatives(0.0, 3, 1, out);
     for (int n = 0; n < 6; ++n) {
@@ -221,7 +221,7 @@ TEST(RadialBasis, is_finite_and_even_at_zero) {
   }
 }
 
-// The second derivative of XPLOR jumps where it sets in; `side` tells the two branches apart.
+// The second derivative of XPLOR jumps where it sets in; `side` selects one of the two branches.
 TEST(RadialBasis, side_chooses_the_branch_at_a_kink) {
   const RadialBasis b = basis(RadialBasis::Cutoff::xplor);
   ASSERT_EQ(b.kinks(), std::vector<double>{4.5});
@@ -279,7 +279,7 @@ TEST(RadialBasis, derivatives_of_each_kind_and_transform_are_limits_of_differenc
     }
 }
 
-// Tables begin there. Whichever of the two powers is larger, and if they are equal.
+// Tables begin there. The cases are: either of the two powers is larger, or they are equal.
 TEST(RadialBasis, transforms_are_finite_at_zero) {
   for (RadialBasis::Kind kind : BASIS_KINDS)
     for (RadialBasis::Transform transform : TRANSFORMS)
@@ -381,7 +381,7 @@ void expect_outputs(const RadialFunction &f, const RadialFunction &plain, const 
   }
 }
 
-// Large bases have narrow functions, nearly all of which are zero at a distance; few are evaluated.
+// Large bases have narrow functions, nearly all of which vanish at a distance; only a few are evaluated.
 TEST(RadialFunction, of_narrow_functions_leaves_out_zeros_alone) {
   constexpr double ROUNDING = 1e-14;
   constexpr int ORDER = 3, SIZE = 600;
@@ -510,8 +510,8 @@ TEST(RadialFunction, powers_multiply_columns) {
   for (double v : at_zero) EXPECT_TRUE(std::isfinite(v));
 }
 
-// Of random rows, which no smooth function has: the two forms of the polynomial, its value and slope at both knots, its
-// second derivative there from degree 5 on, and the values between them.
+// With random rows, which no smooth function has: the two forms of the polynomial, its value and slope at both knots,
+// its second derivative there from degree 5 on, and the values between them.
 TEST(Hermite, polynomials_have_the_numbers_of_their_rows) {
   constexpr double WIDTH = 0.3, ROUNDING = 1e-11;    // coefficients reach 1e4
   std::mt19937 random(5);
@@ -554,7 +554,8 @@ TEST(Hermite, polynomials_have_the_numbers_of_their_rows) {
   }
 }
 
-// From the values and derivatives of t^p, t the distance from the first knot: what makes errors fall with the degree.
+// Uses the values and derivatives of t^p, with t the distance from the first knot. These make errors fall with the
+// degree.
 TEST(Hermite, polynomials_of_its_degree_are_exact) {
   for (const int degree : {3, 5, 7})
     for (int p = 0; p <= degree; ++p) {
@@ -593,7 +594,7 @@ TEST(RadialTable, reaches_its_tolerance_and_tells_the_truth) {
       EXPECT_GT(value, 0.5 * t.value_error);
       EXPECT_LT(derivative, 2.0 * t.derivative_error) << c.degree << " " << c.tolerance;
       EXPECT_GT(derivative, 0.5 * t.derivative_error);
-      // Not far more knots than needed.
+      // Not many more knots than needed.
       EXPECT_GT(std::max(t.value_error, t.derivative_error), 0.1 * c.tolerance);
     }
 }
@@ -603,7 +604,7 @@ TEST(RadialTable, converges_with_its_order) {
   for (RadialBasis::Cutoff kind : KINDS)
     for (int degree : {3, 5, 7}) {
       const RadialFunction f = random_function(kind);
-      // The law holds once bins resolve the function, for the higher degree at smaller errors.
+      // The law holds as soon as bins resolve the function, for the higher degree at smaller errors.
       const double first = degree == 3 ? 1e-5 : degree == 5 ? 1e-7 : 1e-9;
       const RadialTable coarse = RadialTable::build(f, degree, first),
                         fine = RadialTable::build(f, degree, 1e-3 * first);
@@ -643,7 +644,7 @@ TEST(RadialTable, has_a_knot_from_both_sides_at_the_kink) {
   EXPECT_GT(jump, 1e-2);    // without the knot there would be nothing to resolve
 }
 
-// A table that does not know of the kink needs far more knots, because its error falls only as h there.
+// A table without a knot at the kink needs many more knots, because its error falls only as h there.
 TEST(RadialTable, needs_the_knot_at_the_kink) {
   const RadialFunction f = random_function(RadialBasis::Cutoff::xplor);
   const RadialTable t = RadialTable::build(f, 3, 1e-6);

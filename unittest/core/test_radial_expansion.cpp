@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Radial functions as sums of a few: against the function, at distances that were not tried.
+// Radial functions as sums of a few functions: compared with the function, at distances that were not used.
 #include "src/functions/radial_expansion.h"
 #include "unittest/support/wide_radial_function.h"
 
@@ -59,7 +59,7 @@ TEST(RadialExpansion, holds_its_tolerance_at_other_distances) {
           }
           before = few;
           const Errors errors = errors_of(f, *e, num_species);
-          // A vector's length is more than its largest number, by the square root of their number at most.
+          // A vector's length exceeds its largest number at most by the square root of their number.
           EXPECT_LT(errors.value, tolerance * std::sqrt(f.num_outputs()));
           EXPECT_LT(errors.derivative, 10 * tolerance * std::sqrt(f.num_outputs()));
         }
@@ -67,7 +67,7 @@ TEST(RadialExpansion, holds_its_tolerance_at_other_distances) {
 }
 
 TEST(RadialExpansion, needs_no_more_functions_than_there_are) {
-  // Three functions of the distance alone make all outputs.
+  // Three functions of only the distance make all outputs.
   RadialFunction f = wide_radial_function(1, false, false);
   f.sender = f.receiver = Matrix();
   f.network.weights = {f.network.weights.back()};

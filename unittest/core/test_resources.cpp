@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a process may use of its machine, told by the files of an operating system that the test makes up.
+// The resources of a process on its machine, read from files of an operating system that the test invents.
 #include "src/base/host_resources.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using namespace equi;
 
 constexpr double GB = 1e9, NONE = std::numeric_limits<double>::infinity();
 
-// A machine's files, in a folder of their own.
+// A machine's files, in a separate folder.
 class Files : public ::testing::Test {
  protected:
   Files() {
@@ -31,7 +31,7 @@ class Files : public ::testing::Test {
     std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
     std::ofstream(root + path) << text;
   }
-  // One hierarchy, mounted as most machines do.
+  // One hierarchy, mounted as on most machines.
   void version_2(const std::string &group) const {
     write("/proc/self/mountinfo", "29 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
     write("/proc/self/cgroup", "0::" + group + "\n");
@@ -89,20 +89,20 @@ TEST_F(Files, version_2_limits_memory_by_the_group_or_any_parent) {
   EXPECT_EQ(shared_memory_limit(root), 0.1 * GB);
   write(top + "/memory.max", "50000000\n");    // a container's root is a group with limits
   EXPECT_EQ(shared_memory_limit(root), 0.05 * GB);
-  write(top + "/slurm/job_8/memory.max", "1000\n");    // of others
+  write(top + "/slurm/job_8/memory.max", "1000\n");    // limits of other jobs
   EXPECT_EQ(shared_memory_limit(root), 0.05 * GB);
 }
 
 TEST_F(Files, version_1_limits_memory_by_the_group_or_any_parent) {
   version_1("/docker/a b");
   const std::string top = "/sys/fs/cgroup/memory";
-  write(top + "/memory.limit_in_bytes", "9223372036854771712\n");    // says that there is none
+  write(top + "/memory.limit_in_bytes", "9223372036854771712\n");    // this value means that there is no limit
   EXPECT_EQ(shared_memory_limit(root), physical_memory());
   write(top + "/docker/a b/memory.limit_in_bytes", "400000000\n");
   EXPECT_EQ(shared_memory_limit(root), 0.4 * GB);
   write(top + "/docker/memory.limit_in_bytes", "200000000\n");
   EXPECT_EQ(shared_memory_limit(root), 0.2 * GB);
-  write("/sys/fs/cgroup/cpu,cpuacct/docker/memory.limit_in_bytes", "1000\n");    // not of this hierarchy
+  write("/sys/fs/cgroup/cpu,cpuacct/docker/memory.limit_in_bytes", "1000\n");    // another hierarchy
   EXPECT_EQ(shared_memory_limit(root), 0.2 * GB);
 }
 
@@ -117,7 +117,7 @@ TEST_F(Files, both_versions_side_by_side_limit_together) {
   EXPECT_EQ(shared_memory_limit(root), 0.3 * GB);
 }
 
-// A container sees its path as the host does, and mounts its own part of the hierarchy alone.
+// A container sees its path as the host does, and mounts only its own part of the hierarchy.
 TEST_F(Files, paths_begin_where_the_hierarchy_is_mounted) {
   write("/proc/self/mountinfo", "29 23 0:26 /docker/f00 /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n");
   write("/proc/self/cgroup", "0::/docker/f00/inner\n");
@@ -125,7 +125,7 @@ TEST_F(Files, paths_begin_where_the_hierarchy_is_mounted) {
   EXPECT_EQ(shared_memory_limit(root), 0.7 * GB);
   write("/sys/fs/cgroup/inner/memory.max", "600000000\n");
   EXPECT_EQ(shared_memory_limit(root), 0.6 * GB);
-  write("/proc/self/cgroup", "0::/docker/f001\n");    // not below the mount: what is visible counts
+  write("/proc/self/cgroup", "0::/docker/f001\n");    // not below the mount, so the visible files count
   EXPECT_EQ(shared_memory_limit(root), 0.7 * GB);
   write("/proc/self/mountinfo", "29 23 0:26 / /groups\\040of\\040all rw - cgroup2 cgroup2 rw\n");
   write("/groups of all/docker/memory.max", "500000000\n");
@@ -192,7 +192,7 @@ TEST_F(Files, resource_limits_leave_what_is_not_taken) {
   EXPECT_EQ(own_memory_left(root), 0.0);
 }
 
-// Without a folder of the test's own the functions read what this process lives with.
+// Without a folder of the test the functions read the files of this process.
 TEST(HostResources, this_process_has_cores_and_memory) {
   EXPECT_GT(shared_memory_limit(), 1e6);
   EXPECT_LE(shared_memory_limit(), physical_memory());
@@ -211,7 +211,7 @@ TEST(HostResources, numbers_of_threads_are_read_as_openmp_reads_them) {
   for (const char *text : {"", " ", "0", "-3", "four", "4x", "4,", ",4", "4,,2", "4,0", "4;2", "4 2", "0x4", "3.5"})
     EXPECT_EQ(parse_num_threads(text), 0) << text;
   EXPECT_EQ(parse_num_threads(nullptr), 0);
-  // Too large for any type, but a wish.
+  // Too large for any type, but a valid request.
   EXPECT_GT(parse_num_threads("99999999999999999999999999"), 10000);
   EXPECT_GT(parse_num_threads("4294967297"), 10000);
 }
@@ -237,19 +237,20 @@ TEST(HostResources, what_is_unusual_about_threads_is_said) {
   expect_words(describe_threads(plan_threads(nullptr, 768, 768, 1), 512), {"768 threads", "512 are used"});
   expect_words(describe_threads(plan_threads("4", 2, 2, 1), 4), {"4 threads", "2 cores"});
   expect_words(describe_threads(plan_threads("none", 2, 2, 1), 2), {"\"none\"", "2 threads are used"});
-  // Nothing of the environment reaches the log that is no text.
+  // No control characters of the environment reach the log.
   const std::string text = describe_threads(plan_threads("\x1b[31m4\nWARNING\xff", 2, 2, 1), 2);
   for (const char c : text) EXPECT_TRUE(c >= ' ' && c <= '~') << text;
   EXPECT_LT(describe_threads(plan_threads(std::string(5000, 'x').c_str(), 2, 2, 1), 2).size(), 200u);
 }
 
 TEST(Devices, are_shared_by_the_processes_that_are_known_to_and_as_many_of_others_as_can) {
-  // Of one LAMMPS all is known.
+  // All processes of a single LAMMPS are known.
   for (const int num_devices : {0, 1, 4}) {
     EXPECT_EQ(processes_on_device(1, 1, 8, num_devices), 1);
     EXPECT_EQ(processes_on_device(3, 1, 8, num_devices), 3);
   }
-  // Of two with four processes each: they take all GPUs in turn, or each is bound to the GPU of one or two of its own.
+  // Two LAMMPS with four processes each: they use all GPUs in turn, or each is bound to the GPU of one or two of its
+  // own.
   EXPECT_EQ(processes_on_device(1, 2, 8, 8), 1);
   EXPECT_EQ(processes_on_device(1, 2, 8, 4), 2);
   EXPECT_EQ(processes_on_device(2, 2, 8, 2), 4);

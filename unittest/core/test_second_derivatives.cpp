@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What commands with second derivatives need of mathematics: duals, networks over them, translations of crystals,
+// The mathematics of commands with second derivatives: duals, networks over them, translations of crystals,
 // eigenvalues.
 #include "src/functions/activation.h"
 #include "src/hessian/conjugate_directions.h"
@@ -115,7 +115,7 @@ TEST(Translations, a_moved_atom_or_another_kind_ends_them) {
   moved.fractional[3][1] += 1e-6;
   EXPECT_EQ(find_translations(moved.fractional, moved.kind, CELL, PERIODIC, 1e-8).count(), 1);
   EXPECT_EQ(find_translations(moved.fractional, moved.kind, CELL, PERIODIC, 1e-4).count(), 6);
-  // Along two vectors of a skew cell, whose lengths alone do not tell how far.
+  // Along two vectors of a skew cell, whose lengths alone do not determine the distance.
   Crystal skew = crystal();
   skew.fractional[3][0] += 1e-6;
   skew.fractional[3][1] -= 1e-6;
@@ -207,7 +207,7 @@ TEST(LowestEigenpairs, finds_equal_and_negative_values) {
   }
 }
 
-// As translations are of a dynamical matrix, above the negative ones of a saddle point.
+// Like translations in a dynamical matrix, above the negative eigenvalues of a saddle point.
 TEST(LowestEigenpairs, known_eigenvectors_do_not_hide_lower_ones) {
   constexpr int SIZE = 90, NUM_KNOWN = 3;
   std::vector<double> values(SIZE, 0.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The symmetric contraction: by hand, against a dense route, its derivatives and its behavior under O(3).
+// The symmetric contraction: by hand, compared with a dense formula, its derivatives and its behavior under O(3).
 #include "src/algebra/spherical_harmonics.h"
 #include "src/algebra/symmetric_contraction.h"
 #include "unittest/support/contraction_builder.h"
@@ -105,11 +105,11 @@ TEST(SymmetricContraction, backward_is_the_limit_of_differences) {
       for (size_t k = 0; k < x.size(); ++k) moved[k] += t * direction[k];
       return dot(forward(p, species, moved), out_adj);
     };
-    // Polynomials of the fourth degree at the most: Richardson's combination of two steps leaves nothing but rounding.
+    // Polynomials of at most the fourth degree: Richardson's combination of two steps is exact up to rounding.
     const auto slope = [&](double h) { return (along(h) - along(-h)) / (2 * h); };
     const double exact = dot(x_adj, direction), found = (4 * slope(0.05) - slope(0.1)) / 3;
     EXPECT_NEAR(found, exact, 1e-11 * std::fmax(1.0, std::fabs(exact)));
-    // And each component for itself.
+    // And for each component alone.
     for (size_t k = 0; k < x.size(); k += 7) {
       const auto single = [&](double t) {
         std::vector<double> moved = x;
@@ -123,7 +123,7 @@ TEST(SymmetricContraction, backward_is_the_limit_of_differences) {
   }
 }
 
-// Features that are harmonics of a few vectors, so that turning the vectors turns them.
+// Features that are harmonics of a few vectors, so turning the vectors turns them.
 TEST(SymmetricContraction, of_couplings_is_equivariant) {
   const double c = std::cos(0.7), s = std::sin(0.7), d = std::cos(1.1), t = std::sin(1.1);
   const double rotation[3][3] = {{c, 0, s}, {t * s, d, -t * c}, {-d * s, t, d * c}};

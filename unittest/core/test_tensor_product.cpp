@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reference tensor product against stored values of e3nn; its backward pass as the adjoint of forward.
+// The reference tensor product compared with stored values of e3nn; its backward pass as the adjoint of forward.
 #include "src/algebra/tensor_product.h"
 
 #include "src/algebra/spherical_harmonics.h"
@@ -227,7 +227,7 @@ TEST(TensorProduct, refuses_paths_that_do_not_fit) {
   expect_refusal([](TensorProduct &t) { t.paths[2].l2 = 0; }, "path 2");    // triangle rule
   expect_refusal([](TensorProduct &t) { t.paths.pop_back(); }, "none for block 14");
   expect_refusal([](TensorProduct &t) { t.paths.clear(); }, "without paths");
-  // An output block of a uvu path is its own.
+  // An output block of a uvu path belongs only to this path.
   expect_refusal([](TensorProduct &t) { t.paths[7].out = 3, t.paths[7].connection = Connection::uvw; },
                  "path 7: output block 3 belongs to an earlier path");
   expect_refusal([](TensorProduct &t) { t.paths[3].out = 7, t.paths[3].connection = Connection::uvw; },

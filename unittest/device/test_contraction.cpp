@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Symmetric contractions on a device, with generated kernels and with the generic one, against the double loops of
-// ContractionProduct.
+// Symmetric contractions on a device, with generated kernels and with the generic one, compared with the double loops
+// of ContractionProduct.
 #include "kokkos/layers/contraction/device_contraction.h"
 #include "unittest/support/contraction_problem.h"
 
@@ -16,7 +16,7 @@ class DeviceContractionTest : public ::testing::Test {};
 using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(DeviceContractionTest, Types);
 
-// Rows in device memory: values come from PackedRows and go back to it.
+// Rows in device memory: values come from PackedRows and return to it.
 template <class T>
 class DeviceRows {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The convolution on a device, with generated kernels and with the generic one: against the tensor product summed over
-// edges, in batches, and to the last bit when repeated.
+// The convolution on a device, with generated kernels and with the generic one: compared with the tensor product summed
+// over edges, in batches, and to the last bit when repeated.
 #include "kokkos/layers/convolution/device_convolution.h"
 #include "src/generator/common_kernels.h"
 #include "unittest/support/kernel_problem.h"
@@ -18,7 +18,7 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-// Sums of up to 40 edges times some tens of products one after the other, relative to the largest number of the result.
+// Sums of up to 40 edges times some tens of products, one after another, relative to the largest number of the result.
 template <class T>
 constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
 
@@ -95,8 +95,8 @@ class DeviceCase {
     return without_one(result);
   }
 
-  // Backward and gather of receivers first .. first + count - 1 in one, added as above; the edges of a problem that is
-  // reversible().
+  // Backward and gather of receivers first .. first + count - 1 together, added as above; for the edges of a
+  // reversible() problem.
   Rows fused(int first, int count, AlignedVector<T> &x_adj) {
     DeviceBuffer<G> result;
     DeviceBuffer<T> gathered;
@@ -141,7 +141,7 @@ class DeviceCase {
   DeviceExec exec;
   FeatureLayout in, out;
   DeviceConvolution<T> convolution;
-  // Whether the host knows the edges of a batch, or only those of all together.
+  // Whether the host knows the edges of a batch, or only those of all batches together.
   bool counts_edges = true;
 
  private:
@@ -177,7 +177,7 @@ bool same_bits(const AlignedVector<T> &a, const AlignedVector<T> &b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-// is_generated: generated kernels where there are some, else the generic one for all.
+// is_generated: generated kernels where they exist, or else the generic one for all.
 class DeviceKernels : public ::testing::TestWithParam<bool> {
  protected:
   template <class F>
@@ -250,7 +250,7 @@ TEST_P(DeviceKernels, repeats_and_batches_give_the_same_bits) {
     for (int first = 0; first < NUM_RECEIVERS; first += 2) {
       const int count = std::min(2, NUM_RECEIVERS - first);
       c.counts_edges = first % 4 == 0;
-      // The batch's rows are those of the whole, all others are left alone.
+      // The batch's rows equal those of the whole; all others are unchanged.
       const auto batch = c.forward(first, count);
       for (int g = 0; g < c.out.num_groups(); ++g)
         for (int r = 0; r < NUM_RECEIVERS; ++r)
@@ -268,7 +268,7 @@ TEST_P(DeviceKernels, repeats_and_batches_give_the_same_bits) {
           for (int k = 0; k < c.p.num_y(); ++k)
             ASSERT_EQ(part[e][k], i >= first && i < first + count ? y_adj[e][k] : 0.0) << what;
     }
-    const auto x = c.gather(0, 0);    // as it was
+    const auto x = c.gather(0, 0);    // unchanged
     for (int first = 0; first < NUM_SENDERS; first += 3) {
       const int count = std::min(3, NUM_SENDERS - first);
       c.counts_edges = first % 2 == 0;
@@ -348,8 +348,8 @@ TEST(FusedDeviceKernels, are_backward_and_gather_in_one) {
 INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
 
-// With those of kernel_problems() this means that the tests above meet every generated kernel; and the generic kernel
-// with a path group of more paths than one call takes.
+// Together with kernel_problems() this shows that the tests above use every generated kernel, and the generic kernel
+// with a path group of more paths than one call accepts.
 TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
   std::set<std::string> met;
   size_t most_paths = 0;
@@ -369,7 +369,7 @@ TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
   EXPECT_FALSE(is_taken(device_kernels<double>(), PathGroupShape::from_key("9_99")));
 }
 
-// A pass over the blocks of a layer is one launch, of two blocks of each order (both parities) two.
+// A pass over the blocks of a layer is one launch; with two blocks of each order (both parities) it is two.
 TEST(DevicePathGroups, a_pass_is_few_launches) {
   const DeviceExec exec;
   int times_met = 0;

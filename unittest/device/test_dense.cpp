@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on a device against sums in float64: shapes that tensor cores take and others, transposed, added, of
-// planes, and in branches side by side.
+// Dense products on a device compared with sums in float64: shapes for tensor cores and others, transposed, added, of
+// planes, and in concurrent branches.
 #include "kokkos/device_kernels/device_dense.h"
 #include "unittest/support/random_numbers.h"
 
@@ -109,7 +109,7 @@ TYPED_TEST(DeviceDenseTest, products_are_those_of_float64) {
 TYPED_TEST(DeviceDenseTest, products_are_not_too_small) {
   using T = TypeParam;
   constexpr double BAR_OF_MEAN = sizeof(T) == sizeof(float) ? 8e-8 : 1e-15;
-  constexpr int ROWS = 256;    // that are looked at
+  constexpr int ROWS = 256;    // rows that are compared
   // Rows, columns and terms. The numbers of rows are for the blocks of tensor cores.
   constexpr int SIZES[][3] = {{512, 64, 16},  {512, 64, 32},  {512, 64, 64},   {512, 64, 128},
                               {512, 64, 384}, {5000, 64, 64}, {20000, 64, 64}, {40000, 32, 64}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Derivatives of forces along a direction, -H v, by DeviceEvaluation over duals: against HostEvaluation over duals,
-// which test_model_directional.cpp holds against differences and symmetry, and against differences of its own forces.
+// Derivatives of forces along a direction, -H v, by DeviceEvaluation over duals. They are compared with HostEvaluation
+// over duals, which test_model_directional.cpp compares with differences and symmetry, and with differences of
+// DeviceEvaluation's own forces.
 #include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/evaluation/native_evaluators.h"
@@ -20,7 +21,7 @@ using namespace equi::testing;
 // The same sums in another order, in float64, relative to the largest number of their kind.
 constexpr Closeness SUM_ORDER = {0.0, 1e-12};
 constexpr double TANGENT_ORDER = 1e-11;
-// Several directions at a time against one after the other.
+// Several directions at a time and one after another.
 constexpr double KEPT_ROUNDING = 1e-12;
 // Weights and slopes in float32 through a few layers.
 constexpr double FLOAT32_NETWORK = 3e-4;
@@ -132,7 +133,7 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
   TinyModelOptions tiny;
   tiny.per_species_linear = true;
   std::vector<Model> models{make_tiny_model(tiny).model(), case_named("weights_of_features").model()};
-  if (DeviceTraits<>::ON_HOST)    // an emulated GPU would take long
+  if (DeviceTraits<>::ON_HOST)    // an emulated GPU would be slow
     models.push_back(case_named("so2_biases_rows_of_species").model());
   for (const Model &model : models) {
     const Structure structure = random_structure(model.num_species(), 3, 8);
@@ -147,7 +148,7 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
           << name;
     };
     expect_near_host(evaluate_whole(*free, images, &direction), "free");
-    // A little more than the least that is asked for.
+    // A little more than the least possible memory.
     options.memory_limit = 1.0;
     try {
       evaluate_whole(*make_device_evaluator(model, options), images, &direction);
@@ -185,7 +186,7 @@ struct TogetherCase {
     const std::vector<Vector3> all = joined(directions);
     return evaluate_whole(evaluator, images, &all, Wanted::tangents).force_tangents;
   }
-  // The same by an evaluator that keeps nothing, one after the other.
+  // The same by an evaluator without kept values, one after another.
   std::vector<Vector3> one_by_one(Evaluator &evaluator) const {
     std::vector<std::vector<Vector3>> tangents;
     for (const auto &v : directions) tangents.push_back(evaluate_whole(evaluator, images, &v).force_tangents);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The convolution with weights of edges on a device, with generated kernels and with the generic one: against the
-// host's, by what linearity says of its derivatives, and to the last bit when repeated.
+// The convolution with weights of edges on a device, with generated kernels and with the generic one: compared with the
+// host's and with the consequences of linearity for its derivatives, and to the last bit when repeated.
 #include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/training/device_edge_convolution.h"
@@ -65,7 +65,7 @@ struct Shape {
   int lmax;
 };
 // Multiplicities around the padding and the lanes; orders with generated kernels and without, and more paths of one
-// block than a call takes.
+// block than a call accepts.
 constexpr Shape SHAPES[] = {{"sevennet", "128x0e+64x1e+32x2e", "1x0e+1x1e+1x2e", 2},
                             {"odd", "13x0e+5x1o+33x1e+1x2e", "1x0e+1x1o+1x2e", 2},
                             {"l3", "33x0e+5x1o+3x2e+1x3o", "1x0e+1x1o+1x2e+1x3o", 3},
@@ -85,7 +85,7 @@ constexpr Graph GRAPHS[] = {USUAL, {0, 3, 3}, {0, 1, 0}, {5, 1, 1}, {1, 2, 7}, {
 
 enum Quantity { X, Y, W, G };
 
-// Random numbers and edges in no order. tangent: null where a tangent is to be zero.
+// Random numbers and edges in no order. tangent: null for a tangent of zero.
 template <class T>
 struct Problem {
   EdgeProduct product;
@@ -128,7 +128,7 @@ struct Problem {
   }
 };
 
-// Results by Quantity, G the one that forward and double_backward write.
+// Results by Quantity, with G those of forward and double_backward.
 template <class T>
 using Answer = std::vector<T>[4];
 
@@ -169,7 +169,7 @@ struct HostCase {
   EdgeConvolution<T> convolution;
 };
 
-// Device memory between margins; all of it is NaN at first, the margins must stay so.
+// Device memory between margins; all of it is NaN at first, and the margins must stay NaN.
 class DeviceMemory {
  public:
   ~DeviceMemory() {
@@ -263,7 +263,7 @@ void expect_near(const std::vector<T> &found, const std::vector<T> &expected, do
     ASSERT_NEAR(found[k], expected[k], relative * largest) << what << ", number " << k;
 }
 
-// is_generated: generated kernels where there are some, else the generic one for all.
+// is_generated: generated kernels where they exist, or else the generic one for all.
 class DeviceEdges : public ::testing::TestWithParam<bool> {
  protected:
   // check(problem, what) for all shapes in the usual graph, and all graphs with an odd shape.
@@ -320,8 +320,8 @@ TEST_P(DeviceEdges, the_form_is_linear_in_each_argument) {
   });
 }
 
-// Along (x', y', w') the forward and the backward pass are polynomials of third degree, whose derivatives follow from
-// values at four points without an error but rounding.
+// Along (x', y', w') the forward and the backward pass are polynomials of third degree. Values at four points determine
+// their derivatives up to rounding.
 void expect_derivative_along(const Problem<double> &p, bool is_generated, const Tangents &t, const std::string &what) {
   DeviceCase<double> device(p, is_generated);
   Answer<double> found;
@@ -344,7 +344,7 @@ void expect_derivative_along(const Problem<double> &p, bool is_generated, const 
     for (int q = 0; q < 4; ++q)
       if (dot(found[q], found[q]) > 0.0)
         expect_near(found[q], expected[q], 1e-12, what + ", " + std::to_string(q));
-      else    // no tangent that it depends on
+      else    // depends on no tangent
         EXPECT_LT(std::sqrt(dot(expected[q], expected[q])), 1e-9) << what << ", " << q;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Radial weights by a network on features of an edge's atoms on a device, against that of the host: as the receivers'
-// pass and the gather of senders call it, with atoms that have no edges and with positions that are no edges.
+// Radial weights by a network on features of an edge's atoms on a device, compared with those of the host. The calls
+// are those of the receivers' pass and of the gather of senders, with atoms that have no edges and with positions that
+// are not edges.
 #include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
@@ -21,11 +22,11 @@ constexpr int NUM_ROWS = Problem::NUM_ROWS, NUM_RECEIVERS = Problem::NUM_RECEIVE
 // Networks of two layers, relative to the largest number of the result.
 template <class T>
 constexpr double ROUNDING = sizeof(Real<T>) == 4 ? 1e-4 : 1e-12;
-// Positions before and behind those of the batch's edges, which the host of a device counts among them.
+// Positions before and after those of the batch's edges; the host of a device counts them as edges.
 constexpr int BEFORE = 3, BEHIND = 2;
 constexpr int FIRST = 5;    // position that the batch begins with
 
-// Weights, and adjoints of distances and of features, one row for each edge or atom; planes side by side.
+// Weights, and adjoints of distances and of features, one row for each edge or atom; planes next to each other.
 struct Answer {
   Rows weights, distances, receivers, senders;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gates on a device where exponentials leave the range of float32 and float64, of plain numbers and of duals.
+// Gates on a device for exponentials that leave the range of float32 and float64, of plain numbers and of duals.
 #include "kokkos/layers/gate/device_gate.h"
 #include "unittest/support/extreme_rows.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Evaluations by the device kernels for which there is not enough memory, at any place.
+// Evaluations by the device kernels with too little memory, at any place.
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/out_of_memory.h"
 
@@ -10,8 +10,8 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-// Kokkos makes strings for names of fences, also in destructors, where they may not fail: too small to be what there is
-// no memory for.
+// Kokkos makes strings for names of fences, also in destructors, where they may not fail. Only larger allocations are
+// therefore refused.
 constexpr std::size_t LARGER_THAN_NAMES = 128;
 
 TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all_goes_on) {
@@ -22,7 +22,7 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
     EvaluatorOptions options;
     options.radial_exact = exact;
     options.directional = directional;
-    options.radial_tolerance = 0.05;    // tables that are quickly built
+    options.radial_tolerance = 0.05;    // tables that are built quickly
     places += expect_exceptions_without_memory([&] { return make_device_evaluator(model, options); }, images,
                                                directional, false, 80, LARGER_THAN_NAMES);
   };
@@ -33,7 +33,7 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
   EXPECT_GE(places, 300);
 }
 
-// Linears per species have scratch, and where atoms are crowded a batch has more edges than the average.
+// Linears per species need scratch, and in crowded regions a batch has more edges than the average.
 TEST(DeviceModelMemory, a_limit_holds_for_all_that_batches_take) {
   TinyModelOptions wide;
   wide.hidden = {"32x0e+32x1e+32x2e", "32x0e+32x1e+32x2e", "32x0e"};
@@ -50,7 +50,7 @@ TEST(DeviceModelMemory, a_limit_holds_for_all_that_batches_take) {
     const ImageStructure images = structure.images(m.reach());
     EvaluatorOptions options;
     options.precision = Precision::single;
-    options.radial_tolerance = 0.05;    // tables that are quickly built
+    options.radial_tolerance = 0.05;    // tables that are built quickly
     options.batch = batch;
     const auto held = [&](double limit) {
       options.memory_limit = limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceEvaluation, on whatever Kokkos's default execution space is: which evaluators keep the laws of
-// evaluator_laws.cpp, and against HostEvaluation and the framework.
+// DeviceEvaluation on Kokkos's default execution space: the evaluators that obey the laws of evaluator_laws.cpp, and
+// comparisons with HostEvaluation and the framework.
 #include "kokkos/evaluation/device_evaluation.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
 #include "src/evaluation/native_evaluators.h"
@@ -31,7 +31,7 @@ EvaluatorOptions options_of(Precision precision, bool radial_exact = false) {
   return options;
 }
 
-// Numbers of channels about the lanes of a device, and each option by itself.
+// Numbers of channels around the lanes of a device, and each option alone.
 std::vector<TinyCase> channel_cases() {
   std::vector<TinyCase> cases(7);
   cases[0].name = "odd_multiplicities";
@@ -46,7 +46,7 @@ std::vector<TinyCase> channel_cases() {
   cases[2].options.elements = {"Na", "Cl", "K"};
   cases[2].options.hidden = {"6x0e+3x1e", "17x0e+3x1e", "5x0e"};
   cases[3].name = "biases_and_deep_readout";
-  cases[3].keeps_parity = true;    // two layers form nothing but products of two harmonics of equal l
+  cases[3].keeps_parity = true;    // two layers form only products of two harmonics of equal l
   cases[3].options.biases = true;
   cases[3].options.readout_hidden = {9, 40};
   cases[4].name = "order_3";
@@ -57,7 +57,7 @@ std::vector<TinyCase> channel_cases() {
   cases[5].options.lmax_edge = 4;
   cases[5].options.hidden = {"4x0e+3x1e+2x2e+2x3e+18x4e", "4x0e+2x4e", "5x0e"};
   cases[6].name = "one_layer_r_power_polynomial";
-  cases[6].keeps_parity = true;    // nothing but distances enters
+  cases[6].keeps_parity = true;    // only distances enter
   cases[6].options.hidden = {"5x0e"};
   cases[6].options.r_power = true;
   cases[6].options.xplor = false;
@@ -117,11 +117,11 @@ TEST(DeviceModelRun, batches_do_not_show) {
   };
   for (const bool exact : {false, true}) expect_batches(make_tiny_model(tiny).model(), exact);
   expect_batches(case_named("weights_of_features").model(), false);
-  // An emulated GPU would take long, and have all of these edges go through the layer together.
+  // An emulated GPU would be slow, and process all of these edges of a layer together.
   if (DeviceTraits<>::ON_HOST) expect_batches(case_named("so2_of_fewer_m").model(), false);
 }
 
-// One candidate is missing at one of its two ends: backward and gather stay two passes.
+// One candidate is missing at one of its two ends, so backward and gather stay two passes.
 TEST(DeviceModelRun, edges_without_reverse_ones_agree_with_the_host_kernels) {
   const Model model = make_tiny_model(TinyModelOptions()).model();
   const EvaluatorOptions options = options_of(Precision::double_);
@@ -148,14 +148,14 @@ TEST(DeviceModelRun, edges_without_reverse_ones_agree_with_the_host_kernels) {
   expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, "one is missing");
 }
 
-// Whether work of a few microseconds may have ended before an exchange asks.
+// Whether work of a few microseconds may have ended before an exchange checks it.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 constexpr bool WORK_MAY_END_EARLY = true;
 #else
 constexpr bool WORK_MAY_END_EARLY = false;
 #endif
 
-// Two slabs of a wide structure: most receivers of each see no other rank.
+// Two slabs of a wide structure: most receivers of each depend on no other rank.
 TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
   const Structure structure = random_structure(2, 5, 6);
   const Model m = make_tiny_model({}).model();
@@ -205,7 +205,7 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
   EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
 }
 
-// Adjoints of senders, by edge, are the first thing that a limit of the memory takes.
+// A limit on the memory first removes the adjoints of senders by edge.
 TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_limited) {
   const Model m = case_named("so2_of_fewer_m").model();
   const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
@@ -243,7 +243,7 @@ TEST(DeviceModelRun, more_neighbors_than_the_model_takes_are_refused) {
   EXPECT_TRUE(is_refused && is_accepted);
 }
 
-// As little memory as an evaluation can do with: adjoints of senders are gathered slice by slice.
+// The least memory for an evaluation: adjoints of senders are gathered slice by slice.
 TEST(DeviceModelRun, slices_do_not_show) {
   using InDouble = DeviceEvaluation<double, double>;
   const auto with_limit = [](const Model &m, double bytes) {
@@ -265,14 +265,14 @@ TEST(DeviceModelRun, slices_do_not_show) {
     const std::vector<TinyCase> cases = evaluator_law_cases();
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; });
     ASSERT_NE(found, cases.end()) << name;
-    if (!DeviceTraits<>::ON_HOST && found->options.so2_lmax >= 0) continue;    // an emulated GPU would take long
+    if (!DeviceTraits<>::ON_HOST && found->options.so2_lmax >= 0) continue;    // an emulated GPU would be slow
     const Model m = found->model();
     const Structure structure = random_structure(m.num_species(), 3, 8);
     const ImageStructure images = structure.images(m.reach());
     const auto free = with_limit(m, 0.0);
     const Evaluation expected = evaluate_whole(*free, images);
     EXPECT_EQ(free->num_slices(), 1) << name;
-    // A little more than the least that is asked for.
+    // A little more than the least possible memory.
     constexpr double ROOM = 1.011;
     const double least = needed([&] { evaluate_whole(*with_limit(m, 1.0), images); });
     ASSERT_GT(least, 0.0) << name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Steps that are recorded and replayed: the rules of DeviceRecorder, and that DeviceEvaluation keeps them.
+// Steps that are recorded and replayed: the rules of DeviceRecorder, and that DeviceEvaluation obeys them.
 #include "kokkos/evaluation/device_evaluation.h"
 #include "kokkos/runtime/device_recorder.h"
 #include "unittest/support/evaluator_laws.h"
@@ -22,7 +22,7 @@ using Host = Kokkos::DefaultHostExecutionSpace;
 using InMixed = DeviceEvaluation<float, double>;
 using InDouble = DeviceEvaluation<double, double>;
 
-// What the recorder made of a step: memory that it may not let grow tells.
+// What the recorder did with a step: memory that must not grow shows it.
 class RecorderTest : public ::testing::Test {
  protected:
   bool is_recorded(int kind, const DeviceRecorder<Host>::Arguments &arguments, const DeviceRecorder<Host>::Extents &e) {
@@ -116,7 +116,7 @@ Evaluation evaluate_at(Evaluator &evaluator, const ImageStructure &s, double sca
 
 class DeviceRecorderModel : public ::testing::TestWithParam<TinyCase> {};
 
-// Candidates with a skin, of which more are edges at one step than at another. Edges of SO(2) convolutions are counted.
+// Candidates with a skin; more of them are edges at one step than at another. Edges of SO(2) convolutions are counted.
 TEST_P(DeviceRecorderModel, recorded_steps_change_no_bit) {
   const Model m = GetParam().model();
   const bool has_so2 = GetParam().options.so2_lmax >= 0;
@@ -146,8 +146,8 @@ TEST_P(DeviceRecorderModel, recorded_steps_change_no_bit) {
 INSTANTIATE_TEST_SUITE_P(, DeviceRecorderModel, ::testing::ValuesIn(evaluator_law_cases()),
                          [](const auto &info) { return info.param.name; });
 
-// Each evaluation, of forces and virials, is the third of three at the same neighborhood, the first two with the atoms
-// somewhat further apart and closer: done plainly, recorded, replayed.
+// Each evaluation of forces and virials is the third of three at the same neighborhood. The first two have the atoms
+// somewhat farther apart and closer. The three are done plainly, recorded, and replayed.
 class ThirdStep : public Evaluator {
  public:
   explicit ThirdStep(std::unique_ptr<Evaluator> evaluator) : evaluator_(std::move(evaluator)) {}
@@ -227,7 +227,7 @@ TEST(DeviceRecorderRun, what_needs_the_host_is_counted) {
   EXPECT_TRUE(counts_edges(small));
 }
 
-// The names of what Kokkos is asked for during a step, with memory and waiting.
+// The names of the calls of Kokkos during a step, with memory and waiting.
 std::vector<std::string> &calls() {
   static std::vector<std::string> names;
   return names;
@@ -240,7 +240,7 @@ TEST(DeviceRecorderRun, steps_launch_the_same_and_wait_at_their_ends_only) {
   const auto wait = [](const char *name, uint32_t, uint64_t *) {
     const std::string reason = name;
     const bool is_for_callbacks = reason.find("Kokkos Profile Tool Fence") != std::string::npos;
-    const bool is_for_checks = reason == "equi: memory is handed out again";    // builds with EQUI_DEBUG alone
+    const bool is_for_checks = reason == "equi: memory is handed out again";    // only in builds with EQUI_DEBUG
     if (!is_for_callbacks && !is_for_checks) calls().push_back("waits: " + reason);
   };
   const Model m = make_tiny_model({}).model();
@@ -275,7 +275,7 @@ TEST(DeviceRecorderRun, steps_launch_the_same_and_wait_at_their_ends_only) {
   for (auto k = first + 1; k < last; ++k) EXPECT_NE(steps[1][k].rfind("waits: ", 0), 0u) << steps[1][k];
 }
 
-// Other ranks, which send zeros: for what a step launches.
+// Other ranks, which send zeros: to count what a step launches.
 class Silence : public NoExchange {
  public:
   Silence(int num_receivers, int num_rows) : num_receivers_(num_receivers), num_rows_(num_rows) {}
@@ -291,7 +291,7 @@ class Silence : public NoExchange {
   int num_receivers_, num_rows_;
 };
 
-// LAMMPS has many ghosts that no receiver sees, as beside a surface.
+// LAMMPS has many ghosts that no receiver sees, for example at a surface.
 TEST(DeviceRecorderRun, few_receivers_among_many_remote_rows_take_few_launches) {
   if (!DeviceTraits<>::ON_HOST) GTEST_SKIP() << "a replayed graph names none of its launches";
   const Model m = make_tiny_model({}).model();
@@ -305,7 +305,7 @@ TEST(DeviceRecorderRun, few_receivers_among_many_remote_rows_take_few_launches) 
     n.row_species.resize(n.num_rows, 0);
     EvaluatorOptions options;
     options.precision = Precision::double_;
-    options.radial_tolerance = 0.05;    // tables that are quickly built
+    options.radial_tolerance = 0.05;    // tables that are built quickly
     InDouble evaluator(m, options);
     evaluator.set_neighborhood(n);
     std::vector<Vector3> forces(n.num_atoms);
@@ -332,7 +332,7 @@ TEST(DeviceRecorderRun, sizes_that_were_met_one_by_one_are_enough_together) {
   const std::vector<RankPart> parts = split_structure(whole.images(m.reach()), rank, 2);
   EvaluatorOptions options;
   options.precision = Precision::double_;
-  options.radial_tolerance = 0.05;    // tables that are quickly built
+  options.radial_tolerance = 0.05;    // tables that are built quickly
   InDouble evaluator(m, options);
   const auto evaluate = [&](const RankPart &part, int num_unseen) {
     Neighborhood n = part.neighborhood;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// An emulated GPU for tests: what stands behind the Kokkos and CUDA of include/, with which the sources for devices
-// compile unchanged. It computes what a GPU would compute, slowly, and reports what a GPU would punish or, worse, let
-// pass at times (README.md lists both). A report is the failure of the test at hand.
+// An emulated GPU for tests. It implements the Kokkos and CUDA of include/, with which the sources for devices compile
+// unchanged. It computes what a GPU would compute, slowly, and reports what a GPU would punish or, worse, sometimes
+// tolerate (README.md lists both). A report is a failure of the running test.
 //
-// Everything that the device is asked for happens at its latest moment: work that was queued runs when its stream is
-// waited for, and some of that of other streams before it, by chance. Threads of a block, warps, blocks and the indices
-// of a range run in a random order, which a seed repeats.
+// Requests to the device happen at the latest moment. Queued work runs when its stream is waited for, and some of that
+// of other streams before it, by chance. Threads of a block, warps, blocks and the indices of a range run in a random
+// order, which a seed repeats.
 #ifndef EQUI_EMULATION_H
 #define EQUI_EMULATION_H
 
@@ -31,16 +31,17 @@ namespace emulation {
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 using ReportHandler = void (*)(const std::string &text);
 void set_report_handler(ReportHandler handler);
-// What f gives rise to, in the place of failures. For one thread at a time.
+// The reports that f causes, in place of failures. For one thread at a time.
 std::vector<std::string> reports_of(const std::function<void()> &f);
 
-// Lanes that the device has room for: the environment's EQUI_EMULATED_LANES, else so few that no launch leaves half of
+// Number of lanes of the device: the environment's EQUI_EMULATED_LANES, or else so few that no launch leaves half of
 // them idle.
 int num_lanes();
 
 // ---- chance
 
-// Of all random orders from here on. The environment's EQUI_EMULATION_SEED changes what a program begins with.
+// Seed of all random orders from here on. The environment's EQUI_EMULATION_SEED changes the seed with which a program
+// begins.
 void set_seed(std::uint64_t seed);
 std::uint64_t environment_seed();
 std::int64_t random_below(std::int64_t n);    // 0 for n < 2
@@ -59,24 +60,24 @@ class RandomOrder {
 
 // ---- memory
 
-// Device memory is open to kernels alone; pinned memory to both sides; host memory is that of views in the host's
-// memory. New memory of all kinds is filled with bytes 0xff, which are NaN and -1. Pages that nobody may touch lie
-// before and behind device and pinned memory, and no address is used a second time.
+// Only kernels can access device memory; both sides can access pinned memory; host memory is that of views in the
+// host's memory. New memory of all kinds is filled with bytes 0xff, which are NaN and -1. Inaccessible pages lie before
+// and after device and pinned memory, and no address is used a second time.
 enum class Space { host, device, pinned };
 void *allocate(Space space, std::size_t bytes, const std::string &label);
-// Memory begins with one reference and is freed with its last one. Before, all work that this thread has queued is
-// done, as by cudaFree: a thread stands for a process, if there are several ranks.
+// Memory begins with one reference and is freed with its last one. All work that this thread has queued is done before,
+// as by cudaFree. If there are several ranks, a thread stands for a process.
 void retain(const void *data);
 void release(const void *data);
-// Whether [data, data + bytes) is host memory or part of one allocation of pinned or device memory, as a copy with
-// these ends needs it; reports if not.
+// Whether [data, data + bytes) is host memory or part of one allocation of pinned or device memory, as required for a
+// copy with these ends; reports if not.
 bool check_range(const char *label, const void *data, std::size_t bytes, bool is_device);
 bool is_pinned(const void *data);
-// What lies around the memory in use is as it was; else reports.
+// Whether the memory around the memory in use is unchanged; reports if not.
 void check_memory();
 std::size_t num_allocations();
 
-// Views that are copied while it is off hold no reference, as those within functors of queued kernels.
+// Views that are copied while this is off hold no reference, like those within functors of queued kernels.
 bool &is_tracking();
 
 // ---- streams and graphs
@@ -86,14 +87,14 @@ struct Node {
   const std::type_info *type;    // of the functor
   std::function<void()> work;    // runs as one thread, unless it calls run_blocks()
 };
-// Nodes with the numbers of those that each comes after.
+// Nodes, each with the numbers of the nodes that it follows.
 struct Graph {
   std::vector<Node> nodes;
   std::vector<std::vector<std::size_t>> after;
 };
 
 struct Capture;
-// A queue of work. The legacy stream, which CUDA names by a null pointer, waits for all others and they for it.
+// A queue of work. The legacy stream, which CUDA identifies by a null pointer, waits for all others and they for it.
 struct Stream {
   struct Item {
     std::uint64_t number;                                 // in the order of all streams
@@ -104,14 +105,15 @@ struct Stream {
   };
   bool is_legacy = false;
   std::deque<Item> queue;
-  std::shared_ptr<Capture> capture;    // that it is a part of; null: none
+  std::shared_ptr<Capture> capture;    // the capture that it belongs to; null: none
 };
-// What streams record in place of doing it: the one whose capture was begun, and those that have waited for its events.
+// What streams record instead of doing it: the stream whose capture was begun, and those that have waited for its
+// events.
 struct Capture {
   Graph graph;
-  std::map<Stream *, std::vector<std::size_t>> ends;    // the nodes that the next one of a stream comes after
+  std::map<Stream *, std::vector<std::size_t>> ends;    // the nodes that the next node of a stream follows
 };
-// How far a stream had come when it was recorded: to the last item that was queued, or to nodes of a capture.
+// The progress of a stream at the time of recording: to the last queued item, or to nodes of a capture.
 struct Event {
   Stream *stream = nullptr;    // null: it was not recorded
   std::uint64_t number = 0;
@@ -122,9 +124,9 @@ Stream *make_stream();
 Stream *default_stream();    // of Kokkos
 Stream *stream_of(void *cuda_stream);
 
-// Whether the launch was taken (refuse_launches).
+// Whether the launch was accepted (refuse_launches).
 bool enqueue(Stream *stream, Node node);
-// from [bytes] to `to`, with what is to be on the device told by the caller's types.
+// Copies from [bytes] to `to`; the caller's types state which side is on the device.
 void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_device, const void *from,
                   bool from_device, std::size_t bytes);
 void fence(Stream *stream, const std::string &reason);
@@ -134,33 +136,33 @@ bool begin_capture(Stream *stream);
 std::shared_ptr<const Graph> end_capture(Stream *stream);
 void enqueue_graph(Stream *stream, std::shared_ptr<const Graph> graph);
 void record(Event &event, Stream *stream);
-// What is queued on the stream from here on comes after the event. False: one of the two is captured, not by the same.
+// All later work of the stream follows the event. False: one of the two is captured, but not both by the same capture.
 bool wait_for(Stream *stream, const Event &event);
-// When its work is done.
+// Removes the stream as soon as its work is done.
 void end_stream(Stream *stream);
-// Of this thread.
+// Whether this thread captures.
 bool is_capturing();
-// A capture that nobody ended is a fault, and an error of this thread that nobody has read.
+// It is a fault if a capture was not ended, or if an error of this thread was not read.
 void check_streams();
 
 // ---- errors of calls
 
-// The launches of kernels from the one after `taken` more are refused, so many of them. As by CUDA the caller is not
-// told: only cudaGetLastError() tells.
+// Refuses a number of launches of kernels, after `taken` more are accepted. As with CUDA, only cudaGetLastError()
+// reports it to the caller.
 void refuse_launches(std::int64_t taken, std::int64_t refused);
-bool is_refusing();    // whether a launch is still to be refused
-// GPUs that CUDA finds, of a compute capability major.minor; or the number of the error that it gives in their place.
+bool is_refusing();    // whether there are launches still to refuse
+// GPUs that CUDA finds, of a compute capability major.minor; or the number of the error that it returns instead.
 void set_devices(int count, int error, int major = 9, int minor = 0);
 // For callers of a Kokkos function that cannot be recorded or be called by a kernel: reports and throws.
 void refuse_in_capture(const std::string &what);
 
-// Kokkos for CUDA passes a call of up to 4096 bytes as an argument; these are left for what it adds to a functor. A
-// longer one goes through a buffer that the host waits for.
+// Kokkos for CUDA passes a call of up to 4096 bytes as an argument; these bytes remain after what it adds to a functor.
+// A longer call uses a buffer that the host waits for.
 constexpr std::size_t MAX_ARGUMENT_BYTES = 4096 - 256, MAX_DEFAULT_ARGUMENT_BYTES = 512 - 256;
-// A functor as the device receives it: its bytes, with which no reference to memory is held.
+// A functor as the device receives it: its bytes, which hold no reference to memory.
 class Call {
  public:
-  // Kept short, since it is compiled for every kernel.
+  // Short, because it is compiled for every kernel.
   template <class F>
   Call(const std::string &label, const F &functor, bool is_argument) {
     if constexpr (std::is_trivially_copyable_v<F>) {
@@ -199,8 +201,8 @@ class Call {
 constexpr int WARP = 32, MAX_THREADS = 1024;
 constexpr std::size_t MAX_SHARED_BYTES = 48 << 10;
 
-// body(block, thread) for all threads of all blocks, to be called by a node's work. Shared memory is made anew for
-// each block.
+// Runs body(block, thread) for all threads of all blocks; a node's work calls it. Shared memory is made anew for each
+// block.
 void run_blocks(std::int64_t num_blocks, int num_threads, std::size_t shared_bytes,
                 const std::function<void(std::int64_t, int)> &body);
 
@@ -208,9 +210,9 @@ bool is_in_kernel();
 int thread_rank();
 void barrier();
 char *shared_memory();
-// A number of each thread, seen by all of its block between two barriers.
+// A number of each thread, visible to all of its block between two barriers.
 std::uint64_t &slot(int thread);
-// The bits of lane `lane ^ lane_mask`. All lanes of `lanes`, of which the caller is one, come together. type: of the
+// The bits of lane `lane ^ lane_mask`. All lanes of `lanes`, which include the caller, come together. type: of the
 // number.
 std::uint64_t exchange_xor(unsigned lanes, std::uint64_t bits, int lane_mask, int width, const std::type_info &type);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the sources of the emulated device know of each other.
+// What the sources of the emulated device share.
 #ifndef EQUI_EMULATION_ENGINE_H
 #define EQUI_EMULATION_ENGINE_H
 
@@ -10,28 +10,28 @@
 
 namespace emulation {
 
-// Held by the thread that asks something of the device or runs its kernels: ranks that are threads take turns.
+// Held by the thread that calls the device or runs its kernels: ranks that are threads take turns.
 std::recursive_mutex &device_mutex();
 
-bool random_bit();    // as random_below(2), for what is decided millions of times
+bool random_bit();    // like random_below(2), for millions of decisions
 
 void note_report(const std::string &text);
 
-// Opens the allocation of device memory around an address, if there is one, for a kernel that touches it.
+// Opens the allocation of device memory around an address, if one exists, for a kernel that touches it.
 bool open_memory_at(const void *address);
-// Closes all that is open, when kernels have ended.
+// Closes all open allocations when kernels have ended.
 void close_memory();
-// What lies at an address, in words; empty if it is not memory of the device.
+// A description of what is at an address; empty if it is not memory of the device.
 std::string describe_memory(const void *address);
 // Whether a word could be an address of host memory that is in use.
 bool is_host_address(std::uintptr_t word);
 
-// The queued work of all streams, but for those on which only other threads that are still there have some.
+// Does the queued work of all streams, except those on which only other existing threads have work.
 void run_queues_of_thread();
 
-// Runs one node as a kernel. Whatever goes wrong is reported and ends this kernel alone.
+// Runs one node as a kernel. Any fault is reported and ends only this kernel.
 void run_kernel(const Node &node);
-// Accesses that go wrong from here on are told in words; those of kernels end these alone. For each thread.
+// Reports invalid accesses from here on; those of kernels end only these. For each thread.
 void catch_signals();
 [[noreturn]] void abandon_launch(const std::string &text);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reports of the emulated device as failures of the test at hand.
+// Reports of the emulated device as failures of the running test.
 #include "unittest/emulation/emulation.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ class Listener : public ::testing::EmptyTestEventListener {
     std::printf("Random orders follow from EQUI_EMULATION_SEED=%llu\n",
                 static_cast<unsigned long long>(emulation::environment_seed()));
   }
-  // A test has the same orders alone and among others.
+  // A test has the same orders alone and together with others.
   void OnTestStart(const ::testing::TestInfo &test) override {
     const std::string name = std::string(test.test_suite_name()) + "." + test.name();
     emulation::set_seed(emulation::environment_seed() ^ std::hash<std::string>()(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the emulated Kokkos and cuBLAS keep of a process.
+// The state of the emulated Kokkos and cuBLAS in a process.
 #include "unittest/emulation/engine.h"
 
 #include <cublas_v2.h>
@@ -83,7 +83,7 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
-// Takes the workspace away, too.
+// Also removes the workspace.
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   handle->stream = emulation::stream_of(stream);
@@ -128,7 +128,8 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
   const auto work = [=] {
     const std::int64_t step_a = op_a == CUBLAS_OP_N ? 1 : lda, next_a = op_a == CUBLAS_OP_N ? lda : 1,
                        step_b = op_b == CUBLAS_OP_N ? ldb : 1, next_b = op_b == CUBLAS_OP_N ? 1 : ldb;
-    // Each number is summed in the order of l, all of a column of C side by side: most of the time of tests is here.
+    // Each number is summed in the order of l, for all numbers of a column of C together: most of the time of tests is
+    // spent here.
     std::vector<T> factors(static_cast<std::size_t>(m) * k), sum(m);
     for (int p = 0; p < batch.count; p++) {
       const T *of_a = a + p * batch.a, *of_b = b + p * batch.b;
@@ -144,7 +145,7 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
         }
         for (std::int64_t i = 0; i < m; i++) {
           T &to = of_c[i + j * ldc];
-          to = beta == T(0) ? alpha * sum[i] : alpha * sum[i] + beta * to;    // with 0 it is not read
+          to = beta == T(0) ? alpha * sum[i] : alpha * sum[i] + beta * to;    // with beta = 0 it is not read
         }
       }
     }

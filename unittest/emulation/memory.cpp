@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of the emulated device: allocations in pages of their own, which the host cannot touch.
+// Memory of the emulated device: allocations in separate pages, which the host cannot access.
 #include "unittest/emulation/engine.h"
 
 #include <algorithm>
@@ -15,15 +15,15 @@ namespace emulation {
 namespace {
 
 constexpr std::size_t PAGE = 4096;
-// Addresses are used once, so that what was freed stays untouchable.
+// Addresses are used only once, so freed memory stays inaccessible.
 constexpr std::size_t ADDRESSES = std::size_t(1) << 40;
-// Of a begin of memory; vector loads want no more.
+// Alignment of the beginning of memory; vector loads require no more.
 constexpr std::size_t ALIGNMENT = 16;
 constexpr int POISON = 0xff;
 
 struct Allocation {
   std::size_t bytes;
-  char *pages;    // up to the guard page behind
+  char *pages;    // up to the guard page after it
   std::size_t num_page_bytes;
   Space space;
   std::string label;
@@ -42,13 +42,13 @@ char *begin_of_addresses() {
   return begin;
 }
 char *next_address = nullptr;
-// First bytes of what kernels have touched since close_memory(): most of the memory is not touched by most kernels.
+// First bytes of what kernels have touched since close_memory(): most kernels do not touch most of the memory.
 std::vector<std::uintptr_t> &opened() {
   static auto &all = *new std::vector<std::uintptr_t>;
   return all;
 }
 
-// By address of the first byte. Never destroyed: views may outlive main().
+// By address of the first byte. Never destroyed, because views may outlive main().
 std::map<std::uintptr_t, Allocation> &live() {
   static auto &allocations = *new std::map<std::uintptr_t, Allocation>;
   return allocations;
@@ -76,7 +76,7 @@ void protect(const Allocation &a, bool is_open) {
   }
 }
 
-// Bytes around an open allocation that are not as they were.
+// Bytes around an open allocation that have changed.
 void check_surroundings(std::uintptr_t data, const Allocation &a) {
   if (a.space == Space::host) return;
   const char *begin = reinterpret_cast<const char *>(data), *end = begin + a.bytes, *last = a.pages + a.num_page_bytes;
@@ -98,7 +98,7 @@ std::recursive_mutex &device_mutex() {
 bool open_memory_at(const void *address) {
   const std::uintptr_t at = number(address), first = number(begin_of_addresses());
   if (at < first || at >= first + ADDRESSES) return false;
-  // The first byte may lie behind the address, on the same page.
+  // The first byte may be after the address, on the same page.
   for (auto a : {before(live(), at), live().upper_bound(at)}) {
     if (a == live().end() || a->second.space != Space::device) continue;
     const std::uintptr_t pages = number(a->second.pages);
@@ -171,7 +171,7 @@ void release(const void *data) {
   Allocation &a = found->second;
   protect(a, true);
   check_surroundings(number(data), a);
-  // In the place of what was there, so that it is one area with its surroundings again: their number is limited.
+  // Replaces the mapping, so that it is one area with its surroundings again: the number of areas is limited.
   mmap(a.pages, a.num_page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   freed().emplace(number(data), std::move(a));
   live().erase(found);
@@ -182,7 +182,7 @@ std::string describe_memory(const void *address) {
   if (at < first || at >= first + ADDRESSES) return "";
   char text[300];
   for (const auto *allocations : {&live(), &freed()}) {
-    // The page behind is that allocation's, and all pages before its first byte.
+    // The page after belongs to that allocation, and so do all pages before its first byte.
     auto a = before(*allocations, at);
     const char *was_freed = allocations == &freed() ? ", which was freed" : "";
     if (a != allocations->end() && at < number(a->second.pages) + a->second.num_page_bytes + PAGE) {
@@ -210,7 +210,7 @@ bool is_host_address(std::uintptr_t word) {
   if (word < 0x10000 || word >= END_OF_USER) return false;
   const std::uintptr_t first = number(begin_of_addresses());
   if (word >= first && word < first + ADDRESSES) return false;
-  // Of addresses that are not in use msync knows that.
+  // msync fails for addresses that are not in use.
   return msync(reinterpret_cast<void *>(word / PAGE * PAGE), PAGE, MS_ASYNC) == 0;
 }
 

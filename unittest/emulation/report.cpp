@@ -19,7 +19,7 @@ std::uint64_t first_seed() {
 
 ReportHandler handler = nullptr;
 std::vector<std::string> *collected = nullptr;    // of reports_of()
-int num_bits = 0;                                 // of random_bit() that are left
+int num_bits = 0;                                 // bits left for random_bit()
 std::mt19937_64 &random_numbers() {
   static std::mt19937_64 numbers(first_seed());
   return numbers;

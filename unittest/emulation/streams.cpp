@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Streams, captures and graphs of the emulated device, and the part of CUDA's runtime that is about them.
+// Streams, captures and graphs of the emulated device, and the part of CUDA's runtime for them.
 #include "unittest/emulation/engine.h"
 
 #include "unittest/emulation/include/cuda_runtime.h"
@@ -36,7 +36,7 @@ cudaError_t error_of_devices = cudaSuccess;
 constexpr std::size_t BYTES_OF_A_NODE = 5000;
 std::atomic<std::size_t> bytes_of_graphs = 0;
 
-// Whether this one is.
+// Whether this graph exists.
 bool is_refused() {
   if (launches_to_take < 0 || launches_to_take-- > 0) return false;
   launches_to_take = --launches_to_refuse > 0 ? 0 : -1;
@@ -44,7 +44,7 @@ bool is_refused() {
   return true;
 }
 
-// Whether this thread is there; the copies of others outlive it.
+// Whether this thread exists; copies of the pointer outlive it.
 const std::shared_ptr<const std::atomic<bool>> &this_thread_is_there() {
   struct Thread {
     const std::shared_ptr<std::atomic<bool>> is_there = std::make_shared<std::atomic<bool>>(true);
@@ -55,7 +55,7 @@ const std::shared_ptr<const std::atomic<bool>> &this_thread_is_there() {
   return thread.is_there_to_read;
 }
 
-// Nodes run in any order in which each comes after those that it waits for.
+// Nodes run in any order in which each follows those that it waits for.
 void run_graph(const Graph &graph) {
   const std::size_t num = graph.nodes.size();
   std::vector<std::vector<std::size_t>> next(num);
@@ -75,8 +75,8 @@ void run_graph(const Graph &graph) {
   }
 }
 
-// Runs the first item of a queue, after what it has to wait for: another stream's items, where there was an event; and
-// a legacy stream's is between all that was queued before and all that was queued later.
+// Runs the first item of a queue, after all that it must wait for: another stream's items, if there was an event. An
+// item of a legacy stream runs between all that was queued before and all that was queued later.
 void run_first(Stream *stream) {
   const std::uint64_t number = stream->queue.front().number;
   for (Stream *other : std::vector<Stream *>(streams()))
@@ -92,7 +92,7 @@ void run_first(Stream *stream) {
 
 void run_queue(Stream *stream) {
   if (stream->queue.empty()) return;
-  // Other streams come so far, but not to their last work: the device is slower than the host.
+  // Other streams advance to here, but not to their last work: the device is slower than the host.
   for (Stream *other : std::vector<Stream *>(streams())) {
     if (other == stream || other->is_legacy || random_below(2)) continue;
     for (std::int64_t n = random_below(static_cast<std::int64_t>(other->queue.size()));
@@ -103,11 +103,11 @@ void run_queue(Stream *stream) {
   close_memory();
 }
 
-// A word that is an address of host memory can be nothing else: as a number of floating point it would be denormal.
-// is_used: null, or 0 for bytes of padding, in which anything may be left. A number of 32 bits before such padding
-// looks like an address where the upper half of one is left there, so that a word with an upper half of padding is
-// none. Less than that is not believed: GCC 12 takes some numbers for padding. Where padding is not known, small
-// numbers of 32 bits are no addresses: few are next to a multiple of 4 GiB.
+// A word that is an address of host memory can be nothing else: as a floating-point number it would be denormal.
+// is_used: null, or 0 for bytes of padding, which may contain anything. A number of 32 bits before such padding looks
+// like an address if the padding contains the upper half of one. A word whose upper half is padding is therefore not an
+// address. Less padding than that is ignored, because GCC 12 marks some numbers as padding. Where padding is not known,
+// small numbers of 32 bits are not addresses: few are next to a multiple of 4 GiB.
 void check_words(const std::string &label, const void *data, const unsigned char *is_used, std::size_t bytes) {
   constexpr std::ptrdiff_t WORD = sizeof(std::uintptr_t), HALF = WORD / 2;
   for (std::size_t at = 0; at + WORD <= bytes; at += WORD) {
@@ -129,11 +129,11 @@ void append(Stream *stream, std::shared_ptr<const Graph> graph, Stream *awaited 
   stream->queue.push_back({++last_number, this_thread_is_there(), std::move(graph), awaited, number});
 }
 
-// Whether all nodes come before the end of a stream of a capture, or are that.
+// Whether all nodes precede the end of a stream of a capture, or are that end.
 bool are_before(const std::vector<std::size_t> &nodes, const Capture &capture, const std::vector<std::size_t> &end) {
   std::vector<bool> is_before(capture.graph.nodes.size());
   for (const std::size_t n : end) is_before[n] = true;
-  for (std::size_t n = is_before.size(); n-- > 0;)    // nodes come after such of lower numbers
+  for (std::size_t n = is_before.size(); n-- > 0;)    // nodes follow only nodes of lower numbers
     if (is_before[n])
       for (const std::size_t m : capture.graph.after[n]) is_before[m] = true;
   return std::all_of(nodes.begin(), nodes.end(), [&](std::size_t n) { return is_before[n]; });
@@ -143,7 +143,7 @@ bool are_before(const std::vector<std::size_t> &nodes, const Capture &capture, c
 
 Stream *make_stream() {
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
-  streams().push_back(new Stream);    // for as long as the process lives: instances are copied freely
+  streams().push_back(new Stream);    // never removed while the process lives, because instances are copied freely
   return streams().back();
 }
 Stream *default_stream() {
@@ -195,7 +195,7 @@ void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_de
         static_cast<std::int64_t>(bytes);
   }
   const auto copy = [=] {
-    // Either end may have been freed since.
+    // Either end may have been freed since then.
     if (!check_range(label.c_str(), to, bytes, to_device) || !check_range(label.c_str(), from, bytes, from_device))
       return;
     if (to_device && !from_device) check_words(label, from, nullptr, bytes);
@@ -362,7 +362,7 @@ emulation::Event &event_of(void *event) {
   return *static_cast<emulation::Event *>(event);
 }
 
-// What a call returns is kept as well.
+// The value that a call returns is also stored.
 cudaError_t answer(cudaError_t error) {
   if (error != cudaSuccess) emulation::last_error = error;
   return error;
@@ -439,7 +439,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return cudaSuccess;
 }
 
-// The same kernels after the same ones; and the driver may refuse at any time.
+// The same kernels in the same order; the driver may also refuse at any time.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info) {
   Graph &to = graph_of(exec), &from = graph_of(graph);
   const bool is_same =

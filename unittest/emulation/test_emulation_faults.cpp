@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// That the emulated device notices what a GPU would punish or let pass by luck: each fault seeded into a small kernel,
-// beside the same without it.
+// Tests that the emulated device notices what a GPU would punish or tolerate by luck: each fault is put into a small
+// kernel, next to the same kernel without it.
 #include "kokkos/device_kernels/device_path_group_impl.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_recorder.h"
@@ -29,7 +29,7 @@ std::string joined(const std::vector<std::string> &texts) {
   return all;
 }
 
-// That f, and all work that it queued, is reported with this text, once; or with an empty one not at all.
+// Expects that f, with all work that it queued, causes one report with this text; with an empty text, none.
 template <class F>
 void expect_report(const std::string &text, const F &f) {
   const std::vector<std::string> reports = emulation::reports_of([&] {
@@ -92,7 +92,7 @@ TEST(EmulatedMemory, kernels_stay_within_it) {
   Buffer b, to;
   assign(DeviceExec(), b, numbers(1000));
   to.reserve(1000);
-  for (const int offset : {0, 1, 500, 1000})    // a stride too much
+  for (const int offset : {0, 1, 500, 1000})    // one stride too much
     expect_report(offset == 0 ? "" : "it touches 0 bytes behind the end of 'equi:buffer' (8000 bytes)", [&, offset] {
       launch(
           [=, p = b.data(), q = to.data()](int64_t k) {
@@ -104,7 +104,7 @@ TEST(EmulatedMemory, kernels_stay_within_it) {
   expect_report("it touches address 0x10", [&] { launch([](int64_t) { *reinterpret_cast<volatile int *>(16) = 1; }); });
 }
 
-// Less than the 16 bytes from which a guarded page can begin: a read gives NaN, a write is found afterwards.
+// Fewer than the 16 bytes at which a guarded page can begin: a read gives NaN, a write is found afterwards.
 TEST(EmulatedMemory, writes_next_to_it_are_found) {
   for (const int place : {1, -1}) {
     DeviceBuffer<float> b;
@@ -126,7 +126,7 @@ TEST(EmulatedMemory, what_was_freed_stays_untouchable) {
     freed = b.reserve(10);
   }
   Buffer other;
-  other.reserve(10);    // does not get the same place
+  other.reserve(10);    // gets another place
   expect_report("it touches byte 0 of 'equi:buffer' (80 bytes, which was freed)",
                 [=] { launch([=](int64_t) { *freed = 1.0; }); });
   double value;
@@ -157,7 +157,7 @@ TEST(EmulatedMemory, views_share_it_until_the_last_one_goes) {
     View a("a", 4);
     {
       const View b = a;
-      launch([b](int64_t k) { b(k) = 1.0; }, 4);    // which holds no reference of its own
+      launch([b](int64_t k) { b(k) = 1.0; }, 4);    // it holds no reference of its own
     }
     EXPECT_EQ(emulation::num_allocations(), before + 1);
     a = View();
@@ -222,7 +222,7 @@ TEST(EmulatedCalls, pointers_to_host_memory_are_found_in_copied_data) {
   expect_report("a pointer to host memory", [&] {
     assign(DeviceExec(), pieces, std::vector<Piece>{{1, on_host.data()}});
   });
-  // Numbers of all sizes are none.
+  // Numbers of all sizes are not addresses.
   std::vector<double> any;
   for (int e = -300; e < 300; e++) any.push_back(std::ldexp(1.1, e));
   std::vector<int> whole(4000);
@@ -245,11 +245,11 @@ TEST(EmulatedCalls, padding_is_no_pointer) {
   b.reserve(1);
   for (int n = 0; n < 20; n++) {
     alignas(Padded) std::array<const void *, sizeof(Padded) / sizeof(void *)> place;
-    place.fill(&b);    // what was there before
+    place.fill(&b);    // the content of before
     auto *padded = new (&place) Padded;
     padded->c = 1;
     padded->data = b.data();
-    // With what follows it, another address of the host.
+    // Together with the next bytes it is another address of the host.
     const auto low_half = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&b)) + 4;
     std::memcpy(&padded->number, &low_half, sizeof low_half);
     expect_report("", [&] { launch(*padded); });
@@ -265,7 +265,7 @@ struct Large {
 TEST(EmulatedCalls, they_fit_into_the_arguments_of_a_kernel) {
   expect_report("", [] { launch(Large<3000>{}); });
   expect_report("a call of 4000 bytes does not fit", [] { launch(Large<4000>{}); });
-  // Without the hint Kokkos sends it through a buffer, at any other time.
+  // Without the hint Kokkos sends it through a buffer, at some other time.
   const auto without_hint = [] {
     Kokkos::parallel_for("test:large", Kokkos::RangePolicy<DeviceExec>(0, 1), Large<1000>{});
   };
@@ -328,11 +328,11 @@ TEST(EmulatedStreams, only_fences_order_the_work_of_two) {
   EXPECT_FALSE(is_right(false));
 }
 
-// Of CUDA, as owners in tests need no more.
+// An owner of CUDA's object, as far as tests need it.
 struct Event {
   Event() { cudaEventCreateWithFlags(&event, cudaEventDisableTiming); }
   ~Event() { cudaEventDestroy(event); }
-  // `later` waits for what `earlier` has to do.
+  // `later` waits for the work of `earlier`.
   void order(const DeviceExec &earlier, const DeviceExec &later) const {
     EXPECT_EQ(cudaEventRecord(event, earlier.cuda_stream()), cudaSuccess);
     EXPECT_EQ(cudaStreamWaitEvent(later.cuda_stream(), event, 0), cudaSuccess);
@@ -405,7 +405,7 @@ TEST_F(EmulatedGraphs, a_replay_has_the_arguments_of_the_recording) {
   std::vector<double> seen;
   const auto captures = emulation::counts().captures;
   for (int n = 0; n < 4; n++) {
-    added = 10.0 * n;    // a kernel's argument that changes where it may not
+    added = 10.0 * n;    // a kernel's argument that changes, which is not allowed
     step([&] { launch([=, p = x.data()](int64_t) { *p += added; }, 1, exec); });
     seen.push_back(first_of(x));
   }
@@ -430,7 +430,7 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
     bool is_first = true;
     expect_report(text, [&] {
       graph.record(exec, [&] {
-        if (std::exchange(is_first, false)) work();    // not where the work is launched because of an error
+        if (std::exchange(is_first, false)) work();    // not if the work is launched because of an error
       });
     });
   };
@@ -465,7 +465,7 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
   cublasCreate(&handle);
   for (const bool has_workspace : {true, false})
     expect_in_capture(has_workspace ? "" : "cublasDgemm without a workspace is captured", [&] {
-      cublasSetStream(handle, exec.cuda_stream());    // takes it away
+      cublasSetStream(handle, exec.cuda_stream());    // resets it
       if (has_workspace) cublasSetWorkspace(handle, b.data(), b.bytes());
       cublasDgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &number, b.data(), 1, b.data(), 1, &number, b.data(), 1);
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step of DeviceEvaluation asks of a device: a replayed one launches a graph and waits at its ends, nothing
-// else; and that it ends with an error where the device refuses anything.
+// The requests of a step of DeviceEvaluation to a device: a replayed step launches a graph and waits at its ends, and
+// does nothing else. A step ends with an error if the device refuses anything.
 #include "bench/launch_counter.h"
 #include "kokkos/evaluation/device_evaluation.h"
 #include "kokkos/layers/readout/device_readout.h"
@@ -32,7 +32,7 @@ class EmulatedSteps : public ::testing::Test {
     copy_neighborhood(DeviceExec(), images.neighborhood, neighborhood);
     evaluator->set_neighborhood(neighborhood);
   }
-  // The energy with all positions so many times as far from the origin.
+  // The energy with all positions multiplied by this factor.
   double evaluate(double scale = 1.0) {
     std::vector<double> numbers;
     for (const Vector3 &p : images.positions)
@@ -42,8 +42,8 @@ class EmulatedSteps : public ::testing::Test {
     NoExchange none;
     return evaluator->evaluate(DeviceRequest{positions.data(), {}, true, true, false}, none).energy;
   }
-  // Whether work is an error where launches are refused (emulation.h). What kernels do with what others have left
-  // unwritten is of no interest.
+  // Whether work reports an error if launches are refused (emulation.h). What kernels do with numbers that others did
+  // not write does not matter.
   template <class Work>
   bool is_error(int64_t taken, int64_t refused, const Work &work) {
     bool has_thrown = false;
@@ -64,7 +64,7 @@ class EmulatedSteps : public ::testing::Test {
       neighborhood = {};
       positions = {};
     });
-    cudaGetLastError();    // cuBLAS leaves it
+    cudaGetLastError();    // cuBLAS leaves it set
     return has_thrown;
   }
 
@@ -130,7 +130,7 @@ TEST_F(EmulatedSteps, counting_launches_leaves_the_next_steps_recorded) {
   EXPECT_EQ(emulation::counts().fences, 2);
 }
 
-// From the making of an evaluation to the end of its first step.
+// From the construction of an evaluation to the end of its first step.
 TEST_F(EmulatedSteps, each_launch_that_is_refused_is_an_error) {
   for (const bool graphs : {true, false}) {
     int64_t refused = 0;
@@ -168,7 +168,8 @@ TEST_F(EmulatedSteps, a_recording_that_lacks_a_launch_is_not_used) {
   emulation::refuse_launches(0, 0);
 }
 
-// Two slabs, most atoms of which see no other rank. Beside features, positions go to the device and results come back.
+// Two slabs, most atoms of which depend on no other rank. Besides features, positions are sent to the device and
+// results come back.
 TEST_F(EmulatedSteps, ranks_exchange_the_rows_of_their_border_through_pinned_memory) {
   const Structure structure = random_structure(2, 5, 6);
   std::vector<int> rank(structure.size());
@@ -200,7 +201,7 @@ TEST_F(EmulatedSteps, ranks_exchange_the_rows_of_their_border_through_pinned_mem
   EXPECT_LE(counts.pageable_bytes, beside);
 }
 
-// ---- what there is before a step
+// ---- what must exist before a step
 
 TEST(EmulatedDevices, without_a_gpu_there_is_a_reason_in_words) {
   const auto reason = [](int number) {
@@ -282,7 +283,7 @@ TEST(EmulatedDense, each_instance_has_a_workspace_of_its_own) {
   EXPECT_THROW(multiply(), std::logic_error);
 }
 
-// More branches than run side by side, each with two products that add up, in a recording and without one.
+// More branches than run concurrently, each with two products that add up, in a recording and without one.
 TEST(EmulatedDense, branches_come_between_earlier_and_later_work) {
   constexpr int NUM = 6;
   const DeviceExec exec = make_own_instance();
@@ -326,7 +327,7 @@ TEST(EmulatedDense, branches_come_between_earlier_and_later_work) {
   }
 }
 
-// A capture goes on where a product was refused, and so do other products.
+// A capture continues after a refused product, and so do other products.
 TEST(EmulatedDense, branches_end_where_a_product_fails) {
   const DeviceExec exec = make_own_instance();
   const DeviceDense dense(exec);

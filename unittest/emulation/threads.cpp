@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Threads of a kernel as fibers, and faults of a kernel. x86-64 with Linux.
 //
-// A fiber runs until it waits for others, at an exchange between lanes or at a barrier, or ends. Then the next one of
-// its warp that can run takes over, or else the scheduler, which lets those go on whose wait is over.
+// A fiber runs until it waits for others, at an exchange between lanes or at a barrier, or until it ends. Then the next
+// fiber of its warp that can run continues, or else the scheduler, which resumes those whose wait is over.
 #include "unittest/emulation/engine.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-// Saves what a function has to keep and its stack pointer to *from, and goes on where another one did so.
+// Saves the registers that a function must keep and its stack pointer to *from, and continues where another fiber did
+// so.
 extern "C" void emulation_switch(void **from, void *to);
 asm(R"(
 .text
@@ -57,17 +58,17 @@ struct Fiber {
   const std::type_info *type;
 };
 
-// Of the kernel that runs; there is one at a time.
+// State of the running kernel; there is one at a time.
 struct Kernel {
   const Node *node = nullptr;
   const std::function<void(std::int64_t, int)> *body = nullptr;
   std::int64_t block = 0, num_blocks = 0;
-  int first = 0, end = 0;        // of the warp that runs
-  int count = 0, current = 0;    // threads of the block, and the one that runs
+  int first = 0, end = 0;        // of the running warp
+  int count = 0, current = 0;    // threads of the block, and the running one
   bool is_forward = true;        // order of the lanes of a warp
   std::size_t shared_bytes = 0;
   std::string fault;            // ends the kernel
-  void *scheduler = nullptr;    // stack pointers of who waits for the fibers
+  void *scheduler = nullptr;    // stack pointers of those that wait for the fibers
   void *caller = nullptr;
   Fiber fibers[MAX_THREADS];
   Fiber main;    // runs the node's work
@@ -75,7 +76,7 @@ struct Kernel {
 Kernel kernel;
 thread_local bool in_kernel = false;
 
-// What a signal tells, until the fiber is at a place where it can be told.
+// Information of a signal, until the fiber is at a place where it can report it.
 struct Signal {
   int number = 0, code = 0;
   void *address = nullptr;
@@ -90,7 +91,7 @@ char *map_memory(std::size_t bytes, int protection) {
   return static_cast<char *>(p);
 }
 
-// Stacks with a page below that nobody may touch. The last one is that of the node's work.
+// Stacks with an inaccessible page below. The last one is that of the node's work.
 char *stack(int k) {
   static char *const stacks = [] {
     char *all = map_memory(STACK * (MAX_THREADS + 1), PROT_READ | PROT_WRITE);
@@ -99,13 +100,13 @@ char *stack(int k) {
   }();
   return stacks + STACK * k;
 }
-// Not at the same place of all of them: the stacks of a warp would then share a few lines of the caches.
+// Stacks begin at different places: those of a warp would otherwise share a few lines of the caches.
 char *end_of_stack(int k) {
   constexpr int STEP = 5 * 64;
   return stack(k) + STACK - k % 64 * STEP;
 }
 
-// Shared memory ends at a page that nobody may touch.
+// Shared memory ends at an inaccessible page.
 char *end_of_shared_memory() {
   static char *const memory = [] {
     char *all = map_memory(SHARED_ROOM + PAGE, PROT_READ | PROT_WRITE);
@@ -118,11 +119,11 @@ char *end_of_shared_memory() {
 void begin_fiber(Fiber &fiber, char *end_of_stack, void (*function)()) {
   auto **top = reinterpret_cast<void **>(end_of_stack) - 2;
   *top = reinterpret_cast<void *>(function);
-  fiber.stack_pointer = top - 6;    // the registers that emulation_switch takes from there
+  fiber.stack_pointer = top - 6;    // the registers that emulation_switch loads from there
   fiber.state = State::ready;
 }
 
-// Lets the next thread of the warp that can run take over, or the scheduler, until this one can go on.
+// Lets the next thread of the warp that can run continue, or the scheduler, until this one can go on.
 void wait(State state) {
   Fiber &mine = kernel.fibers[kernel.current];
   mine.state = state;
@@ -273,12 +274,12 @@ void handle_signal(int number, siginfo_t *information, void *context) {
   if (!in_kernel) {
     const std::string memory = describe_memory(information->si_addr);
     if (!memory.empty()) std::fprintf(stderr, "emulated device: the host touches device memory: %s\n", memory.c_str());
-    signal(number, SIG_DFL);    // comes back at once
+    signal(number, SIG_DFL);    // returns at once
     return;
   }
   if (number == SIGSEGV && information->si_code != SI_KERNEL && open_memory_at(information->si_addr)) return;
   caught = {number, information->si_code, information->si_addr};
-  // The fiber goes on in abandon_after_signal(), on a stack that has room: the one at hand may be full.
+  // The fiber continues in abandon_after_signal(), on another stack: its own may be full.
   auto &registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
   static char *const end = map_memory(STACK, PROT_READ | PROT_WRITE) + STACK;
   registers[REG_RSP] = reinterpret_cast<greg_t>(end - 8);
@@ -378,7 +379,7 @@ void run_kernel(const Node &node) {
   note_report("kernel '" + node.label + "'" + where + ": " + kernel.fault);
 }
 
-// Fibers are left as they are: what they hold is not freed.
+// Fibers are abandoned: what they hold is not freed.
 void abandon_launch(const std::string &text) {
   kernel.fault = text;
   void *unused;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Fuzzing where there is no libFuzzer: tiny models of all families are the corpus, whose documents and bytes are
-// changed at random. Each execution has a seed of its own, so that one can be repeated alone.
+// Fuzzing without libFuzzer: tiny models of all families are the corpus, whose documents and bytes are changed at
+// random. Each execution has its own seed, so that it can be repeated alone.
 //
 //   fuzz_model SECONDS [SEED]           as many executions as fit into the time
-//   fuzz_model --only NUMBER [SEED]     one of them, whose bytes go into the file fuzz.equi
+//   fuzz_model --only NUMBER [SEED]     one of them, whose bytes are written into the file fuzz.equi
 //   fuzz_model --corpus FOLDER          writes the corpus, for libFuzzer
 #include "unittest/fuzz/fuzz_model.h"
 #include "unittest/support/mixture_builder.h"
@@ -24,7 +24,7 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-// An input that takes longer keeps the reader busy with a number of the file.
+// An input that takes longer makes the reader follow a number of the file.
 constexpr double SLOW = 30.0;    // seconds, with sanitizers
 
 class Mutator {
@@ -36,7 +36,7 @@ class Mutator {
 
   std::string mutant(const std::vector<ModelDocument> &corpus) {
     ModelDocument d = corpus[below(corpus.size())];
-    // Most changes are few, so that some mutants are accepted.
+    // Most executions change little, so some mutants are accepted.
     const int changes = 1 + static_cast<int>(below(3));
     for (int k = 0; k < changes; ++k) change(d.document, corpus);
     std::string bytes;
@@ -54,7 +54,7 @@ class Mutator {
  private:
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
 
-  // A value of the document, each level as likely as the next.
+  // A value of the document; each level is equally likely.
   Json &place(Json &document) {
     Json *at = &document;
     while (at->is_structured() && !at->empty() && (at == &document || below(5) != 0)) {
@@ -141,7 +141,7 @@ class Mutator {
     }
   }
 
-  // Of irreps and names.
+  // Changes irreps and names.
   void change_text(Json &value) {
     if (!value.is_string()) return;
     std::string text = value.get<std::string>();
@@ -179,7 +179,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// What went wrong; empty if nothing did.
+// The fault; empty if there was none.
 std::string execute(const std::string &bytes, std::array<long, 3> &outcomes) {
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -205,7 +205,7 @@ int run(const std::vector<std::string> &words) {
   unsigned number = one ? std::atoi(words[1].c_str()) : 0;
   for (;; ++number) {
     if (!one && seconds_since(begin) > seconds) break;
-    // What a sanitizer ends is known by the last number that was written.
+    // If a sanitizer ends the process, the last number that was written identifies the execution.
     if (FILE *last = std::fopen("fuzz_last", "w")) {
       std::fprintf(last, "%u %u\n", number, seed);
       std::fclose(last);

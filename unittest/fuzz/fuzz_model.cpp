@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The entry point of fuzzing: what becomes of the bytes of a model file before an atom is evaluated. They are read,
-// what is accepted is planned, and the texts of kernels that the build does not have are made. Whatever the bytes are,
-// nothing but the error of the reader and the refusals of what comes behind it may be thrown.
+// The entry point of fuzzing: the bytes of a model file are processed until an atom would be evaluated. They are read,
+// accepted models are planned, and texts are made of kernels that the build does not have. Whatever the bytes are, only
+// the error of the reader and the refusals of later steps may be thrown.
 #include "unittest/fuzz/fuzz_model.h"
 
 #include "kokkos/layers/evaluation_plan.h"
@@ -17,7 +17,7 @@
 namespace equi {
 namespace testing {
 
-// Texts of high orders take a second with sanitizers. A key tells which text it is, so that each is made once.
+// Texts of high orders take a second with sanitizers. A key identifies a text, so each is made once.
 constexpr std::size_t MOST_TEXTS = 2;
 
 FuzzOutcome fuzz_model(const std::string &bytes) {

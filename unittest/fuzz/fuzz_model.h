@@ -9,8 +9,8 @@ namespace testing {
 
 enum class FuzzOutcome { refused_by_reader, refused_by_plan, accepted };
 
-// Reads the bytes of a model file, plans its evaluation and makes the texts of its kernels; anything that goes wrong
-// and is no refusal leaves it as an exception or ends the process.
+// Reads the bytes of a model file, plans its evaluation and makes the texts of its kernels. A fault that is not a
+// refusal leaves it as an exception or ends the process.
 FuzzOutcome fuzz_model(const std::string &bytes);
 
 }    // namespace testing

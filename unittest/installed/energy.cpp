@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Prints the energy of a periodic structure in eV: energy MODEL < STRUCTURE, where STRUCTURE has the nine components of
-// the lattice vectors, then a symbol and three coordinates for each atom, in Angstrom.
+// Prints the energy of a periodic structure in eV: energy MODEL < STRUCTURE. STRUCTURE has the nine components of the
+// lattice vectors, then a symbol and three coordinates for each atom, in Angstrom.
 #include "src/evaluation/native_evaluators.h"
 #include "src/model/model_file.h"
 

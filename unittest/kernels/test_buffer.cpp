@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that grows and never shrinks and, in debug builds, shows who reads it before it is written.
+// Memory that grows and never shrinks and, in debug builds, shows reads before the first write.
 #include "kokkos/runtime/buffer.h"
 #include "kokkos/runtime/device_exec.h"
 

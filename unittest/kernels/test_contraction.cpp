@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Symmetric contractions on rows, generic and generated, against the double loops of ContractionProduct.
+// Symmetric contractions on rows, generic and generated, compared with the double loops of ContractionProduct.
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/contraction/host_contraction.h"
 #include "unittest/support/contraction_problem.h"
@@ -114,9 +114,9 @@ double largest_of(const Rows &rows) {
   return largest;
 }
 
-// ChannelwiseProduct, which is tested against the integral (test_gaunt_product.cpp), against both forms.
+// Compares ChannelwiseProduct, which is tested against the integral (test_gaunt_product.cpp), with both forms.
 TEST(GauntKernels, are_exact_to_the_largest_order) {
-  constexpr double EXACT = 1e-13;    // of the largest number: some thousand products in float64
+  constexpr double EXACT = 1e-13;    // relative to the largest number: some thousand products in float64
   for (int l = 0; l <= 8; ++l) {
     const ChannelwiseProduct product = gaunt_product(5, l, l, l);
     Random random(7);
@@ -158,7 +158,7 @@ void for_duals(const Irreps &irreps, const FeatureLayout &layout, int plane, con
   }
 }
 
-// Products are quadratic along a line, so that their central differences are exact.
+// Products are quadratic along a line, so their central differences are exact.
 TEST(GauntKernels, of_duals_are_derivatives) {
   using Row = std::vector<double>;
   constexpr double EXACT = 1e-12;    // of numbers of some tens

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
-// edges, as adjoints of each other, and against finite differences.
+// The host's convolution kernels of every instruction set of this CPU: compared with the tensor product summed over
+// edges, as adjoints of each other, and with finite differences.
 #include "src/generator/common_kernels.h"
 #include "unittest/support/dot.h"
 #include "unittest/support/instruction_sets.h"
@@ -23,7 +23,7 @@ using namespace equi::testing;
 // Sums of up to 40 edges times some tens of products, relative to the largest number of the result.
 template <class T>
 constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
-// Of what a kernel finds to the reference, which does not round coefficients of split bins to float32.
+// Difference between a kernel's result and the reference, which does not round coefficients of split bins to float32.
 template <class Case>
 double difference_to_reference(const Case &c) {
   using T = std::decay_t<decltype(c.x[0])>;
@@ -115,7 +115,7 @@ TEST_P(ConvolutionKernels, derivative_by_distance_is_that_of_forward) {
       return dot(unpack<double>(irreps, moved.forward(kernels), NUM_RECEIVERS), c.p.g);
     };
     for (int e = 0; e < c.p.num_edges(); e += 13) {
-      double best = INFINITY;    // a knot may lie within a step: the third derivative jumps there
+      double best = INFINITY;    // a knot may be within a step: the third derivative jumps there
       for (const double h : {1e-3, 3e-4, 1e-4}) {
         const double wide = (form(e, h) - form(e, -h)) / (2 * h), narrow = (form(e, h / 2) - form(e, -h / 2)) / h;
         best = std::min(best, std::fabs((4 * narrow - wide) / 3 - y_adj[e][0]));
@@ -133,7 +133,7 @@ TEST_P(ConvolutionKernels, backward_gather_is_the_adjoint_of_forward) {
     const Irreps &in = c.p.product().irreps_in, &out = c.p.product().irreps_out;
     const double right = dot(c.p.x, unpack<T>(in, x_adj, NUM_SENDERS));
     const double left = dot(c.p.g, unpack<T>(out, c.forward(kernels), NUM_RECEIVERS));
-    // Thousands of terms of either sign: relative to the root of the sum of their squares.
+    // Thousands of terms of either sign: relative to the square root of the sum of their squares.
     double squares = 0.0;
     for (int i = 0; i < NUM_RECEIVERS; ++i)
       for (size_t k = 0; k < expected.out[i].size(); ++k) squares += std::pow(expected.out[i][k] * c.p.g[i][k], 2);
@@ -150,7 +150,7 @@ TEST_P(ConvolutionKernels, backward_gather_is_the_adjoint_of_forward) {
 TEST_P(ConvolutionKernels, weights_of_edges_are_replaced_by_their_derivatives) {
   for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &) {
     using T = std::decay_t<decltype(c.x[0])>;
-    // Once per problem; uvw paths have weights of distances alone.
+    // Once per problem; weights of uvw paths depend only on the distance.
     if (c.constants.rows_per_bin() != 2 || has_uvw(c.p)) return;
     const KernelAnswer &expected = reference_answer(static_cast<int>(&c.p - kernel_problems().data()), 1);
     for (const bool gathered : {false, true}) {
@@ -196,7 +196,7 @@ TEST_P(ConvolutionKernels, repeats_and_tiles_give_the_same_bits) {
     for (int first = 0; first < NUM_RECEIVERS; first += 2) {
       const int count = std::min(2, NUM_RECEIVERS - first);
       const auto tile = c.forward(kernels, first, count);
-      // The tile's rows are those of the whole, all others are left alone.
+      // The tile's rows equal those of the whole; all others are unchanged.
       for (int g = 0; g < c.out.num_groups(); ++g)
         for (int r = 0; r < NUM_RECEIVERS; ++r)
           for (int k = 0; k < c.out.group(g).width(); ++k) {
@@ -328,7 +328,7 @@ template <class T>
 void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
   constexpr int NUM_SPECIES = 2;
   Convolution convolution = kernel_problems()[0].convolution;
-  // Tables that have more and fewer pieces.
+  // Tables with more and with fewer pieces.
   if (of_pairs) convolution.radial.basis.pair_cutoff = Matrix{NUM_SPECIES, NUM_SPECIES, {2.6, 4.0, 3.1, 1.2}};
   EvaluatorOptions options;
   options.precision = sizeof(T) == 4 ? Precision::mixed : Precision::double_;
@@ -337,7 +337,7 @@ void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
                                           HOST_TABLE, set);
   const RadialSet &tables = constants.radial_set();
   ASSERT_EQ(tables.num_functions(), of_pairs ? 4 : 1);
-  // Both sides of where pieces meet, what lies beyond all of them, and what is not a number.
+  // Both sides of where pieces meet, distances beyond all pieces, and NaN.
   std::vector<double> distance = {0.0, 1.0, 2.0, 2.5, 1.0 - 1e-9, 2.0 - 1e-9, 2.0 + 1e-9, 4.0, 4.5, 1e30};
   for (int k = 0; k < 50; ++k) distance.push_back(0.03 + 0.083 * k);
   distance.insert(distance.begin() + 3, std::numeric_limits<double>::quiet_NaN());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Radial weights by a network on features of an edge's atoms: against the network edge by edge, and against
-// differences; that of duals against differences of that of plain numbers. Those of the distance alone, from tables:
-// against the function and its derivatives.
+// Radial weights by a network on features of an edge's atoms: compared with the network edge by edge, and with
+// differences; those of duals with differences of those of plain numbers. Weights that depend only on the distance,
+// from tables, are compared with the function and its derivatives.
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
 #include "unittest/support/edge_network_problem.h"
@@ -28,7 +28,7 @@ constexpr double FINITE_DIFFERENCE = 1e-8;
 // Second derivatives by the network of duals in float32, relative to the largest number of the result.
 constexpr double FLOAT32_DUALS = 1e-4;
 
-// The problem in memory of the network's, of plain numbers or of duals.
+// The problem in the network's memory, of plain numbers or of duals.
 template <class T>
 struct Kernels {
   using R = Real<T>;
@@ -52,7 +52,7 @@ struct Kernels {
     return weights[(plane * NUM_EDGES + e) * constants.view().weights_row + c.column];
   }
   void forward() { constants.network()->forward(kernels, edges(), scratch.data(), weights.data()); }
-  // Puts the adjoints of the weights in their place and goes backward.
+  // Stores the adjoints of the weights in their place and runs backward.
   void backward(const NetworkAdjoints<T> &adjoints) {
     std::fill(weights.begin(), weights.end(), R(0));
     for (int plane = 0; plane < PLANES<T>; ++plane)
@@ -72,7 +72,7 @@ struct Kernels {
   const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
 };
 
-// All that a network gives, as rows: the weights, the adjoints of distances, of receivers' and of senders' features.
+// All results of a network, as rows: the weights, the adjoints of distances, of receivers' and of senders' features.
 // Per plane.
 struct Answer {
   Rows kinds[4];
@@ -148,7 +148,7 @@ TEST_P(EdgeNetworkTest, forward_is_the_network_edge_by_edge) {
 TEST_P(EdgeNetworkTest, backward_gives_the_derivatives_by_distances_and_features) {
   Kernels<double> k(p);
   k.forward();
-  // All are added to: the distances' begin with ones, two numbers apart.
+  // All are added to existing numbers: those of the distances begin with ones, two numbers apart.
   std::vector<double> distance(2 * NUM_EDGES, 1.0);
   AlignedVector<double> of_receivers(k.x.size(), 0.0), of_senders(k.x.size(), 0.0);
   k.backward({distance.data(),
@@ -221,7 +221,7 @@ TEST_P(EdgeNetworkTest, no_edges_are_no_work) {
   for (const double w : k.weights) EXPECT_TRUE(std::isnan(w));
 }
 
-// Edges of all pairs of three species, and a network whose weights lie in rows with gaps.
+// Edges of all pairs of three species, and a network whose weights are in rows with gaps.
 template <class T>
 struct NetworkOfDistance {
   using R = Real<T>;
@@ -237,8 +237,8 @@ struct NetworkOfDistance {
       sender.push_back(e / 3 % NUM_SPECIES);
     }
   }
-  // Expects weights, and what their adjoints, all ones, give for the distances. relative: to the largest number, with
-  // second derivatives `second`.
+  // Expects weights, and the results of adjoints of one for the distances. relative: to the largest number; with second
+  // derivatives `second`.
   void expect(double relative, double second) {
     const NetworkEdges<T, D> edges{NUM_EDGES, distance.data(), receiver.data(), sender.data(), nullptr, nullptr, {}};
     const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
@@ -340,7 +340,7 @@ TEST(EdgeNetworkOfDistance, finds_the_window_of_a_distance_for_each_pair) {
   const NetworkOfDistance<double> problem(options, 5);
   for (int e = 0; e < problem.NUM_EDGES; ++e) {
     const int window = problem.network->window_of(problem.distance[e], problem.receiver[e], problem.sender[e]);
-    // Windows end where bins do, of some tenths of Angstrom.
+    // Windows end where bins do; they are some tenths of Angstrom wide.
     EXPECT_NEAR(window + 0.5, problem.distance[e] / problem.f.basis.cutoff * 5, 0.75) << problem.distance[e];
   }
 }

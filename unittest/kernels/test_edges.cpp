@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Harmonics of the kernels against those of src/, and the way of derivatives from edges to forces and virials.
+// Harmonics of the kernels compared with those of src/, and the sums of derivatives from edges to forces and virials.
 #include "kokkos/geometry/edges.h"
 #include "kokkos/kernel_interface/harmonics.h"
 #include "src/algebra/spherical_harmonics.h"
@@ -102,8 +102,9 @@ TEST(KernelHarmonics, tangential_gradient_is_that_of_the_reference) {
   expect_reference_gradient<float>();
 }
 
-// ---- several edges side by side
-// Of lanes with vectors of all kinds, among them one without a length and one that is not a number.
+// ---- several edges at once
+//
+// The lanes have vectors of all kinds, among them one without a length and one that is not a number.
 TEST(EdgeKernels, each_lane_gets_what_a_single_edge_does) {
   const HarmonicsNorms norms;
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -311,7 +312,7 @@ void expect_brute_force_sums(double tolerance, InstructionSet set) {
     EXPECT_NEAR(sums.result.virial[n], n < 3 ? -slopes[n] : -0.5 * (slopes[n] + slopes[n + 3]),
                 tolerance * 10 * largest)
         << n;
-  EXPECT_GT(std::fabs(slopes[3] - slopes[6]), 1e-3);    // this energy tells the two apart
+  EXPECT_GT(std::fabs(slopes[3] - slopes[6]), 1e-3);    // this energy distinguishes the two
 }
 
 TEST(Edges, forces_and_virials_are_derivatives_of_a_brute_force_sum) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Libraries of kernels in a user's cache folder: which files are taken, and which kernels.
+// Libraries of kernels in a user's cache folder: which files are loaded, and which kernels are used.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_check.h"
 #include "kokkos/host_kernels/kernel_library.h"
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *KEY = "4_88";
 
-// A variable of the environment, for the life of a test.
+// A variable of the environment, during the life of a test.
 class Variable {
  public:
   Variable(const char *name, const std::optional<std::string> &value) : name_(name) {
@@ -80,7 +80,7 @@ class KernelCacheFiles : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder); }
 
-  // Empty if the library is taken, else why not.
+  // Empty if the library is used, or else the reason.
   std::string fault() const { return fault_of(file); }
   static std::string fault_of(const fs::path &file) {
     const OpenedFile opened = open_kernel_library(file);
@@ -138,7 +138,7 @@ TEST_F(KernelCacheFiles, files_and_folders_are_the_users_alone_whatever_the_mask
   umask(old);
   EXPECT_EQ(mode_of(file_in(folder / "other" / "equi" / "kernels")), 0600u);
   for (const char *made : {"other", "other/equi", "other/equi/kernels"}) EXPECT_EQ(mode_of(folder / made), 0700u);
-  // Nothing is left of the file that was written before it was renamed.
+  // Nothing remains of the temporary file that is renamed.
   EXPECT_EQ(std::distance(fs::directory_iterator(cache), {}), 1);
 }
 
@@ -157,7 +157,7 @@ TEST_F(KernelCacheFiles, what_others_can_write_is_refused) {
       const mode_t mode = mode_of(what);
       ASSERT_EQ(chmod(what.c_str(), mode | bit), 0);
       expect_refused("can be written by others");
-      // Nor is anything put there, but for a file, which is replaced.
+      // Nothing is written there either, except that a file is replaced.
       if (what != file) {
         EXPECT_THROW(store_kernel_library(source, file), std::runtime_error) << what;
       }
@@ -195,7 +195,7 @@ TEST_F(KernelCacheFiles, a_link_is_no_library_and_leads_to_checked_folders_alone
   expect_refused("symbolic link");
   fs::remove(file);
   fs::rename(real, file);
-  // A folder of the user's own may lie elsewhere.
+  // A folder of the user may be elsewhere.
   const fs::path elsewhere = folder / "elsewhere";
   fs::rename(cache, elsewhere);
   fs::create_symlink("../../elsewhere", cache);
@@ -336,20 +336,20 @@ TEST(KernelCheck, the_kernels_of_another_path_group_do_not_pass) {
     const PathGroupShape shape = PathGroupShape::from_key("1_01_10_11");
     EXPECT_NE(fault_of(library_of(set, PathGroupShape::from_key("1_01_10_12_21")), shape, set).find("lacks the kernel"),
               std::string::npos);
-    // One that writes less than it should.
+    // A kernel that writes less than it should.
     LibraryOfBuild renamed = library_of(set, PathGroupShape::from_key("uvw_1_11"));
     renamed.float_uvw.key = renamed.double_uvw.key = "uvw_1_12";
     EXPECT_NE(fault_of(renamed, PathGroupShape::from_key("uvw_1_12"), set).find("differs"), std::string::npos);
   });
 }
 
-// One number by a thousandth.
+// Changes one number by a thousandth.
 template <class T>
 void a_little_more(Pointer<T> p) {
   put(p, 3, Real<T>(1.001) * p[3]);
 }
 
-// Each function of a kernel in turn: one that is missing, that does nothing, and that is a little wrong.
+// Replaces each function of a kernel in turn: by none, by one that does nothing, and by one that is slightly wrong.
 template <class T, class Place>
 void expect_found(InstructionSet set, const PathGroupShape &shape, const std::string &type, Place place) {
   using Function = void (*)(const PathGroupCall<T> &);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Linear layers and gates on rows, against plain loops; backward passes as adjoints and by finite differences.
+// Linear layers and gates on rows, compared with plain loops; backward passes as adjoints and by finite differences.
 #include "kokkos/layers/gate/host_gate.h"
 #include "kokkos/layers/linear/host_linear.h"
 
@@ -23,7 +23,7 @@ using namespace equi::testing;
 constexpr double FINITE_DIFFERENCE = 1e-9;
 
 constexpr int NUM_ROWS = 11, NUM_SPECIES = 3;
-// None of species 1, so that an empty group of rows occurs.
+// No atom has species 1, so an empty group of rows occurs.
 constexpr int SPECIES[NUM_ROWS] = {2, 0, 0, 2, 2, 0, 2, 0, 0, 2, 0};
 
 // ---- linear
@@ -31,7 +31,7 @@ struct LinearCase {
   Irreps in = Irreps::parse("5x0e+3x1o+17x1o+2x2e+4x0e+1x3o"), out = Irreps::parse("7x0e+18x1o+2x0e+3x2e+2x1e+1x1o");
   Linear linear{0, 1, false, false, {}, {}};
 
-  // Blocks 2x1e of the output and 1x3o of the input have no partner; the pair (4x0e, 7x0e) is left out.
+  // Blocks 2x1e of the output and 1x3o of the input have no partner; the pair (4x0e, 7x0e) is not connected.
   LinearCase(bool per_species, bool accumulate, bool biases, unsigned seed = 1) {
     Random random(seed);
     linear.per_species = per_species;
@@ -164,8 +164,8 @@ TYPED_TEST(LinearOpTest, no_rows_are_allowed) {
 
 // ---- gate
 struct GateCase {
-  // Scalars of both parities, gates behind the even ones; channels 8.. of the even block and the block 2x2e are read by
-  // no term.
+  // Scalars of both parities, with gates after the even ones. No term reads channels 8.. of the even block and the
+  // block 2x2e.
   Irreps in = Irreps::parse("2x0o+30x0e+3x1o+17x1o+2x2e"), out = Irreps::parse("3x0e+17x1o+2x0o+3x1o");
   Gate gate{0, 1, {}};
 

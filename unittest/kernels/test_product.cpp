@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products with packed matrices against a plain triple loop in float64, on each instruction set of the machine.
+// Dense products with packed matrices compared with a plain triple loop in float64, on each instruction set of the
+// machine.
 #include "kokkos/host_kernels/packed_matrix.h"
 
 #include "unittest/support/node_rows.h"
@@ -17,7 +18,7 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-// Around the widths of registers and panels, and what models have.
+// Sizes around those of registers and panels, and sizes of models.
 constexpr int INNER[] = {0, 1, 3, 8, 13, 64, 129}, COLUMNS[] = {1, 5, 8, 13, 16, 17, 33, 48, 49, 64, 96, 130};
 constexpr int ROWS[] = {0, 1, 2, 3, 4, 7, 8, 9, 15, 31};
 constexpr int MOST_ROWS = 31;
@@ -28,7 +29,7 @@ Matrix random_matrix(Random &random, int rows, int cols) {
   return m;
 }
 
-// MOST_ROWS rows so far apart, what is between them is NaN.
+// MOST_ROWS rows at this distance; NaN is between them.
 template <class R>
 std::vector<R> strided_rows(Random &random, int width, int stride) {
   std::vector<R> rows(static_cast<size_t>(MOST_ROWS) * stride, std::numeric_limits<R>::quiet_NaN());
@@ -73,7 +74,7 @@ TYPED_TEST(ProductTest, equals_a_triple_loop_and_writes_nothing_else) {
       const std::vector<R> before = strided_rows<R>(random, m.cols, c_stride);
       for (const int rows : ROWS) {
         std::vector<R> c = before;
-        if (!add)    // it must not be read
+        if (!add)    // the output must not be read
           for (int i = 0; i < rows; i++)
             std::fill_n(c.begin() + i * c_stride, m.cols, std::numeric_limits<R>::quiet_NaN());
         packed.multiply(rows, a.data(), c.data(), add, apart > 0 ? a_stride : 0, apart > 0 ? c_stride : 0);
@@ -85,7 +86,7 @@ TYPED_TEST(ProductTest, equals_a_triple_loop_and_writes_nothing_else) {
               sum += term;
               size += std::abs(term);
             }
-            // Of each term at most its product, its sum and its factor are rounded.
+            // Roundings of each term: at most those of its product, its sum and its factor.
             ASSERT_NEAR(static_cast<double>(c[i * c_stride + j]), sum,
                         2 * std::numeric_limits<R>::epsilon() * size * std::sqrt(m.rows + 4.0))
                 << rows << " rows, " << i << ", " << j << (add ? ", added" : "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which function of a set belongs to which pair of species, and that it is the pair's own.
+// Each pair of species uses the function of a set that belongs to it.
 #include "kokkos/geometry/radial_set.h"
 #include "unittest/support/wide_radial_function.h"
 
@@ -52,7 +52,7 @@ TEST(RadialSet, functions_of_directed_pairs_are_their_own) {
   expect_functions_of_pairs(wide_radial_function(NUM_SPECIES, true, false), 9);
 }
 
-// Numbers that float32 would not hold; exact functions in float64 do without tables.
+// Numbers beyond float32; exact functions in float64 need no tables.
 TEST(RadialSet, tables_say_which_numbers_they_do_not_hold) {
   RadialFunction f = wide_radial_function(1, true, false);
   for (double &v : f.network.weights.back().data) v *= 1e37;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Windows of the distance: their functions against those of the set, and how few they are.
+// Windows of the distance: their functions compared with those of the set, and their small number.
 #include "kokkos/geometry/radial_windows.h"
 #include "unittest/support/wide_radial_function.h"
 
@@ -22,7 +22,7 @@ RadialSet tables(int num_species) {
   return {wide_radial_function(num_species, true, true), num_species, options};
 }
 
-// What projection onto the rows of P, which are orthonormal or 0, leaves of v.
+// The rest of v after its projection onto the rows of P, which are orthonormal or 0.
 std::vector<double> left_of(const Matrix &p, std::vector<double> v) {
   const std::vector<double> before = v;
   for (int i = 0; i < p.rows; ++i) {
@@ -64,7 +64,7 @@ TEST(RadialWindows, leave_no_more_than_the_tolerance) {
         first_bin += table.num_bins();
       }
       ASSERT_EQ(windows.of_bin.size(), static_cast<size_t>(first_bin));
-      // The largest ones of bins may lie between the distances that are tried here.
+      // The largest errors of bins may occur between the tested distances.
       for (int d = 0; d < 2; ++d) {
         EXPECT_LT(left[d], 1.1 * tolerance * largest[d]) << num_windows << " windows";
         EXPECT_GT(largest[d], 0.0);

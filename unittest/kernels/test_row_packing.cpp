@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows of features into messages and back by threads of the default execution space, against loops over atoms in order.
+// Rows of features packed into messages and unpacked by threads of the default execution space, compared with loops
+// over atoms in order.
 #include "kokkos/lammps/row_packing.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ class Problem {
     buffer_.resize(row_of_atom.size() * stride());
     for (T &x : buffer_) x = normal(random);
   }
-  int stride() const { return row_size_ + 1; }    // as where floats fill whole doubles
+  int stride() const { return row_size_ + 1; }    // as if floats filled whole doubles
   T *buffer() { return buffer_.data(); }
   // f(rows, buffer) with all of it in the memory of the execution space.
   template <class F>
@@ -79,7 +80,7 @@ TYPED_TEST_SUITE(RowPacking, Types);
 
 const std::vector<int> ATOMS = {16, 0, 2, 13, 5, 9, 14, 4, 12};    // two without a row
 
-// What a function of messages does to a feature and a buffer is what f does for each number, and that is something.
+// The effect of a function of messages on a feature and a buffer equals that of f on each number, and is not empty.
 template <class T, class Pack, class F>
 void expect_as(int seed, const Pack &pack, const F &f) {
   DeviceBuffer<int> atoms;

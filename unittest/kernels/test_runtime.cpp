@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the host's threads promise: their number, that no fault is lost in a parallel region, and that no broken number
-// is mended by a kernel.
+// The promises of the host's threads: their number, that no fault in a parallel region is lost, and that no kernel
+// hides a broken number.
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
@@ -24,8 +24,7 @@ using namespace equi::testing;
 
 constexpr int64_t NUM_TERMS = 100000;
 
-// The number of threads, and of the terms that a sum over all of them has; then the pieces of a loop that have been
-// done.
+// The number of threads, and of the terms that a sum over all of them has; then the completed pieces of a loop.
 std::string sum_on_threads() {
   int64_t sum = 0;
   Kokkos::parallel_reduce(
@@ -45,7 +44,7 @@ std::string all_terms(int num_threads) {
   return std::to_string(num_threads) + " " + std::to_string(2 * NUM_TERMS);
 }
 
-// A variable of the environment that lasts as long as this.
+// A variable of the environment, during the life of this object.
 class Variable {
  public:
   Variable(const char *name, const char *value) : name_(name) {
@@ -67,7 +66,7 @@ TEST(HostThreads, are_as_many_as_asked_for) {
 
 TEST(HostThreads, are_no_more_than_kokkos_holds) {
   for (const int n : {512, 513, 600, 2000, 1000000}) EXPECT_EQ(run_child("sum_on_threads", n), all_terms(512)) << n;
-  // The number that OpenMP has by default is bounded as well.
+  // OpenMP's default number is bounded as well.
   const Variable number("OMP_NUM_THREADS", "700");
   EXPECT_EQ(run_child("sum_on_threads", 0), all_terms(512));
 }
@@ -78,7 +77,7 @@ TEST(HostThreads, are_no_more_than_openmp_gives) {
     EXPECT_EQ(run_child("sum_on_threads", 8), all_terms(3));
     EXPECT_EQ(run_child("sum_on_threads", 2), all_terms(2));
   }
-  // Regions that may have fewer threads than asked for have as many, whatever the environment says.
+  // Regions that may have fewer threads than requested have all of them, whatever the environment says.
   const Variable dynamic("OMP_DYNAMIC", "true");
   EXPECT_EQ(run_child("sum_on_threads", 8), all_terms(8));
   const Variable levels("OMP_MAX_ACTIVE_LEVELS", "0");
@@ -122,7 +121,7 @@ TEST(ParallelFault, the_first_one_is_thrown_after_all_work_is_done) {
   parallel_with_faults("equi:test", Kokkos::RangePolicy<HostExec>(0, 8), [](int64_t) {});
 }
 
-// ---- numbers that are none
+// ---- broken numbers
 
 constexpr Activation ALL_ACTIVATIONS[] = {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::relu,
                                           Activation::abs,  Activation::ssp,  Activation::identity};
@@ -141,7 +140,7 @@ TYPED_TEST(NotANumber, stays_none_through_activations) {
       EXPECT_TRUE(std::isnan(value_of(of_nan.derivative))) << activation_name(a);
     }
     if (IS_DUAL<T>) {
-      // A tangent that is none stays so where the derivative is not zero.
+      // A tangent of NaN stays NaN if the derivative is not zero.
       const auto broken = activate(a, make_number<T>(Real<T>(0.5), NAN));
       EXPECT_TRUE(std::isnan(tangent_of(broken.value))) << activation_name(a);
     }
@@ -162,7 +161,7 @@ TYPED_TEST(NotANumber, leaves_activations_at_zero_as_they_are) {
   EXPECT_EQ(value_of(activate(Activation::relu, make_number<T>(INFINITY, 0)).value), Real<T>(INFINITY));
 }
 
-// Channel by channel, about the blocks in which the kernels take them.
+// Channel by channel, for numbers of channels around the blocks of the kernels.
 TYPED_TEST(NotANumber, stays_none_through_gates) {
   using T = TypeParam;
   using R = Real<T>;
@@ -195,7 +194,7 @@ TYPED_TEST(NotANumber, stays_none_through_gates) {
           kernels.gate_backward(call);
           const std::vector<R> &adjoint = is_gated ? gate : z;
           for (int u = 0; u < MUL; u++) {
-            const bool is_constant = a == Activation::identity;    // its derivative knows no broken number
+            const bool is_constant = a == Activation::identity;    // its derivative does not depend on a broken number
             EXPECT_EQ(std::isnan(adjoint[u]), u == broken && !is_constant) << what << ", adjoint of channel " << u;
           }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rotations into the frames of edges, and the convolution of SO(2) convolutions: by definition, by finite differences,
-// and in frames that are turned about the edges.
+// Rotations into the frames of edges, and the products of SO(2) convolutions: by definition, by finite differences, and
+// in frames that are turned about the edges.
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 #include "unittest/support/model_cases.h"
@@ -140,7 +140,7 @@ TEST(Rotations, generators_are_derivatives) {
 }
 
 // ---- the convolution
-// A layer of a tiny model with edges between some atoms, and everything that its convolution reads.
+// A layer of a tiny model with edges between some atoms, and all inputs of its convolution.
 template <class R>
 struct So2Problem {
   static constexpr int NUM_EDGES = 7, NUM_ATOMS = 4;
@@ -170,7 +170,7 @@ struct So2Problem {
     for (int k = 0; k < NUM_EDGES * num_columns(); k++) factors.push_back(random());
     for (int e = 0; e < NUM_EDGES; e++) cutoff.push_back(0.5 + 0.1 * random());
   }
-  // Rows of x are large beside the features of models, for which some of the linears have a gain.
+  // Rows of x are larger than features of models, for which some of the linears have a gain.
   static Model model_of(const std::string &name) {
     TinyModelOptions options = case_named(name).options;
     options.so2_gain = 1.0;
@@ -199,8 +199,8 @@ struct So2Problem {
     std::vector<R> cutoff_adj, torque;
     double energy = 0.0;    // y * y_adj
   };
-  // has_values: backward takes what forward has left. num_first: edges of a first call, from which the others are added
-  // up.
+  // has_values: backward uses the values that forward has stored. num_first: edges of a first call, to which the others
+  // are added.
   Result evaluate(InstructionSet set, bool has_values = true, int num_first = NUM_EDGES) const {
     const HostSo2Convolution<R> convolution = this->convolution(set);
     const int columns = static_cast<int>(convolution.columns().size()), row = convolution.factors_row(),
@@ -332,7 +332,7 @@ TYPED_TEST(So2Rows, instruction_sets_agree) {
   }
 }
 
-// Sums of some edges are multiplied by what later ones make of the largest score.
+// Sums over edges are multiplied by the effect of later edges on the largest score.
 TYPED_TEST(So2Rows, edges_of_a_receiver_may_come_in_several_calls) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
@@ -350,14 +350,14 @@ TYPED_TEST(So2Rows, edges_of_a_receiver_may_come_in_several_calls) {
     }
 }
 
-// Then each head of a receiver takes one edge alone: two sums of the same edges with and without a common factor of the
-// scores differ, and nothing overflows or vanishes.
+// Then each head of a receiver uses only one edge. Two sums over the same edges differ by a common factor of the
+// scores, and nothing overflows or vanishes.
 TYPED_TEST(So2Rows, weights_of_attention_are_a_softmax_however_far_scores_are_apart) {
   using R = TypeParam;
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : {"so2_with_attention", "so2_at_points_with_attention"}) {
     So2Problem<R> sharp(name);
-    // Receiver 3 has edges 4 to 6, and 2 none. Heads may take different edges.
+    // Receiver 3 has edges 4 to 6, and receiver 2 has none. Heads may use different edges.
     sharp.sharpen(3e4);
     const auto all = sharp.evaluate(best_instruction_set());
     std::vector<typename So2Problem<R>::Result> alone;
@@ -389,7 +389,7 @@ TYPED_TEST(So2Rows, weights_of_attention_are_a_softmax_however_far_scores_are_ap
   }
 }
 
-// By each of what the convolution reads: some of them, for all edges.
+// By each input of the convolution: some of its numbers, for all edges.
 TEST(So2OpInFloat64, backward_is_the_derivative_of_forward) {
   for (const char *name : CASES) {
     So2Problem<double> problem(name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A library for LD_PRELOAD that lets one of the plugin's allocations find no memory. It replaces operator new, by which
-// std::vector, std::string, the texts of errors, Kokkos and equi's buffers all take their memory. An allocation is the
-// plugin's if the first caller outside the C++ library is the plugin: what LAMMPS takes is left alone. It counts from
-// when the variable EQUI_FAULTS_BEGIN is set, which an input script does by `shell putenv`.
+// A library for LD_PRELOAD that makes one of the plugin's allocations fail. It replaces operator new, which
+// std::vector, std::string, the texts of errors, Kokkos and equi's buffers all use. An allocation is the plugin's if
+// the first caller outside the C++ library is the plugin; allocations of LAMMPS are not affected. It counts from when
+// the variable EQUI_FAULTS_BEGIN is set, which an input script does by `shell putenv`.
 //
 //   EQUI_FAULT_AT=N      the allocation of this number, from 0, fails
 //   EQUI_FAULT_LATER=1   and so do all that follow
@@ -59,7 +59,7 @@ bool is_of_plugin() {
   static Libraries libraries;
   if (libraries.plugin.end == 0) dl_iterate_phdr(find_libraries, &libraries);
   if (libraries.plugin.end == 0) return false;
-  constexpr int MOST = 20;    // frames that are looked at
+  constexpr int MOST = 20;    // frames that are examined
   static Range own;
   if (own.end == 0) {
     Dl_info info;
@@ -143,4 +143,4 @@ void *operator new(std::size_t size, std::align_val_t alignment, const std::noth
 void *operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
   return allocate_or_null(size, static_cast<std::size_t>(alignment));
 }
-// All forms of operator delete of the C++ library call free(), which takes what posix_memalign gave.
+// All forms of operator delete of the C++ library call free(), which accepts memory of posix_memalign.

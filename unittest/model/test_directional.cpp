@@ -146,9 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
                                   (std::get<1>(info.param) ? "_deterministic" : "");
                          });
 
-// Instruction sets with and without fused multiply-adds round the float32 sums of split bins in different ways. Each
-// derivative takes a factor of 50 to 100 of what that is for weights, 4e-13 (SPLIT_SHARE); relative to the largest
-// tangent.
+// Instruction sets with and without fused multiply-adds round the float32 sums of split bins differently. Each
+// derivative multiplies the difference for weights, 4e-13 (SPLIT_SHARE), by 50 to 100; relative to the largest tangent.
 constexpr double UPPER_ROUNDING = 1e-9;
 
 // Kernels of every instruction set: generated ones for AVX2 and AVX-512, the generic one; with kept values those of

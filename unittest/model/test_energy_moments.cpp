@@ -19,7 +19,7 @@ using namespace equi::testing;
 constexpr double SUM_ROUNDING = 1e-12;
 // Central differences of the energies of atoms at the best of several steps, relative to the largest moment.
 constexpr double DIFFERENCES = 1e-7;
-// Of these differences. Displacements r_j v_j are some times larger than those along v.
+// Steps of these differences. Displacements r_j v_j are some times larger than those along v.
 constexpr double STEPS[] = {1e-3, 1e-4, 3e-5, 1e-5, 3e-6};
 // Weights and slopes in float32 through three layers.
 constexpr double FLOAT32_NETWORK = 3e-4;
@@ -62,7 +62,7 @@ std::vector<Vector3> moments_by_differences(Evaluator &evaluator, const Model &m
     for (int i = 0; i < n; ++i) de[i] = (up[i] - down[i]) / (2 * step);
     return de;
   };
-  Vector3 middle = sum(structure.positions);    // from which positions are taken, so that displacements are small
+  Vector3 middle = sum(structure.positions);    // origin of the positions, so that displacements are small
   for (double &component : middle) component /= n;
   const std::vector<double> t = slope(v);
   std::vector<Vector3> moments(n);
@@ -115,7 +115,7 @@ TEST_P(EnergyMoments, of_a_cluster_are_differences_of_the_energies_of_atoms) {
   EXPECT_LT(least, DIFFERENCES * largest_force(moments));
 }
 
-// The whole flux of a cluster is d/dt of the sum of r_i e_i, plus the work of the forces at their places.
+// The whole flux of a cluster is d/dt of the sum of r_i e_i, plus the work of the forces at their positions.
 TEST_P(EnergyMoments, with_the_convective_part_are_the_time_derivative_of_a_clusters_dipole_of_energy) {
   Structure cluster = random_structure(model.num_species(), 6, 3);
   for (bool &p : cluster.periodic) p = false;
@@ -167,7 +167,7 @@ TEST_P(EnergyMoments, of_a_supercell_are_those_of_its_cells) {
     EXPECT_LT(difference(all.energy_moments[k], one.energy_moments[k % structure.size()]), allowed);
 }
 
-// A structure in which an atom's position is replaced by that of one of its images is the same.
+// A structure stays the same if an atom's position is replaced by that of one of its images.
 TEST_P(EnergyMoments, do_not_depend_on_which_image_of_an_atom_is_named) {
   Structure moved = structure;
   for (int k = 0; k < 3; ++k) {
@@ -179,8 +179,8 @@ TEST_P(EnergyMoments, do_not_depend_on_which_image_of_an_atom_is_named) {
             100 * SUM_ROUNDING * largest_force(one.energy_moments));
 }
 
-// Periodic: the moment of one atom's velocity is the sum over its images of (r_i - r_j) de_i/dr_j, which differences of
-// a large cluster, of as many copies of the cell as an energy can see, give image by image.
+// Periodic: the moment of one atom's velocity is the sum over its images of (r_i - r_j) de_i/dr_j. Differences of a
+// large cluster, of as many copies of the cell as an energy can see, give it image by image.
 using ExactEnergyMoments = EnergyMoments;
 TEST_P(ExactEnergyMoments, of_a_periodic_structure_are_those_inside_a_large_cluster) {
   constexpr double CELL = 4.9;    // less than the distances between lattice planes
@@ -227,7 +227,7 @@ TEST_P(EnergyMoments, ranks_agree_with_one_rank) {
               SUM_ROUNDING * largest_force(whole.energy_moments));
     EXPECT_EQ(group.calls(0), num_exchanged_features(model));
     if (num_exchanged_features(model) == 0) continue;
-    // Remote rows still hold the tangents of the evaluation before; velocities have to change for that to show.
+    // Remote rows still hold the tangents of the previous evaluation; velocities must change for a fault to show.
     const std::vector<Vector3> other = random_direction(structure.size(), 12);
     group.mute_forward = true;
     const Evaluation broken =
@@ -271,7 +271,7 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<bool, TinyCase>> &
   return std::get<1>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table");
 }
 
-// Those whose energies of atoms depend on atoms within some cutoffs alone.
+// Models whose energies of atoms depend only on atoms within some cutoffs.
 std::vector<TinyCase> local_cases() {
   std::vector<TinyCase> cases = all_cases();
   cases.erase(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Linear maps that are multiplied when a model is loaded (kokkos/layers/linear_folds.h), against each layer as it is.
+// Linear maps that are multiplied when a model is loaded (kokkos/layers/linear_folds.h), compared with the separate
+// layers.
 #include "kokkos/layers/linear_folds.h"
 #include "kokkos/layers/operation_count.h"
 #include "unittest/support/evaluator_laws.h"
@@ -69,8 +70,8 @@ TEST(LinearFolds, two_ranks_agree_with_one_that_has_each_layer_as_it_is) {
 }
 
 // x1 of the chain: 4x0e+4x1e of b, read by a gate's linear (4x0e), by the next convolution's (4x0e+4x1e) and by a
-// readout of one matrix. Without x1 the products of its map go, and the 16 numbers of a row of the species that were
-// added to it; such rows are added to the 4 and the 16 numbers of the two readers instead.
+// readout of one matrix. Without x1 the products of its map are saved, and also the 16 numbers of a row of the species
+// that were added to it. Such rows are added to the 4 and the 16 numbers of the two readers instead.
 TEST(LinearFolds, a_fold_saves_the_operations_of_the_first_map) {
   const Model model = with_chain({});
   EXPECT_EQ(operations_of(model) - operations_of(fold_linears(model)), 2 * 2 * (4 * 4 + 3 * 4 * 4) + 16 - (4 + 16));
@@ -90,7 +91,7 @@ TEST(LinearFolds, what_a_nonlinear_layer_reads_stays) {
   EXPECT_EQ(fold_linears(chain).layers.size(), chain.layers.size());
 }
 
-// Each matrix fits into float32, and features of 1e-20 do before and behind either.
+// Each matrix fits into float32, and features of 1e-20 do before and after either.
 TEST(LinearFolds, products_beyond_float32_are_not_made) {
   const Model chain = with_chain({});
   ASSERT_LT(operations_of(fold_linears(chain)), operations_of(chain));
@@ -103,7 +104,7 @@ TEST(LinearFolds, products_beyond_float32_are_not_made) {
   EXPECT_EQ(operations_of(fold_linears(large)), operations_of(large));
 }
 
-// Of all frameworks: folded in some models of MACE.
+// Models of all frameworks; the folds change some models of MACE.
 TEST(LinearFolds, models_of_frameworks_are_the_same_folded) {
   int num_folded = 0, num_models = 0;
   for (const std::string &file : model_files()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostEvaluation: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
+// HostEvaluation: the evaluators that obey the laws of evaluator_laws.cpp, and tests only for it.
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
@@ -41,7 +41,7 @@ TEST_P(HostEvaluationTest, precisions_and_instruction_sets_agree) {
     for (const Precision p : {Precision::mixed, Precision::single}) {
       const Evaluation e = evaluate_whole(*make_kokkos(model, {p, false, false, set}), images);
       expect_same(e, exact, {FLOAT32.absolute * largest}, what + (p == Precision::mixed ? " mixed" : " single"));
-      EXPECT_NE(e.energy, exact.energy);    // it is another arithmetic
+      EXPECT_NE(e.energy, exact.energy);    // the arithmetic differs
     }
   }
 }
@@ -99,7 +99,7 @@ TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {
   options.hidden = {"5x0e+3x1e", "5x0e"};
   ModelDocument longer = make_tiny_model(options);
   options.hidden = {"5x0e+3x1e"};
-  // The readout and what follows of the long model, on the features of its first layer.
+  // The readout and all that follows of the long model, on the features of its first layer.
   for (auto &layer : longer.document["layers"])
     if (layer["type"] == "readout") {
       layer["input"] = "x1";
@@ -123,7 +123,7 @@ TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {
     const auto evaluator = make_kokkos(model, o);
     expect_same(evaluate_whole(*evaluator, images), evaluate_whole(*make_kokkos(shorter, o), images), ROUNDING,
                 "unseen layer");
-    // Memory that an earlier step has used must not show either.
+    // Memory that an earlier step has used must have no effect either.
     expect_same(evaluate_whole(*evaluator, images), evaluate_whole(*make_kokkos(shorter, o), images), ROUNDING,
                 "unseen layer, warm");
   }
@@ -148,14 +148,14 @@ TEST(HostEvaluation, features_may_be_read_by_several_layers) {
   }
 }
 
-// Values of SO(2) convolutions are kept from forward to backward for as many edges as the limit of the memory allows.
+// SO(2) convolutions keep values from forward to backward for as many edges as the limit on the memory allows.
 TEST(HostEvaluation, values_are_evaluated_again_where_memory_is_limited) {
   const Model model = case_named("so2_of_fewer_m").model();
   const ImageStructure images = random_structure(model.num_species(), 7, 4).images(model.reach());
   const auto keeping = make_kokkos(model);
   const Evaluation expected = evaluate_whole(*keeping, images);
   const std::size_t most = keeping->memory_bytes();
-  // Enough for an evaluation: half of the limit is for what is kept.
+  // Enough for an evaluation: half of the limit is for kept values.
   std::vector<std::size_t> held;
   for (const double share : {1.2, 1.6, 1.9, 2.5}) {
     KokkosOptions options;
@@ -169,7 +169,7 @@ TEST(HostEvaluation, values_are_evaluated_again_where_memory_is_limited) {
     held.push_back(limited->memory_bytes());
     EXPECT_LT(static_cast<double>(held.back()), options.memory_limit);
   }
-  EXPECT_LT(held[0], held[1]);    // nothing is kept, or some
+  EXPECT_LT(held[0], held[1]);    // nothing is kept, or something
   EXPECT_LT(held[1], held[2]);
   EXPECT_LT(held[2], most);
   EXPECT_EQ(held[3], most);
@@ -179,7 +179,7 @@ TEST(HostEvaluation, two_readouts_add_up) {
   TinyModelOptions options;
   options.hidden = {"5x0e+3x1e", "5x0e"};
   Model both = make_tiny_model(options).model();
-  // A second readout, of the first layer's scalars.
+  // A second readout, which reads the first layer's scalars.
   size_t at = 0;
   int first_gate = -1;
   Readout early{};
@@ -219,7 +219,7 @@ TEST(HostEvaluation, the_log_names_precision_kernels_and_tables) {
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
   const std::string kernels = std::string(instruction_set_name(best_instruction_set())) + " kernels and dense products";
   EXPECT_NE(text.find(kernels), std::string::npos) << text;
-  // Of a build for fewer instruction sets than this machine has; the preset asan makes one.
+  // A build for fewer instruction sets than this machine has; the preset asan makes one.
   const bool lacks_kernels = best_instruction_set(false) != best_instruction_set();
   EXPECT_EQ(text.find("WARNING: this CPU has") != std::string::npos, lacks_kernels) << text;
   EXPECT_NE(make_kokkos(model, {Precision::double_, true, true})->describe().find("deterministic"), std::string::npos);

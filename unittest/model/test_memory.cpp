@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Evaluations for which there is not enough memory, at any place, with several numbers of threads. Each number of
-// threads is a process of its own: an exception that leaves a parallel region ends it.
+// Evaluations with too little memory, at any place, with several numbers of threads. Each number of threads has a
+// separate process: an exception that leaves a parallel region ends it.
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/child_process.h"
@@ -61,8 +61,8 @@ struct Route {
   EvaluatorOptions options;
 };
 
-// Between them all ways through the host's evaluation: tables, exact functions, networks on features, densities,
-// contractions, senders that are gathered, one direction and several that are kept.
+// Together they use all paths through the host's evaluation: tables, exact functions, networks on features, densities,
+// contractions, gathered senders, one direction and several kept ones.
 std::vector<Route> routes() {
   std::vector<Route> all(7);
   all[0].name = "contraction_agnesi_density";
@@ -79,7 +79,7 @@ std::vector<Route> routes() {
   all[5].options.kept_directions = 2;
   all[6].name = "fully_connected";
   all[6].options.precision = Precision::single;
-  // An evaluator is made for each place: tables that are quickly built.
+  // An evaluator is made for each place, so tables are built quickly.
   for (Route &route : all) route.options.radial_tolerance = 0.05;
   return all;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations of models (kokkos/layers/operation_count.h) against sums by hand.
+// Operations of models (kokkos/layers/operation_count.h) compared with sums by hand.
 #include "kokkos/layers/operation_count.h"
 #include "unittest/support/model_builder.h"
 

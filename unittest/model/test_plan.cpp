@@ -38,7 +38,7 @@ TEST(EvaluationPlan, what_depends_on_the_species_alone_is_fixed) {
     const std::string &name = model.feature_names[f];
     EXPECT_EQ(plan.features[f].storage == Storage::fixed, name == "x0" || name == "y0") << name;
   }
-  ASSERT_EQ(plan.fixed_layers.size(), 2u);    // the embedding and the linear in front of the first convolution
+  ASSERT_EQ(plan.fixed_layers.size(), 2u);    // the embedding and the linear before the first convolution
   EXPECT_TRUE(std::holds_alternative<SpeciesEmbedding>(model.layers[plan.fixed_layers[0]]));
   EXPECT_EQ(std::get<Linear>(model.layers[plan.fixed_layers[1]]).output, feature(model, "y0"));
 }
@@ -163,7 +163,7 @@ std::vector<size_t> layers_of_type(const Model &model) {
   return found;
 }
 
-// A copy of layer k behind itself, writing to a new feature of the same irreps.
+// A copy of layer k directly after it, which writes to a new feature of the same irreps.
 void duplicate_layer(Model &model, size_t k) {
   Layer copy = model.layers[k];
   const int next = static_cast<int>(model.features.size());
@@ -239,7 +239,7 @@ class ReceiverMemoryWalk {
 
  private:
   using Content = std::pair<int, bool>;    // feature, whether it is its adjoint
-  static constexpr int NONE = -1;          // another kind of storage, in which nothing is shared so
+  static constexpr int NONE = -1;          // another kind of storage, in which nothing is shared in this way
 
   int value_memory(int f, bool is_backward) const {
     const FeaturePlan &feature = plan_.features[f];
@@ -303,15 +303,15 @@ TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features
   }
   // Inputs of gates, within a stage.
   for (const char *name : {"u1", "u2", "x3"}) EXPECT_EQ(plan_of(name).storage, Storage::batch) << name;
-  // What the next stage reads has one memory in both blocks, also for its adjoint.
+  // The next stage reads one memory in both blocks, also for its adjoint.
   for (const char *name : {"x1", "x2"}) {
     EXPECT_TRUE(plan_of(name).is_recomputed) << name;
     EXPECT_EQ(plan_of(name).receiver_memory, plan_of("x1").receiver_memory) << name;
     EXPECT_EQ(plan_of(name).adjoint_receiver_memory, plan_of("x1").receiver_memory) << name;
   }
-  EXPECT_EQ(plan.receiver_memories.size(), 4u);    // z0, z1, z2 and that one
+  EXPECT_EQ(plan.receiver_memories.size(), 4u);    // z0, z1, z2 and this one
 
-  // Models without SO(2) convolutions evaluate nothing again.
+  // Models without SO(2) convolutions recompute nothing.
   int num_steps = 0;
   for (const TinyCase &c : family_cases())
     for (const Stage &stage : make_evaluation_plan(c.model(), false).stages)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What concerns the process as a whole: memory of a warm step, and results with other numbers of threads.
+// Tests of the process as a whole: memory of a warm step, and results with other numbers of threads.
 #include "kokkos/layers/evaluation_plan.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/allocation_counter.h"
@@ -34,8 +34,8 @@ long allocations_when_warm(const Model &model, int side, bool deterministic) {
   return num_allocations() - before;
 }
 
-// Kokkos makes one allocation of its own for each kernel it starts. Ours would come per tile, per layer or per atom, so
-// they would grow with the structure. Kernels are those of edges and energies, and a few for each stage.
+// Kokkos makes one allocation for each kernel that it starts. Allocations of ours would occur per tile, per layer or
+// per atom, and would grow with the structure. Kernels are those of edges and energies, and a few for each stage.
 TEST(HostEvaluationProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_start_kernels) {
   constexpr long MAX_KERNELS = 12, MAX_KERNELS_OF_STAGE = 5;
   for (const TinyCase &c : all_cases()) {
@@ -77,7 +77,7 @@ TEST(HostEvaluationProcess, memory_grows_with_the_atoms_and_is_kept) {
 
 TEST(HostEvaluationProcess, memory_limit_is_kept) {
   const Model model = make_tiny_model().model();
-  // So many that the scratch of tiles, which does not count, is little.
+  // So many that the scratch of tiles, which does not count, is small.
   const ImageStructure s = random_structure(2, 5, 12).images(model.reach());
   for (const bool deterministic : {false, true}) {
     EvaluatorOptions options;
@@ -101,8 +101,8 @@ TEST(HostEvaluationProcess, memory_limit_is_kept) {
   }
 }
 
-// What threads need for lists of edges is as much as all atoms of a small structure: a limit that an evaluation passes
-// is not exceeded by it, whether values of edges are kept or not.
+// The memory of threads for lists of edges is as large as that of all atoms of a small structure. An evaluation whose
+// memory is within a limit does not exceed it, whether values of edges are kept or not.
 TEST(HostEvaluationProcess, memory_limit_counts_the_scratch_of_lists_of_edges) {
   for (const char *name : {"so2_of_fewer_m", "so2_of_order_6", "so2_with_attention"}) {
     const Model model = case_named(name).model();
@@ -113,7 +113,7 @@ TEST(HostEvaluationProcess, memory_limit_counts_the_scratch_of_lists_of_edges) {
       const auto free = make_host_evaluator(model, options);
       evaluate_whole(*free, images);
       const double held = static_cast<double>(free->memory_bytes());
-      // From one that is refused to one that leaves room for all that can be kept.
+      // From a limit that is refused to one that allows keeping all values.
       int refused = 0, passed = 0;
       for (double share = 0.5; share < 2.6; share += 0.1) {
         options.memory_limit = share * held;
@@ -171,7 +171,7 @@ TEST(HostEvaluationProcess, deterministic_results_do_not_depend_on_the_number_of
   EXPECT_EQ(one.find("nan"), std::string::npos);
   EXPECT_TRUE(one == all_bits(true)) << "1 and 2 threads";
   EXPECT_TRUE(one == run_child("deterministic", 3)) << "1 and 3 threads";
-  // By default they may: otherwise this test would prove nothing.
+  // By default they may differ: otherwise this test would prove nothing.
   EXPECT_FALSE(run_child("default", 1) == all_bits(false));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostEvaluation against the framework.
+// Compares HostEvaluation with the framework.
 #include "kokkos/host_kernels/host_kernels.h"
 #include "unittest/support/framework_answers.h"
 #include "unittest/support/make_kokkos.h"
@@ -15,8 +15,8 @@ void expect_all_answers_of_kokkos(const KokkosOptions &options, const ReferenceT
   expect_all_answers([&](const Model &model) { return make_kokkos(model, options); }, tolerance);
 }
 
-// The kernels for any CPU round each product and each sum, one term after the other: of an energy that the others have
-// to 3e-7 they were seen to miss 1.6e-6.
+// The kernels for any CPU round each product and each sum, one term after another. They missed an energy by 1.6e-6 that
+// the others computed to 3e-7.
 ReferenceTolerance mixed_tolerance() {
   ReferenceTolerance tolerance = MIXED_REFERENCE;
   if (best_instruction_set() == InstructionSet::generic) tolerance.energy *= 2;

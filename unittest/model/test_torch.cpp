@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HostEvaluation against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
+// Compares HostEvaluation with the LibTorch reference, which shares no arithmetic with it, for tiny models with every
+// option.
 #include "src/reference/torch_model.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/framework_answers.h"
@@ -53,7 +54,7 @@ TEST_P(ModelTorch, agrees_with_autograd) {
         EXPECT_NEAR(e.energy, expected.energy, energy * structure.size()) << what;
         for (int k = 0; k < 6; ++k) EXPECT_NEAR(e.virial[k], expected.virial[k], force * structure.size()) << what;
         for (int i = 0; i < structure.size(); ++i) {
-          // The energy of one atom has no other atoms' errors to cancel its own.
+          // In the energy of one atom the errors of other atoms do not cancel.
           EXPECT_NEAR(e.atom_energy[i], expected.atom_energy[i], 10 * energy) << what << ", atom " << i;
           for (int k = 0; k < 3; ++k)
             EXPECT_NEAR(e.forces[i][k], expected.forces[i][k], force) << what << ", atom " << i;
@@ -75,7 +76,7 @@ TEST(ModelTorchAttention, of_any_scores_agrees_with_autograd) {
   }
 }
 
-// The reference takes each layer as it is.
+// The reference evaluates each layer separately.
 TEST(ModelTorchFolds, folded_linears_agree_with_autograd) {
   for (const Chain &chain : all_chains()) {
     const Model model = with_chain(chain);

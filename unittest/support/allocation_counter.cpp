@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// In a file of its own: a compiler that sees operator delete call free() warns wherever it inlines one of the two only.
+// In a separate file, because a compiler that sees operator delete call free() warns if it inlines only one of the two.
 #include "unittest/support/allocation_counter.h"
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<long> count{0};
 
-// Of FailingAllocation. Allocations until the one that fails: below zero after it.
+// State of FailingAllocation: allocations until the one that fails, below zero after it.
 std::atomic<bool> is_failing{false};
 std::atomic<long> before_failure{0};
 bool all_later_fail = false;
@@ -26,7 +26,7 @@ bool fails(std::size_t size) {
 void *allocate(std::size_t size, std::size_t alignment) {
   ++count;
   if (fails(size)) throw std::bad_alloc();
-  // Not a byte more than asked for, which sanitizers would take for allowed.
+  // Not a byte more than requested, which sanitizers would treat as allowed.
   void *p = nullptr;
   if (posix_memalign(&p, alignment, size > 0 ? size : 1) != 0) throw std::bad_alloc();
   return p;
@@ -61,7 +61,7 @@ bool equi::testing::FailingAllocation::has_failed() const {
   return before_failure < 0;
 }
 
-// The array forms call these. The nothrow forms do too, but for those of sanitizers, whose memory only they may free.
+// The array forms call these. So do the nothrow forms, except those of sanitizers, whose memory only they may free.
 void *operator new(std::size_t size) {
   return allocate(size, alignof(std::max_align_t));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Counts what the whole executable allocates by operator new, and lets it fail; linking allocation_counter.cpp replaces
-// the operators.
+// Counts the allocations of the whole executable by operator new, and makes them fail; allocation_counter.cpp replaces
+// the operators when it is linked.
 #ifndef EQUI_TEST_ALLOCATION_COUNTER_H
 #define EQUI_TEST_ALLOCATION_COUNTER_H
 
@@ -12,15 +12,15 @@ namespace testing {
 // Calls of operator new so far, by any thread.
 long num_allocations();
 
-// While one is there, an allocation finds no memory: number n (from 0), by any thread, of those that ask for
-// `least_size` bytes or more. With `and_all_later` these do neither.
+// While an object exists, an allocation finds no memory: number n (from 0), by any thread, of those that request at
+// least `least_size` bytes. With `and_all_later` later ones fail, too.
 class FailingAllocation {
  public:
   explicit FailingAllocation(long n, bool and_all_later = false, std::size_t least_size = 0);
   ~FailingAllocation();
   FailingAllocation(const FailingAllocation &) = delete;
   FailingAllocation &operator=(const FailingAllocation &) = delete;
-  // Whether there were so many allocations.
+  // Whether there were this many allocations.
   bool has_failed() const;
 };
 

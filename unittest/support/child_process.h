@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tasks that a test runs in a second process of its own executable, for what is fixed once per process (Kokkos's
-// threads).
+// Tasks that a test runs in a second process of its own executable, for settings that are fixed once per process
+// (Kokkos's threads).
 #ifndef EQUI_TEST_CHILD_PROCESS_H
 #define EQUI_TEST_CHILD_PROCESS_H
 
@@ -11,11 +11,11 @@
 namespace equi {
 namespace testing {
 
-// By name; what a task returns is written to standard output.
+// By name; the return value of a task is written to standard output.
 std::map<std::string, std::function<std::string()>> &child_tasks();
 
-// The output of a task in a process with num_threads threads, of the emulator if programs are for another processor.
-// Throws std::runtime_error if it fails.
+// The output of a task in a process with num_threads threads; the process runs in the emulator if programs are for
+// another processor. Throws std::runtime_error if it fails.
 std::string run_child(const std::string &task, int num_threads);
 
 }    // namespace testing

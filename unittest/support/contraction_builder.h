@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random symmetric contractions that are equivariant, made by repeated coupling of irreps.
+// Random equivariant symmetric contractions, made by repeated coupling of irreps.
 #ifndef EQUI_TEST_CONTRACTION_BUILDER_H
 #define EQUI_TEST_CONTRACTION_BUILDER_H
 
@@ -23,8 +23,8 @@ struct EquivariantPolynomials {
   std::vector<Monomials> component;    // [irrep.dim()]
 };
 
-// All of one degree that couplings of the blocks of `irreps` from left to right give, up to l = lmax on the way. Those
-// that vanish when their factors are made symmetric are left out.
+// All of one degree that result from couplings of the blocks of `irreps` from left to right, with intermediate orders
+// up to l = lmax. Those that vanish when their factors are made symmetric are omitted.
 inline std::vector<EquivariantPolynomials> equivariant_polynomials(const Irreps &irreps, int degree, int lmax) {
   std::vector<EquivariantPolynomials> units;
   int first = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Symmetric contractions with random numbers, for tests of their kernels: the answers by ContractionProduct.
+// Symmetric contractions with random numbers, for tests of their kernels, with the results of ContractionProduct.
 #ifndef EQUI_TEST_CONTRACTION_PROBLEM_H
 #define EQUI_TEST_CONTRACTION_PROBLEM_H
 
@@ -17,7 +17,7 @@ namespace equi {
 namespace testing {
 
 constexpr int NUM_ROWS = 11, NUM_SPECIES = 3;
-// None of species 1; the others are no multiple of the atoms that a kernel takes at once.
+// No atom has species 1; the other counts are not multiples of the number of atoms that a kernel processes at once.
 constexpr int SPECIES[NUM_ROWS] = {2, 0, 0, 2, 2, 0, 2, 0, 0, 2, 2};
 
 // The products of `support` on mul channels with random numbers, each reached by several paths.
@@ -62,8 +62,7 @@ inline ContractionProduct with_channels(ContractionProduct product, int mul) {
   return product;
 }
 
-// Degree 4, two blocks of one irrep, blocks without an output, products with gaps: nothing that a build has kernels
-// for.
+// Degree 4, two blocks of one irrep, blocks without an output, products with gaps: no build has kernels for these.
 inline ContractionProduct odd_support() {
   ContractionProduct p;
   p.irreps_in = Irreps::parse("1x0e+1x0e+1x1o");
@@ -128,7 +127,7 @@ inline std::vector<ContractionCase> contraction_cases() {
   add("odd", random_product(odd_support(), 13, true, 4), false);
 
   // Gaunt products in both forms: blocks in no order and one that is not read, a square, functions that share a block,
-  // one order each, numbers alone.
+  // one order each, only scalars.
   const auto add_gaunt = [&](const std::string &in, const SphereFunctions &functions, const std::string &out) {
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid}) {
       add("Gaunt product of " + in, gaunt_product(Irreps::parse(in), functions, Irreps::parse(out)).polynomials(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What evaluators promise of models with direct forces, on either back end.
+// The promises of evaluators for models with direct forces, on either back end.
 #ifndef EQUI_TEST_DIRECT_FORCES_H
 #define EQUI_TEST_DIRECT_FORCES_H
 
@@ -90,11 +90,11 @@ inline void expect_direct_forces(const std::function<std::unique_ptr<Evaluator>(
   for (const auto &error : split.errors) EXPECT_FALSE(error);
   expect_of_loops(split, "ranks");
 
-  // Atoms without neighbors feel nothing: there is no direction.
+  // There are no forces on atoms without neighbors: there is no direction.
   const Evaluation alone = evaluate_whole(*evaluator, isolated_atoms(2).images(model.reach()), nullptr, Wanted::forces);
   EXPECT_EQ(largest_force(alone.forces), 0.0);
 
-  // Read for the derivatives of its energy, a file is as one without direct forces.
+  // If only the derivatives of its energy are requested, a file behaves like one without direct forces.
   TinyModelOptions options = tiny.options;
   const Model of_energy = make_tiny_model(options).model();
   EXPECT_TRUE(of_energy.offers_direct_forces);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The scalar product of numbers, and of containers of them, nested as they like.
+// The scalar product of numbers, and of nested containers of them.
 #ifndef EQUI_TEST_DOT_H
 #define EQUI_TEST_DOT_H
 

@@ -71,7 +71,7 @@ struct EdgeNetworkProblem {
     }
     return sum;
   }
-  // Goes along the tangents.
+  // Moves along the tangents.
   void move(double step) {
     const auto add = [step](std::vector<double> &to, const std::vector<double> &tangent) {
       for (size_t k = 0; k < to.size(); ++k) to[k] += step * tangent[k];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A model file in the making: its document and tensors, open to change before they become the bytes of an .equi file.
+// A model file under construction: its document and tensors, which can be changed before they become the bytes of an
+// .equi file.
 #ifndef EQUI_TEST_EDITABLE_DOCUMENT_H
 #define EQUI_TEST_EDITABLE_DOCUMENT_H
 
@@ -24,13 +25,13 @@ struct DocumentTensor {
   bool is_double = true;
 };
 
-// A model file in the making.
+// A model file under construction.
 struct ModelDocument {
   Json document;
   std::map<std::string, DocumentTensor> tensors;
 
-  // The safetensors container. Public pieces, so that tests can put together damaged ones. The document gets the hash
-  // of the data unless a test has put one there or taken the version back to one without.
+  // The safetensors container. Public pieces let tests assemble damaged ones. The document gets the hash of the data
+  // unless a test has set one, or has set the version to one without hash.
   Json header() const {
     Json h, stamped = document;
     const Json version = document.value("format_version", Json());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The laws of an Evaluator on tiny random models: against plain loops, finite differences, symmetries and splits among
-// ranks.
+// The laws of an Evaluator on tiny random models: comparisons with plain loops, finite differences, symmetries and
+// splits among ranks.
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/scalar_model.h"
 
@@ -130,7 +130,7 @@ class EvaluatorLaws : public ::testing::TestWithParam<std::tuple<EvaluatorKind, 
   const Structure structure;
 };
 
-// What one model shows.
+// The results of one model.
 class EvaluatorKindLaws : public ::testing::TestWithParam<EvaluatorKind> {};
 
 // The best of central differences with several steps. Richardson's combination of two steps removes the h^2 term.
@@ -144,10 +144,10 @@ double error_of_slope(double expected, std::initializer_list<double> steps, cons
   return best;
 }
 
-// The laws about differences of energies that drown in the rounding of float32.
+// The laws about differences of energies that are lost in the rounding of float32.
 class EvaluatorLawsInFloat64 : public EvaluatorLaws {};
 
-// Of a model's structure, once for all kinds of evaluators.
+// Energies of a model's structure, computed once for all kinds of evaluators.
 const std::vector<double> &energies_by_plain_loops(const std::string &name, const Model &model,
                                                    const ImageStructure &images) {
   static std::map<std::string, std::vector<double>> known;
@@ -221,7 +221,7 @@ TEST_P(EvaluatorLaws, per_atom_values_sum_to_the_whole) {
   for (int k = 0; k < 3; ++k) EXPECT_NEAR(momentum[k], 0.0, allowed.force);
   for (int k = 0; k < 6; ++k)
     EXPECT_NEAR(k < 3 ? sum[k] : 0.5 * (sum[k] + sum[k + 3]), e.virial[k], allowed.virial) << k;
-  // The virial of an energy that rotation leaves alone is symmetric.
+  // The virial of an energy that rotation does not change is symmetric.
   for (int k = 0; k < 3; ++k) EXPECT_NEAR(sum[6 + k], sum[3 + k], allowed.virial + tiny.turn_error) << k;
 }
 
@@ -238,7 +238,7 @@ TEST_P(EvaluatorLawsInFloat64, inversion_inverts_forces_exactly_if_parity_is_kep
     expect_covariant(q);
     return;
   }
-  // A model of rotations alone tells left from right.
+  // A model that is symmetric only under rotations distinguishes left from right.
   Structure mirrored = structure;
   for (Vector3 &p : mirrored.positions)
     for (double &c : p) c = -c;
@@ -280,8 +280,8 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group);
     for (const auto &error : e.errors) ASSERT_FALSE(error);
     expect_same(e, whole, kind.rounding, std::to_string(num_ranks) + " ranks");
-    // One forward and one reverse for each feature that is exchanged; TorchModel, for each convolution of one. Charges
-    // of a Coulomb layer go forward alone; TorchModel returns their adjoints, too.
+    // One forward and one reverse for each exchanged feature; in TorchModel, for each convolution of one. Charges of a
+    // Coulomb layer are only sent forward; TorchModel returns their adjoints, too.
     const int num_sent = num_sent_features(model);
     EXPECT_GE(group.calls(0), 2 * num_exchanged_features(model) + num_sent);
     EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model) + 2 * num_sent);
@@ -298,7 +298,7 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     const Evaluation no_reverse = evaluate_ranks(evaluators, parts, structure.size(), group);
     EXPECT_NEAR(no_reverse.energy, whole.energy, allowed_differences(kind.rounding, whole).energy);
     EXPECT_GT(largest_difference(no_reverse.forces, whole.forces), kind.noticeable);
-    // Remote rows may still hold the features of the step before; atoms have to move for that to show.
+    // Remote rows may still hold the features of the previous step; atoms must move for a fault to show.
     Structure moved = structure;
     for (int i = 0; i < moved.size(); ++i) moved.positions[i][i % 3] += 0.3;
     const ImageStructure moved_images = moved.images(model.reach());
@@ -335,7 +335,7 @@ TEST_P(EvaluatorLaws, outputs_are_added_to_and_optional) {
   request.atom_energy = energies.data();
   NoExchange none;
   const EvaluationResult result = evaluator->evaluate(request, none);
-  for (const double v : result.virial) EXPECT_EQ(v, 0.0);    // was not asked for
+  for (const double v : result.virial) EXPECT_EQ(v, 0.0);    // it was not requested
   std::vector<Vector3> sum(structure.size(), Vector3{});
   for (size_t a = 0; a < forces.size(); ++a) {
     for (int k = 0; k < 3; ++k) sum[images.owner[a]][k] += forces[a][k] - (k + 1.0);
@@ -376,7 +376,7 @@ TEST_P(EvaluatorLaws, an_empty_structure_has_no_energy) {
   for (const double v : result.virial) EXPECT_EQ(v, 0.0);
 }
 
-// But for the number of atoms, over which sums of balanced channels are shared out.
+// Except for the number of atoms, among which sums of balanced channels are shared.
 TEST_P(EvaluatorLaws, an_atom_beyond_all_cutoffs_changes_nothing) {
   Structure open = structure;
   for (bool &p : open.periodic) p = false;
@@ -426,7 +426,7 @@ TEST_P(EvaluatorLaws, errors_name_the_atoms_and_let_other_ranks_finish) {
   }
 }
 
-// Of an atom with neighbors and of one without any, with and without forces.
+// Positions of an atom with neighbors and of one without, with and without forces.
 TEST_P(EvaluatorLaws, positions_that_are_not_finite_are_an_error) {
   const auto evaluator = make();
   const auto expect_error = [&](const ImageStructure &images, int atom, int component, double value) {
@@ -455,8 +455,8 @@ TEST_P(EvaluatorLaws, positions_that_are_not_finite_are_an_error) {
   EXPECT_TRUE(std::isfinite(e.energy));
 }
 
-// Of two atoms almost on top of each other that repel: the derivative of their energy by the distance is a hundred
-// times as large as the energy, which is half of the largest number.
+// Two atoms almost on top of each other repel. The derivative of their energy by the distance is a hundred times as
+// large as the energy, which is half of the largest number.
 TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_atom) {
   TinyModelOptions options;
   options.repulsion_inside = true;
@@ -509,7 +509,7 @@ TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_
   }
 }
 
-// The charges of atoms by shares, so that sums over ranks matter too.
+// Shares distribute the charges of atoms, so sums over ranks matter too.
 TEST_P(EvaluatorKindLaws, coulomb_energies_of_all_pairs_are_those_of_clusters) {
   TinyModelOptions options;
   options.hidden = {"13x0e+3x1e", "17x0e"};
@@ -537,7 +537,7 @@ TEST_P(EvaluatorKindLaws, coulomb_energies_of_all_pairs_are_those_of_clusters) {
   for (const auto &error : ranks.errors) ASSERT_FALSE(error);
   expect_same(ranks, whole, GetParam().rounding, "ranks");
 
-  // An atom out of reach of some, and images within reach.
+  // An atom beyond the reach of some, and images within reach.
   Structure wide = structure, periodic = structure;
   wide.positions[7][2] += 9.0;
   periodic.periodic[1] = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The laws that every Evaluator keeps. evaluator_laws.cpp states them; a test program links it and says which
-// evaluators and which tiny models they are to hold for.
+// The laws that every Evaluator obeys. evaluator_laws.cpp states them; a test program links it and defines the
+// evaluators and the tiny models to test.
 #ifndef EQUI_TEST_EVALUATOR_LAWS_H
 #define EQUI_TEST_EVALUATOR_LAWS_H
 
@@ -17,29 +17,29 @@
 namespace equi {
 namespace testing {
 
-// How far apart two routes to one evaluation may be: absolutely in eV and eV/A, and relative to the size of the numbers
-// of a kind (AllowedDifferences).
+// Allowed differences between two computations of one evaluation: absolute in eV and eV/A, and relative to the size of
+// the numbers of a kind (AllowedDifferences).
 struct Closeness {
   double absolute;
   double relative = 0.0;
 };
 
-// Two float64 routes to one number differ by the rounding of some thousand operations on numbers of order one to ten.
+// Two computations in float64 differ by the rounding of some thousand operations on numbers of order one to ten.
 constexpr Closeness ROUNDING = {1e-11};
 // Tables of the tolerance 1e-10, relative to the largest radial weight, through up to three layers.
 constexpr Closeness TABLE = {1e-8};
 // Truncation h^2 and rounding 1e-16/h of a central difference, at the best of several steps, relative to the largest
 // number of its kind.
 constexpr double FINITE_DIFFERENCE = 1e-7;
-// The tolerance of tables for laws that hold for any radial functions: these are built in a tenth of the time. 0, for
-// laws about the exact functions and for differences, which take smooth tables: that of the precision.
+// The tolerance of tables for laws that hold for any radial functions: such tables are built in a tenth of the time. It
+// is 0 for laws about the exact functions. Differences use smooth tables, with the tolerance of the precision.
 constexpr double COARSE_TABLES = 1e-4, ACCURATE_TABLES = 0.0;
 // EvaluatorKind::noticeable in float64, far above the rounding.
 constexpr double NOTICEABLE = 1e-6;
 
 // The sizes are the sum of the energies of atoms, the largest component of a force and of the virial of an atom, and
-// one where that is larger. Virials, products of forces and distances, are absolutely ten times as large as the rest,
-// and that of the whole grows with the atoms.
+// one if that is larger. Virials, products of forces and distances, are absolutely ten times as large as the rest, and
+// that of the whole grows with the atoms.
 struct AllowedDifferences {
   double energy, force, virial, atom_virial;
 };
@@ -51,20 +51,20 @@ double largest_difference(const std::vector<Vector3> &a, const std::vector<Vecto
 
 // Components from -1 to 1.
 std::vector<Vector3> random_direction(int num_atoms, unsigned seed);
-// Of tangents of the forces along a direction: largest_difference() to central differences of an evaluator's forces, at
-// the best of several steps.
+// largest_difference() between tangents of the forces along a direction and central differences of an evaluator's
+// forces, at the best of several steps.
 double largest_error_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
                                     const std::vector<Vector3> &direction, const std::vector<Vector3> &tangents);
 
 struct EvaluatorKind {
   std::string name;
-  // radial_tolerance: of EvaluatorOptions, where there are tables.
+  // radial_tolerance: of EvaluatorOptions, if there are tables.
   std::function<std::unique_ptr<Evaluator>(const Model &, double radial_tolerance)> make;
   // Between evaluations of one structure that is turned, permuted or split among ranks.
   Closeness rounding;
   // To the energies of scalar_energies.
   Closeness to_plain_loops;
-  // What an exchange that a test breaks must change at the least, in eV and eV/A.
+  // Smallest change, in eV and eV/A, if a test breaks an exchange.
   double noticeable;
   // Whether all arithmetic is in float64, and the laws of finite differences hold.
   bool is_double;

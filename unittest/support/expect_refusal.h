@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// That the reader refuses a file, and says why.
+// Checks that the reader refuses a file, and its reason.
 #ifndef EQUI_TEST_EXPECT_REFUSAL_H
 #define EQUI_TEST_EXPECT_REFUSAL_H
 
@@ -12,7 +12,7 @@
 namespace equi {
 namespace testing {
 
-// That the bytes are refused by a ModelFileError whose text begins with the file and holds all parts.
+// Expects a ModelFileError for the bytes, whose text begins with the file and contains all parts.
 inline void expect_refusal(const std::string &bytes, const std::vector<std::string> &parts) {
   try {
     parse_model(bytes, "broken.equi");

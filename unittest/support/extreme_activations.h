@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Arguments at which exponentials and products leave the range of float32 or float64, or a function is almost constant,
-// and the activations there with all the digits of a long double.
+// Arguments for which exponentials and products leave the range of float32 or float64, or a function is almost
+// constant, with the activations there in all digits of a long double.
 #ifndef EQUI_TEST_EXTREME_ACTIVATIONS_H
 #define EQUI_TEST_EXTREME_ACTIVATIONS_H
 
@@ -29,7 +29,7 @@ inline std::vector<double> extreme_arguments() {
   return x;
 }
 
-// Values and derivatives, and how large their terms are: what rounding is relative to.
+// Values and derivatives, and the size of their terms, to which rounding is relative.
 struct ExactActivation {
   long double d[3], terms[3];
 };
@@ -45,7 +45,7 @@ inline ExactActivation exact_activation(Activation a, long double x) {
     case Activation::ssp:
       return {{(x > 0 ? x : 0) + std::log1p(e) - std::log(2.0L), s, s1}, {1 + (x > 0 ? x : 0), s, s1}};
     case Activation::tanh: {
-      // Its derivative is taken from its value, which is almost 1.
+      // Its derivative is computed from its value, which is almost 1.
       const long double t = std::tanh(x), q = std::exp(-2 * std::fabs(x)), t1 = 4 * q / ((1 + q) * (1 + q));
       return {{t, t1, -2 * t * t1}, {t, 1, 2 * std::fabs(t)}};
     }
@@ -58,7 +58,7 @@ inline ExactActivation exact_activation(Activation a, long double x) {
   }
 }
 
-// Numbers of R, found for the argument x. Below the least normal number there are no digits.
+// Results in R for the argument x. Below the least normal number there are no digits.
 template <class R>
 void expect_digits(R found, long double exact, long double terms, double x, const std::string &what) {
   constexpr long double ROUNDING = 16 * std::numeric_limits<R>::epsilon();

@@ -19,7 +19,7 @@ inline Irreps scalars(std::size_t count) {
   return Irreps::parse(std::to_string(count) + "x0e");
 }
 
-// Of a row and of its tangents, which are there for duals.
+// Results for a row and for its tangents, which exist for duals.
 struct RowPasses {
   std::vector<double> y[2], x_adj[2];
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any Evaluator against the answers of the framework that are stored in converted models (ReferenceStructure).
+// Compares any Evaluator with the framework's results that are stored in converted models (ReferenceStructure).
 #ifndef EQUI_TEST_FRAMEWORK_ANSWERS_H
 #define EQUI_TEST_FRAMEWORK_ANSWERS_H
 
@@ -23,10 +23,10 @@
 namespace equi {
 namespace testing {
 
-// Of float64 numbers of a reference: eV/atom, eV/A, eV/A^3; forces and stress relative to the largest force where that
-// exceeds 1 eV/A. The error of a float32 energy is in proportion to the numbers that it is a sum of. Models with random
-// weights cancel large ones in a steep potential: the largest force (times 1 A) and the energy per atom are measures of
-// them, where they exceed 1 eV.
+// Tolerances for float64 references: eV/atom, eV/A, eV/A^3; forces and stress are relative to the largest force if that
+// exceeds 1 eV/A. The error of a float32 energy is proportional to the numbers that it sums. In models with random
+// weights large numbers of a steep potential cancel. The largest force (times 1 A) and the energy per atom measure them
+// if they exceed 1 eV.
 struct ReferenceTolerance {
   double energy, force, stress;
   bool is_float32 = false;
@@ -88,9 +88,9 @@ struct RestrictedEvaluator {
   const std::unique_ptr<Evaluator> evaluator;
 };
 
-// Each structure is evaluated twice: by one evaluator that has the elements of all structures of the model, and by one
-// that has its elements alone. Structures of the same elements share an evaluator. A file that cannot be read is a
-// failure, but does not hide the others; so is one that the evaluator refuses.
+// Each structure is evaluated twice: by an evaluator with the elements of all structures of the model, and by one with
+// only its elements. Structures of the same elements share an evaluator. A file that cannot be read, or that the
+// evaluator refuses, is a failure that does not hide others.
 inline void expect_all_answers(const std::function<std::unique_ptr<Evaluator>(const Model &)> &make,
                                const ReferenceTolerance &tolerance) {
   const std::vector<std::string> files = model_files();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What evaluators of duals that keep values promise, on either back end: further directions at the same positions get
-// what an evaluator without kept values gives, one at a time and several together.
+// The promises of evaluators of duals that keep values, on either back end: further directions at the same positions
+// get the results of an evaluator without kept values, one at a time and several together.
 #ifndef EQUI_TEST_KEPT_DIRECTIONS_H
 #define EQUI_TEST_KEPT_DIRECTIONS_H
 
@@ -21,7 +21,7 @@
 namespace equi {
 namespace testing {
 
-// Of evaluators that keep values.
+// Number of directions of evaluators that keep values.
 constexpr int KEPT_DIRECTIONS = 4;
 
 // An evaluator of duals in float64 with these EvaluatorOptions::kept_directions.
@@ -33,8 +33,8 @@ inline std::vector<Vector3> joined(const std::vector<std::vector<Vector3>> &part
   return all;
 }
 
-// Values are not kept where radial networks read features, nor by SO(2) convolutions and channel balances, nor where a
-// layer that is not linear reads two features or is one of several that read a feature.
+// Evaluators keep no values if radial networks read features, or in SO(2) convolutions and channel balances. The same
+// holds if a layer that is not linear reads two features or is one of several that read a feature.
 inline bool can_keep(const TinyCase &tiny, const Model &model) {
   const bool has_other_inputs = std::any_of(model.layers.begin(), model.layers.end(), [](const Layer &layer) {
     const auto *c = std::get_if<Convolution>(&layer);
@@ -45,8 +45,8 @@ inline bool can_keep(const TinyCase &tiny, const Model &model) {
          tiny.options.message_reader != "norm_scale";
 }
 
-// Directions of single atoms, of all, and none, after another one; one at a time and as many as go together; on one
-// rank and on several. sums: what sums of some thousand products may differ by, relative to the largest number.
+// Directions of single atoms, of all, and none, after another one; one at a time and as many as possible together; on
+// one rank and on several. sums: allowed difference of sums of some thousand products, relative to the largest number.
 inline void expect_further_directions_get_the_same(const MakeKeeping &make, const Model &model, bool keeps,
                                                    double sums) {
   const Structure structure = random_structure(model.num_species(), 7);
@@ -115,8 +115,8 @@ inline void expect_further_directions_get_the_same(const MakeKeeping &make, cons
                   "4 ranks, together");
 }
 
-// A convolution that reads what a gate makes, without a linear layer in between: ranks add to the adjoint that the gate
-// keeps the value of.
+// A convolution that reads a gate's output without a linear layer in between: ranks add to the adjoint whose value the
+// gate keeps.
 inline void expect_kept_adjoints_of_gates(const MakeKeeping &make, double sums) {
   Model model = case_named("parity_three_layers").model();
   int num_taken = 0;
@@ -124,7 +124,7 @@ inline void expect_kept_adjoints_of_gates(const MakeKeeping &make, double sums) 
     if (auto *convolution = std::get_if<Convolution>(&model.layers[k])) {
       ASSERT_TRUE(std::holds_alternative<Linear>(model.layers[k - 1]));
       ASSERT_EQ(ports(model.layers[k - 1]).output, convolution->input);
-      if (num_taken++ == 0) continue;    // reads what depends on the species alone
+      if (num_taken++ == 0) continue;    // its input depends only on the species
       convolution->input = ports(model.layers[k - 1]).input;
       model.layers.erase(model.layers.begin() + static_cast<std::ptrdiff_t>(k) - 1);
     }
@@ -132,8 +132,8 @@ inline void expect_kept_adjoints_of_gates(const MakeKeeping &make, double sums) 
   expect_further_directions_get_the_same(make, model, true, sums);
 }
 
-// Whatever the caller says of the positions, what was kept belongs to the last evaluation that came to its end, and to
-// its neighborhood.
+// Whatever the caller says about the positions, kept values belong to the last completed evaluation, and to its
+// neighborhood.
 inline void expect_kept_values_of_the_last_evaluation(const MakeKeeping &make, double sums) {
   const Model model = case_named("parity_three_layers").model();
   const Structure first = random_structure(model.num_species(), 7), second = random_structure(model.num_species(), 8);
@@ -162,7 +162,7 @@ inline void expect_kept_values_of_the_last_evaluation(const MakeKeeping &make, d
   evaluate_whole(*evaluator, images);
   expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "energies and forces alone");
 
-  // The same with one neighborhood: an evaluation that fails behind its forward pass has left its values.
+  // The same with one neighborhood: an evaluation that fails after its forward pass has stored its values.
   NoExchange none;
   std::mutex mutex;
   Evaluation unused = make_evaluation(images.neighborhood.num_receivers, 1);
@@ -170,7 +170,7 @@ inline void expect_kept_values_of_the_last_evaluation(const MakeKeeping &make, d
   EXPECT_ANY_THROW(add_rank(*evaluator, lost.positions, lost.owner, none, mutex, unused, &direction));
   expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "one that failed in between");
 
-  // Values without a backward pass are not kept either: it is what keeps slopes.
+  // Values without a backward pass are not kept either, because that pass stores slopes.
   ImageStructure moved = images;
   for (std::size_t a = 0; a < moved.positions.size(); ++a) moved.positions[a][0] += 0.02 * direction[moved.owner[a]][0];
   EvaluationRequest energies;

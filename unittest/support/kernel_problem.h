@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Convolutions on random edges, for tests of the kernels: the answer by TensorProduct, edge by edge, and the same
+// Convolutions on random edges, for tests of the kernels, with the result of TensorProduct, edge by edge, and the same
 // problem in the kernels' own memory.
 #ifndef EQUI_TEST_KERNEL_PROBLEM_H
 #define EQUI_TEST_KERNEL_PROBLEM_H
@@ -24,7 +24,7 @@
 namespace equi {
 namespace testing {
 
-// Rows that a radial weight is interpolated from: exact, and those of the tables of a type of numbers.
+// Rows for the interpolation of a radial weight: exact, and those of the tables of a type of numbers.
 template <class T>
 std::vector<int> all_rows_per_bin() {
   if (sizeof(Real<T>) == sizeof(double)) return {2, SEPTIC_ROWS};
@@ -116,8 +116,8 @@ inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, i
   return p;
 }
 
-// Every uvw path from `in` by harmonics (of natural parity, or even) to `out`; `uvu`: block 0 has uvu paths of its own
-// too, before and behind them.
+// Every uvw path from `in` by harmonics (of natural parity, or even) to `out`; `uvu`: block 0 also has uvu paths,
+// before and after them.
 inline KernelProblem make_uvw_problem(const std::string &in, int lmax_edge, const std::string &out, unsigned seed,
                                       bool parity = false, bool uvu = false) {
   KernelProblem p;
@@ -149,9 +149,9 @@ inline KernelProblem make_uvw_problem(const std::string &in, int lmax_edge, cons
   return p;
 }
 
-// Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; all path groups that have generated kernels,
-// and higher orders and other sets of paths, which have none; neighboring blocks of one irrep, which share their
-// memory; an input block that starts no path; uvw paths by themselves, with parity, and beside uvu paths.
+// Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels. All path groups with generated kernels, and
+// higher orders and other sets of paths, which have none. Neighboring blocks of one irrep, which share their memory; an
+// input block that starts no path; uvw paths alone, with parity, and next to uvu paths.
 inline const std::vector<KernelProblem> &kernel_problems() {
   static const std::vector<KernelProblem> problems = [] {
     std::vector<KernelProblem> all = {make_kernel_problem("13x0e", 0, 0, 1),
@@ -183,13 +183,13 @@ inline bool has_uvw(const KernelProblem &p) {
 inline EvaluatorOptions kernel_options(int rows_per_bin) {
   EvaluatorOptions options;
   options.radial_exact = rows_per_bin == 2;
-  // A loose tolerance is reached by few cubic bins, a tight one by quintic ones alone.
+  // Few cubic bins reach a loose tolerance; only quintic ones reach a tight one.
   options.radial_tolerance = rows_per_bin == CUBIC_ROWS ? 1e-2 : rows_per_bin == SEPTIC_ROWS ? SPLIT_TOLERANCE : 1e-8;
   if (rows_per_bin == SEPTIC_ROWS) options.precision = Precision::double_;
   return options;
 }
 
-// Weights and their derivatives by distance at r, by the routes of src/.
+// Weights and their derivatives by distance at r, by the functions of src/.
 class ReferenceWeights {
  public:
   ReferenceWeights(const KernelProblem &p, int rows_per_bin) : function_(p.convolution.radial), rows_(rows_per_bin) {
@@ -261,8 +261,8 @@ inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
   return answers[{problem, rows_per_bin}] = a;
 }
 
-// The problem in the memory of the kernels. Whatever a kernel may not read is NaN; the edges begin at a number that is
-// not 0.
+// The problem in the memory of the kernels. Everything that a kernel may not read is NaN; the edges begin at a number
+// that is not 0.
 template <class T>
 class KernelCase {
  public:
@@ -302,7 +302,7 @@ class KernelCase {
             constants.rows_per_bin()};
   }
 
-  // The kernels' scratch, filled with NaN; a canary behind it shows whether a kernel writes beyond.
+  // The kernels' scratch, filled with NaN; a canary after it shows whether a kernel writes beyond it.
   class Scratch {
    public:
     Scratch(const HostKernels<T> &kernels, const ConvolutionView<T> &tables, const ConvEdges<T> &edges)
@@ -355,7 +355,7 @@ class KernelCase {
   }
 
   // By weights of edges: forward, then backward or a gather, with the derivatives by the weights in their places. A
-  // gather gives none by the harmonics.
+  // gather computes none by the harmonics.
   KernelAnswer with_edge_weights(const HostKernels<T> &kernels, bool gathered) const {
     constexpr int64_t MARGIN = 64;
     const TransposedEdges t = transposed_edges();
@@ -479,7 +479,7 @@ class KernelCase {
     return *constants;
   }
 
-  // As ConvolutionConstants::radial, but rows lie between NaN.
+  // Like ConvolutionConstants::radial, but rows are between NaN.
   RadialRows<T> find_weights(const std::vector<double> &r, std::vector<int> &rows, AlignedVector<T> &fraction,
                              AlignedVector<T> &bins, AlignedVector<T> &scratch) const {
     constexpr int64_t MARGIN = 64;

@@ -63,7 +63,7 @@ class LayerMaker {
     return uniform(name, {num_species(), num_species()}, low, high);
   }
 
-  // Of the transform of distances.
+  // Names r0 of the transform of distances.
   std::string pairs_r0() {
     const std::string name = pairs("r0", 1.2, 2.4);
     std::vector<double> &r0 = d_.tensors[name].values;
@@ -136,7 +136,7 @@ class LayerMaker {
     shares = {{"block", block}, {"first", irreps[block].mul - o_.balanced_channels}, {"epsilon", 0.05}};
   }
 
-  // Of a length that atoms some Angstrom apart feel.
+  // A repulsion with lengths that matter to atoms some Angstrom apart.
   void repulsion(const std::string &name) {
     add({{"type", "pair_repulsion"},
          {"prefactor", pairs(name + ".prefactor", 5.0, 15.0)},
@@ -147,7 +147,7 @@ class LayerMaker {
          {"exponents", {3.2, 0.94, 0.4, 0.2}}});
   }
 
-  // Of charges that are linear in the scalars of a feature, in two blocks.
+  // The energy of charges that are linear in the scalars of a feature, in two blocks.
   void coulomb(const std::string &input, const Irreps &irreps) {
     const Irreps charges = Irreps::parse("3x0e+5x0e");
     add(linear("charges", input, irreps, "charges", charges, false, false));
@@ -265,8 +265,8 @@ class LayerMaker {
     add(layer);
   }
 
-  // A network on the radial basis with the options of such networks.
-  // Of a convolution: scalars is the number of the first block of scalars in its input.
+  // A network on the radial basis with the options of such networks. scalars: for a convolution, the number of the
+  // first block of scalars in its input.
   Json radial_network(const std::string &name, int num_outputs, int scalars = -1) {
     const bool is_convolution = scalars >= 0, reads_sender = is_convolution && o_.sender_scalars > 0;
     const bool reads_receiver = scalars >= 0 && o_.receiver_scalars > 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tiny models with linear layers one behind another, as no trainer of the other tiny models writes them.
+// Tiny models with consecutive linear layers, which the other tiny models do not have.
 #ifndef EQUI_TEST_LINEAR_CHAIN_H
 #define EQUI_TEST_LINEAR_CHAIN_H
 
@@ -49,8 +49,8 @@ struct Chain {
   bool contracted = true, bias = false, per_species = false, self_connection = true, reads_out = true;
 };
 
-// A tiny model whose feature x1 is made of another one by a linear map, and of the embedding by a linear map of the
-// species, and which is also read out: the node features of MACE.
+// A tiny model whose feature x1 is the sum of a linear map of another feature and of a linear map of the species'
+// embedding. A readout also reads x1: these are the node features of MACE.
 inline Model with_chain(const Chain &chain) {
   TinyModelOptions options;
   options.hidden = {"4x0e+4x1e", "4x0e"};
@@ -85,7 +85,7 @@ inline Model with_chain(const Chain &chain) {
   return model;
 }
 
-// Each with what can be folded in another way; the last with nothing.
+// Each model has another part that can be folded; the last one has none.
 inline std::vector<Chain> all_chains() {
   std::vector<Chain> chains(6);
   chains[1].bias = true;

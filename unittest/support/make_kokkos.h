@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostEvaluation with every choice that a test may want to make.
+// Makes a HostEvaluation with every choice of a test.
 #ifndef EQUI_TEST_MAKE_KOKKOS_H
 #define EQUI_TEST_MAKE_KOKKOS_H
 

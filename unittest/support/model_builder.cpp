@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes tiny random models. The code of the maker is large: it is compiled here, and not in each test.
+// Makes tiny random models. The code of the maker is large, so it is compiled only here and not in each test.
 #include "unittest/support/model_builder.h"
 
 namespace equi {

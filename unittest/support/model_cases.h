@@ -50,7 +50,7 @@ inline Structure random_structure(int num_species, unsigned seed, int side = 2) 
   return s;
 }
 
-// Of species 0, in a row without periodic images, out of reach of each other.
+// Atoms of species 0, in a row without periodic images, beyond each other's reach.
 inline Structure isolated_atoms(int num_atoms) {
   Structure s;
   for (int i = 0; i < num_atoms; ++i) {

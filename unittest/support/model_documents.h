@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Documents of tiny models, and how tests of the reader damage them.
+// Documents of tiny models, and functions by which tests of the reader damage them.
 #ifndef EQUI_TEST_MODEL_DOCUMENTS_H
 #define EQUI_TEST_MODEL_DOCUMENTS_H
 

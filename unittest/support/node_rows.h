@@ -37,7 +37,7 @@ class Random {
   std::normal_distribution<double> normal_;
 };
 
-// Rows first .. first + count - 1 of a feature in memory of its own, between NaN rows.
+// Rows first .. first + count - 1 of a feature in separate memory, between NaN rows.
 template <class T>
 class PackedRows {
  public:
@@ -58,7 +58,7 @@ class PackedRows {
     const Rows all = unpack<T>(irreps_, data_, num_rows_);
     return Rows(all.begin() + FIRST, all.end() - 1);
   }
-  // Sum of magnitudes in the padding of the rows at hand.
+  // Sum of magnitudes in the padding of these rows.
   double padding() const {
     double sum = 0.0;
     for (size_t r = FIRST; r + 1 < num_rows_; ++r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an evaluator does when there is no memory, told for every place at which it may be missing.
+// The behavior of an evaluator without memory, tested for every place at which memory may be missing.
 #ifndef EQUI_TEST_OUT_OF_MEMORY_H
 #define EQUI_TEST_OUT_OF_MEMORY_H
 
@@ -17,13 +17,13 @@
 namespace equi {
 namespace testing {
 
-// Everything that an evaluation gives, to be compared to the last bit.
+// All results of an evaluation, for comparisons to the last bit.
 struct EvaluationNumbers {
   EvaluationResult result;
   std::vector<Vector3> forces, tangents;
   std::vector<double> energies;
 
-  // Nothing grows in evaluate(), so that all allocations there are the evaluator's.
+  // These do not grow in evaluate(), so all allocations there are the evaluator's.
   explicit EvaluationNumbers(const ImageStructure &images, bool is_directional)
       : forces(images.positions.size()),
         tangents(is_directional ? images.positions.size() : 0),
@@ -50,10 +50,10 @@ struct EvaluationNumbers {
   }
 };
 
-// Makes an evaluator, gives it a neighborhood and evaluates, again and again with another allocation that fails, each
-// of at least `least_size` bytes. What fails must be an exception that can be told, after which the same evaluator, or
-// one that is made anew, gives the numbers of an evaluator that met no fault. Of more than most_places allocations in
-// making one some are left out. Returns how many places there were; throws std::runtime_error where the law is broken.
+// Makes an evaluator, sets a neighborhood and evaluates, repeatedly with another failing allocation, each of at least
+// `least_size` bytes. A failure must be an exception that can be reported. Afterwards the same evaluator, or a new one,
+// gives the numbers of an evaluator without faults. If making an evaluator has more than most_places allocations, some
+// are skipped. Returns the number of places; throws std::runtime_error if the law is broken.
 inline long expect_exceptions_without_memory(const std::function<std::unique_ptr<Evaluator>()> &make,
                                              const ImageStructure &images, bool is_directional, bool and_all_later,
                                              long most_places, std::size_t least_size = 0) {
@@ -63,7 +63,7 @@ inline long expect_exceptions_without_memory(const std::function<std::unique_ptr
     evaluator->set_neighborhood(images.neighborhood);
     expected.evaluate(*evaluator, images);
   }
-  // f() with allocation n missing; whether there were so many.
+  // Runs f() with allocation n missing; returns whether there were this many.
   const auto fails_without = [&](long n, const std::function<void()> &f) {
     const FailingAllocation failing(n, and_all_later, least_size);
     bool is_told = false;
@@ -82,7 +82,7 @@ inline long expect_exceptions_without_memory(const std::function<std::unique_ptr
   };
 
   long places = 0;
-  // The distance of places that `work` is tried without, so that they are no more than asked for.
+  // The distance between tested places of `work`, which limits their number.
   const auto step_of = [&](const std::function<void()> &work) {
     const long before = num_allocations();
     work();
@@ -92,7 +92,7 @@ inline long expect_exceptions_without_memory(const std::function<std::unique_ptr
   long step = step_of([&] { evaluator = make(); });
   for (long n = 0; fails_without(n, [&] { evaluator = make(); }); n += step) ++places;
 
-  // In a new evaluator all memory is still to be taken.
+  // A new evaluator still has to allocate all memory.
   evaluator = make();
   step = step_of([&] { evaluator->set_neighborhood(images.neighborhood); });
   for (long n = 0;; n += step, ++places) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Features between the order of irreps.h, in which tests think, and the memory of the kernels
+// Conversion of features between the order of irreps.h, which tests use, and the memory of the kernels
 // (kokkos/kernel_interface/feature_layout.h).
 #ifndef EQUI_TEST_PACKED_FEATURE_H
 #define EQUI_TEST_PACKED_FEATURE_H
@@ -28,7 +28,7 @@ AlignedVector<T> nan_vector(std::size_t n) {
   return AlignedVector<T>(n, std::numeric_limits<T>::quiet_NaN());
 }
 
-// Where component m of channel u of a block lies in row r of a plane of a feature with `rows` rows.
+// Position of component m of channel u of a block in row r of a plane of a feature with `rows` rows.
 inline std::size_t packed_index(const FeatureLayout &layout, int64_t rows, int64_t r, int block, int u, int m,
                                 int plane = 0) {
   const FeatureBlock &b = layout.block(block);
@@ -95,7 +95,7 @@ inline double largest(const Rows &rows) {
   return most;
 }
 
-// relative: to the largest number that is expected.
+// relative: to the largest expected number.
 inline void expect_near_relative(const Rows &found, const Rows &expected, double relative, const std::string &what) {
   const double tolerance = relative * largest(expected);
   ASSERT_EQ(found.size(), expected.size()) << what;

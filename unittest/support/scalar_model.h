@@ -90,7 +90,7 @@ inline std::vector<std::vector<double>> rotations_by_quadrature(int lmax, const 
   return d;
 }
 
-// Of an edge in its frame, [m + mmax]: numbers of all l >= |m|, l by l, each with all channels.
+// Components of an edge in its frame, [m + mmax]: numbers of all l >= |m|, l by l, each with all channels.
 using So2Components = std::vector<std::vector<double>>;
 
 inline double activated(Activation activation, double x) {
@@ -494,7 +494,7 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
         }
       features[spherical->output] = x;
     } else if (const auto *grid = std::get_if<GridNetwork>(&layer)) {
-      // Of each component the block, and its number in it.
+      // The block of each component, and its number in the block.
       const auto components = [](const Irreps &irreps) {
         std::vector<std::array<int, 2>> found;
         for (int b = 0; b < irreps.size(); ++b)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What evaluators promise of attention whose scores differ by any amount, on either back end.
+// The promises of evaluators for attention whose scores differ by any amount, on either back end.
 #ifndef EQUI_TEST_SHARP_ATTENTION_H
 #define EQUI_TEST_SHARP_ATTENTION_H
 
@@ -22,7 +22,7 @@ namespace testing {
 struct SharpCase {
   std::string name;
   TinyModelOptions options;
-  double spread;    // about what scores differ by
+  double spread;    // size of the differences of scores
   friend void PrintTo(const SharpCase &c, std::ostream *out) { *out << c.name; }
 };
 
@@ -30,8 +30,8 @@ inline std::string name_of_sharp_case(const ::testing::TestParamInfo<SharpCase> 
   return info.param.name;
 }
 
-// With a cutoff function and without. In the wide one a receiver has more edges than a host takes at a time, and all of
-// them are more than an emulated device does.
+// With a cutoff function and without. In the wide one a receiver has more edges than a host processes at a time, and
+// all of them are more than an emulated device processes.
 inline std::vector<SharpCase> sharp_cases() {
   std::vector<SharpCase> cases;
   for (const char *name : {"so2_with_attention", "so2_at_points_with_attention"})
@@ -92,7 +92,7 @@ inline void expect_sharp_attention(
   const auto energy = [&](double step) { return evaluate_whole(*evaluator, moved(direction, step)).energy; };
   EXPECT_NEAR((energy(2 * h) - energy(-2 * h) - 8 * (energy(h) - energy(-h))) / (12 * h), power, 1e-5 * force);
 
-  // Second derivatives, and the same values beside them.
+  // Second derivatives, with the same values.
   options.directional = true;
   const Evaluation duals = evaluate_whole(*make(model, options), images, &direction);
   EXPECT_LT(largest_difference(duals.forces, whole.forces), 10 * rounding * force);
@@ -104,7 +104,7 @@ inline void expect_sharp_attention(
       slope[i][k] = (8 * (up[i][k] - down[i][k]) - (far_up[i][k] - far_down[i][k])) / (12 * h);
   EXPECT_LT(largest_difference(duals.force_tangents, slope), 1e-5 * largest_force(duals.force_tangents));
 
-  // In float32 scores are off by some 1e-6 of their size, and weights by that part of themselves.
+  // In float32 scores have errors of some 1e-6 of their size, and weights have this relative error.
   for (const bool directional : {false, true}) {
     options.directional = directional;
     options.precision = Precision::mixed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which path groups the kernels of a list take, where a kernel takes several.
+// The path groups that the kernels of a list process, if one kernel processes several.
 #ifndef EQUI_TEST_TAKEN_PATH_GROUPS_H
 #define EQUI_TEST_TAKEN_PATH_GROUPS_H
 
@@ -11,7 +11,7 @@
 namespace equi {
 namespace testing {
 
-// Whether one of these kernels takes a path group. Kernel: DevicePathGroupKernel or DeviceEdgeKernel.
+// Whether one of these kernels processes a path group. Kernel: DevicePathGroupKernel or DeviceEdgeKernel.
 template <class Kernel>
 bool is_taken(const std::vector<const Kernel *> &kernels, const PathGroupShape &path_group) {
   for (const Kernel *kernel : kernels)

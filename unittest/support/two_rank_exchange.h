@@ -23,8 +23,8 @@ namespace testing {
 
 using Vector3 = std::array<double, 3>;
 
-// What one rank of a split structure knows. Atom 0 of each rank is a bystander: owned, but neither receiver nor sender
-// (as an atom whose type the model does not treat), so that a confusion of atoms with rows shows.
+// The part of one rank in a split structure. Atom 0 of each rank is a bystander: owned, but neither receiver nor sender
+// (like an atom whose type the model does not treat), so a confusion of atoms with rows shows.
 struct RankPart {
   std::vector<Vector3> positions;    // [atoms]
   std::vector<int> real_atom;        // [atoms] index of the real atom in the whole structure; -1: the bystander
@@ -48,7 +48,7 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
         if (rank_of_atom[whole.owner[all.sender_atom[c]]] != rank) return false;
       return true;
     };
-    // Backwards, so that the order of atoms differs from that of the whole; interior receivers first.
+    // Backwards, so the order of atoms differs from that of the whole; interior receivers first.
     for (int k = 2 * all.num_receivers - 1; k >= 0; --k) {
       const int i = k % all.num_receivers;
       if (rank_of_atom[i] != rank || is_interior(i) != (k >= all.num_receivers)) continue;
@@ -87,7 +87,7 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
   return parts;
 }
 
-// The exchanges of all ranks. The switches break one verb each: a test that compares ranks must then fail.
+// The exchanges of all ranks. Each switch breaks one verb: a test that compares ranks must then fail.
 class RankGroup {
  public:
   explicit RankGroup(const std::vector<RankPart> &parts) : published_(parts.size()) {
@@ -155,7 +155,7 @@ class RankGroup {
         for (size_t k = 0; k < rows.size(); ++k) {
           const int width = rows[k].width;
           if (reverse) {
-            // A fixed order over ranks, so that sums repeat.
+            // A fixed order over ranks, so sums repeat.
             for (const auto &other : group_.ranks_)
               for (size_t r = 0; r < other->owners.size(); ++r) {
                 if (other->owners[r].rank != rank_) continue;
@@ -232,15 +232,15 @@ struct Evaluation {
   std::vector<double> atom_energy;
   std::vector<std::array<double, 9>> atom_virial;
   std::vector<std::exception_ptr> errors;    // per rank; null: none
-  double bystander_force = 0.0;              // sum of magnitudes over ranks, to stay zero
+  double bystander_force = 0.0;              // sum of magnitudes over ranks, which must stay zero
 };
 
-// What is asked of an evaluator: all that it gives; tangents alone, where nothing has moved
-// (EvaluationRequest::same_positions); or energies and EvaluationRequest::energy_moments; or energies and forces.
+// The request to an evaluator: all results; only tangents, if nothing has moved (EvaluationRequest::same_positions);
+// energies and EvaluationRequest::energy_moments; or energies and forces.
 enum class Wanted { all, tangents, energy_moments, forces };
 
 // One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure. direction: of the
-// real atoms, for an evaluator that takes one; or null; or several, one after the other, as force_tangents then are.
+// real atoms, for an evaluator with one; or null; or several one after another, like the force_tangents then.
 inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions, const std::vector<int> &real_atom,
                      GhostExchange &exchange, std::mutex &mutex, Evaluation &sum,
                      const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
@@ -312,7 +312,8 @@ inline Evaluation make_evaluation(int num_real, int num_ranks) {
   return sum;
 }
 
-// The whole structure on one rank; errors are thrown. For tangents alone the neighborhood is that of the last call.
+// The whole structure on one rank; errors are thrown. If only tangents are requested, the neighborhood is that of the
+// last call.
 inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
                                  const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
   Evaluation sum = make_evaluation(s.neighborhood.num_receivers, 1);

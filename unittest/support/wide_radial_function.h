@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A radial function with many outputs, as SO(2) convolutions have: a network of the distance and of rows of the two
-// species.
+// A radial function with many outputs, like those of SO(2) convolutions: a network of the distance and of rows of the
+// two species.
 #ifndef EQUI_TEST_WIDE_RADIAL_FUNCTION_H
 #define EQUI_TEST_WIDE_RADIAL_FUNCTION_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// TorchModel: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
+// TorchModel: the evaluators that obey the laws of evaluator_laws.cpp, and tests only for it.
 #include "src/reference/torch_model.h"
 #include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
@@ -36,7 +36,7 @@ TEST_P(TorchModelTest, precisions_agree) {
   const Evaluation exact = evaluate_whole(*make(model), images);
   const Evaluation mixed = evaluate_whole(*make(model, Precision::mixed), images);
   expect_same(mixed, exact, FLOAT32, "mixed");
-  EXPECT_NE(mixed.energy, exact.energy);    // it is another arithmetic
+  EXPECT_NE(mixed.energy, exact.energy);    // the arithmetic differs
 }
 
 TEST_P(TorchModelTest, chunks_of_edges_change_only_rounding) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// TorchModel against the framework.
+// Compares TorchModel with the framework.
 #include "src/reference/torch_model.h"
 #include "unittest/support/framework_answers.h"
 

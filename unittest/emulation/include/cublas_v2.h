@@ -29,7 +29,7 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t op_a, cublas
 cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
                            const double *alpha, const double *a, int lda, const double *b, int ldb, const double *beta,
                            double *c, int ldc);
-// The same for several products, whose matrices begin so many numbers apart.
+// The same for several products, whose matrices begin at this distance.
 cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
                                          int n, int k, const float *alpha, const float *a, int lda, long long stride_a,
                                          const float *b, int ldb, long long stride_b, const float *beta, float *c,

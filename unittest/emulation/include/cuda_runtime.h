@@ -65,10 +65,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaMemGetInfo(std::size_t *unused, std::size_t *all);
-cudaError_t cudaGetLastError();    // of this thread's calls, which it forgets
+cudaError_t cudaGetLastError();    // of this thread's calls; resets it
 const char *cudaGetErrorString(cudaError_t error);
 
-// Lanes of a warp; 4 and 8 bytes, as the hardware exchanges.
+// Lanes of a warp exchange 4 and 8 bytes, like the hardware.
 template <class T>
 T __shfl_xor_sync(unsigned lanes, T value, int lane_mask, int width) {
   static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "what CUDA exchanges");
