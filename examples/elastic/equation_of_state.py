@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Birch and Murnaghan's equation of state of the energies that in.elastic writes, beside the elastic constants.
+"""Birch and Murnaghan's equation of state of the energies that in.elastic writes in addition to the elastic constants.
 
 Reads volumes and energies per atom (Angstrom^3, eV) and pressures (bar), and the file of equi_elastic (GPa); writes a picture and
 prints the bulk modulus by both. Needs numpy, scipy and matplotlib.

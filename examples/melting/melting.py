@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The melting temperature from the runs of crystal beside liquid that in.coexistence makes.
+"""The melting temperature from the runs of crystal next to liquid that in.coexistence makes.
 
 Reads temperature_BEGIN.dat (step, temperature in K, energy in eV/atom) and profile_BEGIN.dat (densities of layers) of each run; prints the
 mean temperature of the second half of each with its standard error; draws a picture. Needs numpy and matplotlib.

@@ -62,7 +62,7 @@ struct TinyModelOptions {
   int balanced_channels = 0;      // of the first 0e block behind each interaction
   bool balance_shares = false;    // by shares that the last channels of the first 0e block say
   bool late_inputs = false;       // from the third interaction on, also a convolution of the one before the last
-  // What also reads the messages of the second interaction: "norm_scale" beside the linear layer, "later" a linear
+  // What also reads the messages of the second interaction: "norm_scale" besides the linear layer, "later" a linear
   // layer of the third interaction, "convolution" that of the third interaction.
   std::string message_reader = "";
   bool repulsion_inside = false;    // before scale_shift

@@ -19,7 +19,6 @@ PHRASES = (
     (r"\b(?:tells of|is told|are told)\b", "'reports' or 'describes'"),
 )
 COMMENT = {".cpp": "//", ".h": "//", ".def": "//", ".py": "#", ".cmake": "#"}
-COMMENT_PHRASES = PHRASES[:1]
 # Quotation marks of docstrings, which the code of this file must not contain.
 QUOTES = 3 * '"'
 
@@ -74,7 +73,7 @@ def page_faults(name, text):
 def source_faults(folder):
     return [
         fault for name, text in files(COMMENT).items() if name.split("/")[0] == folder
-        for fault in phrase_faults(name, prose_of_source(text, COMMENT[Path(name).suffix]), COMMENT_PHRASES)
+        for fault in phrase_faults(name, prose_of_source(text, COMMENT[Path(name).suffix]), PHRASES)
     ]  # fmt: skip
 
 
@@ -95,5 +94,5 @@ def test_faults_are_noticed():
     page = "A list.\n\n* Of these the\n  first counts.\n\nIt stands\nbeside it.\n\n```\nOf code\n```\n" + "x" * COLUMNS + "\n"
     assert len(page_faults("page.md", page)) == 3
     source = "int i;    // Of this.\n// It has\n// two. Of them one.\n// Off.\n"
-    assert len(phrase_faults("a.cpp", prose_of_source(source, "//"), COMMENT_PHRASES)) == 2
-    assert len(phrase_faults("a.py", prose_of_source(f"def f():\n    {QUOTES}Of all.{QUOTES}\n", "#"), COMMENT_PHRASES)) == 1
+    assert len(phrase_faults("a.cpp", prose_of_source(source, "//"), PHRASES)) == 2
+    assert len(phrase_faults("a.py", prose_of_source(f"def f():\n    {QUOTES}Of all.{QUOTES}\n", "#"), PHRASES)) == 1
