@@ -24,7 +24,7 @@ from step import Peer
 
 # Before a side's first run the driver puts the atoms there and sets what the dynamics are.
 COMMANDS_OF_THE_DRIVER = {"clear", "create_atoms", "create_box", "minimize", "read_restart", "rerun", "run", "timestep", "velocity"}
-PRECISIONS = {"single", "mixed", "double", "float32", "float64", "fp32", "fp64"}
+PRECISIONS = {"mixed", "double", "float32", "float64", "fp32", "fp64"}
 # Variables that decide how threads wait, where memory comes from and which dense products are used.
 VARIABLES = ("OMP_", "GOMP_", "KMP_", "KOKKOS_", "MALLOC_", "MKL_", "OPENBLAS_")
 # A look finds the largest size until then: a short run would end, far larger, before the next one.

@@ -19,7 +19,7 @@ from ase.calculators.calculator import CalculationFailed, Calculator, InputError
 from . import lammps_runner
 from .errors import EquiError
 
-PRECISIONS = ("double", "mixed", "single")
+PRECISIONS = ("double", "mixed")
 SYSTEM = ("task", "charge", "spin")  # of a file for all systems
 FORCES = ("energy", "direct")
 
@@ -41,7 +41,7 @@ class EquiCalculator(Calculator):
         """model: the .equi file, searched for in the current folder, which may be another one later, and in those of
         LAMMPS_POTENTIALS.
 
-        precision: "double" (the default), "mixed" or "single".  radial: "exact" or the tolerance of the radial tables, by
+        precision: "double" (the default) or "mixed".  radial: "exact" or the tolerance of the radial tables, by
         default that of the pair style.  threads: their number, by default as the pair style chooses it.  The first
         evaluation in a process chooses for all; another number later ends in CalculationFailed.  forces: "energy" (the default) or
         "direct", of a file that has these, without stresses then.  task, charge and spin: of

@@ -33,8 +33,6 @@ BARS = {
     # float32 features; the stress is not sharper than the forces whose sum it is.
     ("mixed", "exact"): Bars(1e-6, 1e-4, 1e-5),
     ("mixed", "table"): Bars(1e-6, 1e-4, 1e-5),
-    ("single", "exact"): Bars(1e-5, 1e-3, 1e-4),
-    ("single", "table"): Bars(1e-5, 1e-3, 1e-4),
 }
 
 
