@@ -12,7 +12,7 @@ from pathlib import Path
 
 import common
 
-PRECISIONS = ("single", "mixed", "double")
+PRECISIONS = ("mixed", "double")
 
 
 def main():

@@ -57,7 +57,7 @@ def arguments(description):
     parser.add_argument("--model", metavar="FILE.equi", help="default: models/sevennet-0.equi in the build folder")
     parser.add_argument("--system", choices=["nacl", "mgo", "cu", "si", "water"], default="nacl", help="default: %(default)s")
     parser.add_argument(
-        "--precision", choices=["single", "mixed", "double"], default="mixed", help="default: %(default)s"
+        "--precision", choices=["mixed", "double"], default="mixed", help="default: %(default)s"
     )
     parser.add_argument(
         "--keywords", default="", metavar="WORDS", help="further keywords of pair_style equi, in quotes"

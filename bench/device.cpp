@@ -284,14 +284,14 @@ void memory(const Model &model, EvaluatorOptions options, const char *precision,
 }    // namespace
 
 int main(int argc, char **argv) {
-  const std::vector<std::string> precisions = {"single", "mixed", "double"};
+  const std::vector<std::string> precisions = {"mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
   const std::string task = argc > 4 ? argv[4] : "";
   const std::vector<std::string> tasks = {"check", "directions", "layers", "steps", "memory"};
   if (precision == precisions.end() || std::find(tasks.begin(), tasks.end(), task) == tasks.end()) {
     std::fprintf(stderr,
                  "usage: bench_device FILE.equi ELEMENT ELEMENT check|directions|layers|steps|memory "
-                 "single|mixed|double [NUMBER [BATCH]]\n");
+                 "mixed|double [NUMBER [BATCH]]\n");
     return 1;
   }
   try {
@@ -312,10 +312,8 @@ int main(int argc, char **argv) {
       steps(model, options, argv[5], number > 0.0 ? number : 60.0);
     else if (options.precision == Precision::double_)
       layers<double, double>(model, options, argv[5], cells);
-    else if (options.precision == Precision::mixed)
-      layers<float, double>(model, options, argv[5], cells);
     else
-      layers<float, float>(model, options, argv[5], cells);
+      layers<float, double>(model, options, argv[5], cells);
   } catch (const std::exception &e) {
     std::fprintf(stderr, "bench_device: %s\n", e.what());
     return 1;

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import common
 
-PRECISIONS = ("single", "mixed", "double")
+PRECISIONS = ("mixed", "double")
 EVERY = 20  # steps between two energies
 
 

@@ -67,11 +67,10 @@ double peak() {
 }    // namespace
 
 int main(int argc, char **argv) {
-  const std::vector<std::string> precisions = {"single", "mixed", "double"};
+  const std::vector<std::string> precisions = {"mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 4 ? argv[4] : "");
   if (precision == precisions.end()) {
-    std::fprintf(stderr,
-                 "usage: bench_evaluation FILE.equi ELEMENT ELEMENT single|mixed|double [CELLS [MB [BATCH ...]]]\n");
+    std::fprintf(stderr, "usage: bench_evaluation FILE.equi ELEMENT ELEMENT mixed|double [CELLS [MB [BATCH ...]]]\n");
     return 1;
   }
   try {

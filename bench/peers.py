@@ -24,7 +24,7 @@ from step import Peer
 
 # Before a side's first run the driver sets the atoms' positions and the dynamics.
 COMMANDS_OF_THE_DRIVER = {"clear", "create_atoms", "create_box", "minimize", "read_restart", "rerun", "run", "timestep", "velocity"}
-PRECISIONS = {"single", "mixed", "double", "float32", "float64", "fp32", "fp64"}
+PRECISIONS = {"mixed", "double", "float32", "float64", "fp32", "fp64"}
 # Variables that select how threads wait, where memory comes from and which dense products are used.
 VARIABLES = ("OMP_", "GOMP_", "KMP_", "KOKKOS_", "MALLOC_", "MKL_", "OPENBLAS_")
 # A sample is the largest size until then. After a longer pause a short run could have grown and ended.

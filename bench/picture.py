@@ -49,7 +49,7 @@ def draw_speed(axis):
 
 def draw_accuracy(axis):
     rows = rows_of("accuracy")
-    precisions = ("single", "mixed", "double")
+    precisions = ("mixed", "double")
     quantities = {"energy_eV_per_atom": ("energy / eV/atom", "o", "tab:blue"), "force_eV_per_A": ("forces / eV/Å", "^", "tab:orange")}
     for shift, (key, (label, marker, color)) in zip((-0.12, 0.12), quantities.items()):
         for place, precision in enumerate(precisions):

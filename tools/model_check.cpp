@@ -170,10 +170,8 @@ void print_model_check(const Model &whole) {
     const char *name;
     Precision precision;
     bool radial_exact;
-  } PRECISIONS[] = {{"exact", Precision::double_, true},
-                    {"double", Precision::double_, false},
-                    {"mixed", Precision::mixed, false},
-                    {"single", Precision::single, false}};
+  } PRECISIONS[] = {
+      {"exact", Precision::double_, true}, {"double", Precision::double_, false}, {"mixed", Precision::mixed, false}};
   for (const std::string &set : host_instruction_sets()) {
     for (const KernelCheck &k : check_kernels(model, set))
       print_line(set, "-", "kernel " + k.name, k.difference, k.allowed, "-", k.fault.empty(), k.fault);

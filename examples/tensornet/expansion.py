@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Thermal expansion from the lattice constants that in.expansion writes.
 
-Reads lattice_NAME_TEMPERATURE.dat (step, Angstrom) of all available models; prints the lattice constants with standard errors and the
-mean coefficient of expansion, and draws a picture. Needs numpy and matplotlib.
+Reads lattice_NAME_TEMPERATURE.dat (step, Angstrom) of all available models; prints the lattice constants with standard
+errors and the mean coefficient of expansion, and draws a picture. Needs numpy and matplotlib.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 // The evaluation of a model on CPUs. The stages of an EvaluationPlan run tile by tile and thread by thread, with the
 // exchange of remote rows between stages.
 //
-// T is the type of the network (features, radial weights), G that of the geometry: single is <float,float>, mixed
-// <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
+// T is the type of the network (features, radial weights), G that of the geometry: mixed is <float,double>, double
+// <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
 // duals of these types (dual.h) the same stages also compute the derivatives along a direction. Features, and the
 // messages between ranks, then have twice as many numbers.
 //

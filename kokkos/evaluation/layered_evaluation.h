@@ -157,7 +157,7 @@ class LayeredEvaluation : public Interface {
   }
 
   const char *precision_name() const {
-    constexpr const char *NAMES[] = {"single", "mixed", "double"};
+    constexpr const char *NAMES[] = {"mixed", "double"};
     return NAMES[static_cast<int>(options_.precision)];
   }
   std::string describe_layers() const {
@@ -184,21 +184,11 @@ class LayeredEvaluation : public Interface {
 
 // Calls make(T(), G(), options) with the types of the network and of the geometry that the options request.
 template <class Make>
-std::unique_ptr<Evaluator> make_for_precision(EvaluatorOptions options, const Make &make) {
-  if (options.directional) {
-    if (options.precision == Precision::double_) return make(Dual<double>(), Dual<double>(), options);
-    options.precision = Precision::mixed;    // also if single is requested
-    return make(Dual<float>(), Dual<double>(), options);
-  }
-  switch (options.precision) {
-    case Precision::single:
-      return make(float(), float(), options);
-    case Precision::mixed:
-      return make(float(), double(), options);
-    case Precision::double_:
-      break;
-  }
-  return make(double(), double(), options);
+std::unique_ptr<Evaluator> make_for_precision(const EvaluatorOptions &options, const Make &make) {
+  const bool is_double = options.precision == Precision::double_;
+  if (options.directional)
+    return is_double ? make(Dual<double>(), Dual<double>(), options) : make(Dual<float>(), Dual<double>(), options);
+  return is_double ? make(double(), double(), options) : make(float(), double(), options);
 }
 
 }    // namespace equi

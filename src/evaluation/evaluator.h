@@ -16,15 +16,15 @@
 
 namespace equi {
 
-enum class Precision { single, mixed, double_ };
+enum class Precision { mixed, double_ };
 
 struct EvaluatorOptions {
   Precision precision = Precision::mixed;
   bool radial_exact = false;
-  double radial_tolerance = 0.0;    // 0: the default of the precision, 1e-6 (single, mixed) or 1e-10 (double)
+  double radial_tolerance = 0.0;    // 0: the default of the precision, 1e-6 (mixed) or 1e-10 (double)
   bool deterministic = false;       // results independent of the number of threads, at some cost
   // Also compute derivatives of the forces along a direction (EvaluationRequest::direction). Radial tables are then
-  // twice continuously differentiable, with a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
+  // twice continuously differentiable, with a default tolerance of 1e-8 (mixed) or 1e-10 (double).
   bool directional = false;
   // Used with `directional`. If it is not 0, the evaluation keeps the values that further directions at the same
   // positions can use (EvaluationRequest::same_positions). It computes at most this number of directions at a time,

@@ -99,10 +99,8 @@ void PairEqui::read_settings(int narg, char **arg) {
   while (k < narg) {
     const std::string keyword = arg[k++];
     if (keyword == "precision") {
-      const std::string choices = "single, mixed or double", v = value(keyword, choices);
-      if (v == "single")
-        fresh.options.precision = equi::Precision::single;
-      else if (v == "mixed")
+      const std::string choices = "mixed or double", v = value(keyword, choices);
+      if (v == "mixed")
         fresh.options.precision = equi::Precision::mixed;
       else if (v == "double")
         fresh.options.precision = equi::Precision::double_;

@@ -9,7 +9,7 @@
 #define EQUI_FOR_NUMBERS(F) F(float) F(double) F(Dual<float>) F(Dual<double>)
 // F(type of features, type of the geometry) for each precision.
 #define EQUI_FOR_PRECISIONS(F) \
-  F(float, float) F(float, double) F(double, double) F(Dual<float>, Dual<double>) F(Dual<double>, Dual<double>)
+  F(float, double) F(double, double) F(Dual<float>, Dual<double>) F(Dual<double>, Dual<double>)
 
 // The class template for each type of both lists.
 #define EQUI_INSTANTIATE_NUMBERS(Class) \
@@ -18,7 +18,6 @@
   template class Class<Dual<float>>;    \
   template class Class<Dual<double>>;
 #define EQUI_INSTANTIATE_PRECISIONS(Class)         \
-  template class Class<float, float>;              \
   template class Class<float, double>;             \
   template class Class<double, double>;            \
   template class Class<Dual<float>, Dual<double>>; \

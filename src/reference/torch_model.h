@@ -15,7 +15,7 @@
 
 namespace equi {
 
-// Precision double_: everything in float64. mixed and single: features, weights and the network in float32; positions,
+// Precision double_: everything in float64. mixed: features, weights and the network in float32; positions,
 // harmonics, radial basis, energies, forces and sums in float64. Runs on the CPU with Torch's own number of threads.
 class TorchModel : public Evaluator {
  public:

@@ -19,7 +19,7 @@ from ase.calculators.calculator import CalculationFailed, Calculator, InputError
 from . import lammps_runner
 from .errors import EquiError
 
-PRECISIONS = ("double", "mixed", "single")
+PRECISIONS = ("double", "mixed")
 SYSTEM = ("task", "charge", "spin")  # of files for all systems
 FORCES = ("energy", "direct")
 
@@ -41,11 +41,11 @@ class EquiCalculator(Calculator):
         """model: the .equi file. It is searched for in the current folder, which may change later, and in the folders
         of LAMMPS_POTENTIALS.
 
-        precision: "double" (the default), "mixed" or "single". radial: "exact" or the tolerance of the radial tables,
-        by default that of the pair style. threads: their number, by default chosen by the pair style. The first
-        evaluation in a process decides for all; another number later raises CalculationFailed. forces: "energy" (the
-        default) or "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a
-        file for all systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
+        precision: "double" (the default) or "mixed". radial: "exact" or the tolerance of the radial tables, by default
+        that of the pair style. threads: their number, by default chosen by the pair style. The first evaluation in a
+        process decides for all; another number later raises CalculationFailed. forces: "energy" (the default) or
+        "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a file for all
+        systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
         """
         self._session = None
         self._arrangement = None  # chemical symbols and periodic directions of the present LAMMPS

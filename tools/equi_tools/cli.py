@@ -140,7 +140,7 @@ def _add_build_dir(parser):
 
 
 def _add_precision(parser, default):
-    parser.add_argument("--precision", choices=["double", "mixed", "single"], default=default, help="default: %(default)s")
+    parser.add_argument("--precision", choices=["double", "mixed"], default=default, help="default: %(default)s")
 
 
 def _add_native_options(parser):

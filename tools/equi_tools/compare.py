@@ -33,8 +33,6 @@ BARS = {
     # Features are float32. The stress is not more accurate than the forces that it sums.
     ("mixed", "exact"): Bars(1e-6, 1e-4, 1e-5),
     ("mixed", "table"): Bars(1e-6, 1e-4, 1e-5),
-    ("single", "exact"): Bars(1e-5, 1e-3, 1e-4),
-    ("single", "table"): Bars(1e-5, 1e-3, 1e-4),
 }
 
 

@@ -49,7 +49,7 @@ TEST(DeviceModelMemory, a_limit_holds_for_all_that_batches_take) {
     const Model m = make_tiny_model(layers).model();
     const ImageStructure images = structure.images(m.reach());
     EvaluatorOptions options;
-    options.precision = Precision::single;
+    options.precision = Precision::mixed;
     options.radial_tolerance = 0.05;    // tables that are built quickly
     options.batch = batch;
     const auto held = [&](double limit) {

@@ -85,7 +85,7 @@ def test_virial_is_the_derivative_of_the_energy_by_strain(lammps, name):
     assert error <= DIFFERENCE_TOLERANCE
 
 
-@pytest.mark.parametrize("precision", ["double", "mixed", "single"])
+@pytest.mark.parametrize("precision", ["double", "mixed"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_atoms_sum_up_to_the_system(lammps, precision, ranks):
     """Per-atom energies add up to pe; both per-atom virials to pressure times volume."""

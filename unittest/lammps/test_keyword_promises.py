@@ -39,7 +39,7 @@ def test_reference_equals_native(lammps, name, ranks):
         assert error <= 1e-10, what
 
 
-@pytest.mark.parametrize("precision,energy,force", [("double", 1e-8, 1e-6), ("mixed", 1e-6, 1e-4), ("single", 1e-5, 1e-3)])
+@pytest.mark.parametrize("precision,energy,force", [("double", 1e-8, 1e-6), ("mixed", 1e-6, 1e-4)])
 def test_precisions_keep_their_accuracy(lammps, precision, energy, force):
     exact = results(lammps, "sevennet_0", "precision double radial exact")
     other = results(lammps, "sevennet_0", f"precision {precision}")
@@ -74,7 +74,7 @@ def trajectory(lammps, keywords, threads):
     return (lammps.run(lines, threads=threads).folder / "dump.trajectory").read_bytes()
 
 
-@pytest.mark.parametrize("precision", ["single", "mixed", "double"])
+@pytest.mark.parametrize("precision", ["mixed", "double"])
 def test_deterministic_does_not_depend_on_threads(lammps, precision):
     keywords = f"precision {precision} deterministic yes"
     first = trajectory(lammps, keywords, 1)
@@ -94,7 +94,7 @@ def test_repeated_runs_are_bit_identical(lammps, threads):
     assert trajectory(lammps, "", threads) == trajectory(lammps, "", threads)
 
 
-@pytest.mark.parametrize("precision", ["double", "mixed", "single"])
+@pytest.mark.parametrize("precision", ["double", "mixed"])
 @pytest.mark.parametrize("name,ranks", [("lmax3", 1), ("lmax3", 2), ("parity", 2)])
 def test_check_passes_on_a_good_model(lammps, name, ranks, precision):
     run = lammps.run(system(lammps, name, f"precision {precision} check yes") + ["run 0"], ranks=ranks)

@@ -265,11 +265,11 @@ def test_the_plugin_can_be_unloaded_and_loaded_again(lammps, ranks):
 
 def test_new_keywords_keep_the_coefficients(lammps):
     """As with LAMMPS's own styles, a new pair_style changes settings; omitted keywords return to their defaults."""
-    words = ["pair_style equi precision single", "pair_style equi", "pair_style equi precision double"]
+    words = ["pair_style equi radial 1e-3", "pair_style equi", "pair_style equi precision double"]
     run = lammps.run([*salt(lammps), "run 0", ENERGY, *(k for w in words for k in (w, "run 0", ENERGY))])
-    double, single, mixed, again = run.values("ENERGY")[:, 0]
+    double, coarse, mixed, again = run.values("ENERGY")[:, 0]
     assert double == again
-    assert len({double, single, mixed}) == 3
+    assert len({double, coarse, mixed}) == 3
     assert mixed == lammps.run([*salt(lammps, keywords=""), "run 0", ENERGY]).values("ENERGY")[0, 0]
 
 

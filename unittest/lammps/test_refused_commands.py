@@ -104,7 +104,7 @@ def test_after_a_refused_pair_coeff_nothing_is_computed(session, style, name):
 @pytest.mark.parametrize(
     "words,text",
     [
-        ("precision half", "must be single, mixed or double"),
+        ("precision half", "must be mixed or double"),
         ("precision mixed speed fast", "unknown keyword speed"),
         ("precision mixed radial", "needs a value"),
         ("precision mixed radial 2", "must lie between 0 and 1"),
@@ -118,8 +118,8 @@ def test_after_a_refused_pair_style_nothing_is_computed(session, words, text):
     """A valid pair_coeff does not help; another pair_style does, and the settings of pair_coeff still hold."""
     coefficients = f"pair_coeff * * {session.model} Cl Na"
     found = session.run(
-        REFUSAL, setup=["pair_style equi precision double", coefficients], bad="pair_style equi " + words, uses=USES, mend=["pair_style equi precision single"],
-        fresh=["pair_style equi precision single", coefficients],
+        REFUSAL, setup=["pair_style equi precision double", coefficients], bad="pair_style equi " + words, uses=USES, mend=["pair_style equi radial 1e-3"],
+        fresh=["pair_style equi radial 1e-3", coefficients],
     )  # fmt: skip
     assert_stays_refused(found, "pair_style", text)
     assert found["after"] != found["before"]

@@ -176,14 +176,14 @@ def test_two_runs_equal_one(lammps, ranks):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_changing_the_style_between_runs(lammps, ranks):
     lines = start(lammps)
-    pairs = [lammps.pair("nequip", ["Cl", "Na"], words) for words in ("precision single", "precision double", "precision double radial exact")]
+    pairs = [lammps.pair("nequip", ["Cl", "Na"], words) for words in ("precision mixed", "precision double", "precision double radial exact")]
     middle = lammps.pair("lmax3", ["Cl", "Na"])
     run = lammps.run(
         [*lines, "run 0", ENERGY, *[k for p in (*pairs, middle, pairs[1]) for k in (*p, "run 0", ENERGY)]], ranks=ranks
     )
-    first, single, double, exact, other, again = energies(run)
+    first, mixed, double, exact, other, again = energies(run)
     assert first == double == again
-    assert 0 < abs(single - double) < 1e-3 and 0 <= abs(exact - double) < 1e-6
+    assert 0 < abs(mixed - double) < 1e-3 and 0 <= abs(exact - double) < 1e-6
     assert abs(other - double) > 1e-2
 
 

@@ -129,7 +129,7 @@ def test_the_results_for_programs_name_sets_and_precisions(build_dir):
     assert "generic" in sets and (best_target() is None or best_target() in sets)
     for name in sets:
         of_set = [check for check in found["machine"] if check["instruction_set"] == name]
-        assert {check["precision"] for check in of_set} == {None, "exact", "double", "mixed", "single"}
+        assert {check["precision"] for check in of_set} == {None, "exact", "double", "mixed"}
         assert len({check["name"] for check in of_set if check["precision"] == "mixed"}) == 14
 
 

@@ -78,7 +78,7 @@ std::vector<Route> routes() {
   all[5].options.directional = true;
   all[5].options.kept_directions = 2;
   all[6].name = "fully_connected";
-  all[6].options.precision = Precision::single;
+  all[6].options.precision = Precision::double_;
   // An evaluator is made for each place, so tables are built quickly.
   for (Route &route : all) route.options.radial_tolerance = 0.05;
   return all;

@@ -43,8 +43,4 @@ TEST(ModelReference, mixed_exact_deterministic_is_near_the_framework) {
   expect_all_answers_of_kokkos({Precision::mixed, true, true}, mixed_tolerance());
 }
 
-TEST(ModelReference, single_by_tables_is_near_the_framework) {
-  expect_all_answers_of_kokkos({Precision::single, false, false}, SINGLE_REFERENCE);
-}
-
 }    // namespace

@@ -31,10 +31,9 @@ struct ReferenceTolerance {
   double energy, force, stress;
   bool is_float32 = false;
 };
-constexpr ReferenceTolerance EXACT_REFERENCE = {1e-10, 1e-9, 1e-9};          // float64 on both sides
-constexpr ReferenceTolerance TABLE_REFERENCE = {1e-8, 1e-6, 1e-6};           // radial tables of the tolerance 1e-10
-constexpr ReferenceTolerance MIXED_REFERENCE = {1e-6, 1e-4, 1e-4, true};     // float32 network
-constexpr ReferenceTolerance SINGLE_REFERENCE = {1e-5, 1e-3, 1e-3, true};    // float32 directions and distances as well
+constexpr ReferenceTolerance EXACT_REFERENCE = {1e-10, 1e-9, 1e-9};         // float64 on both sides
+constexpr ReferenceTolerance TABLE_REFERENCE = {1e-8, 1e-6, 1e-6};          // radial tables of the tolerance 1e-10
+constexpr ReferenceTolerance MIXED_REFERENCE = {1e-6, 1e-4, 1e-4, true};    // float32 network
 
 // The build converts models into EQUI_MODELS_DIR; the environment may name another folder. Subfolders count.
 inline std::vector<std::string> model_files() {

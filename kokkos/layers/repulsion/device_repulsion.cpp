@@ -43,8 +43,6 @@ void DeviceRepulsion::add(const DeviceExec &exec, int num_receivers, const int64
       });
 }
 
-template void DeviceRepulsion::add(const DeviceExec &, int, const int64_t *, const float *, const int *, int,
-                                   const double *, double *, float *, int) const;
 template void DeviceRepulsion::add(const DeviceExec &, int, const int64_t *, const double *, const int *, int,
                                    const double *, double *, double *, int) const;
 template void DeviceRepulsion::add(const DeviceExec &, int, const int64_t *, const Dual<double> *, const int *, int,

@@ -43,7 +43,8 @@ def prose_of_page(text):
 
 def prose_of_source(text, sign):
     """Comments, those on adjacent lines as one, and docstrings of Python."""
-    found = [" ".join(words.split()) for words in re.findall(f"{QUOTES}(.*?){QUOTES}", text, re.S)] if sign == "#" else []
+    docstrings = re.findall(f"{QUOTES}(.*?){QUOTES}", text, re.S) if sign == "#" else []
+    found = [" ".join(words.split()) for words in docstrings]
     before = None
     for number, line in enumerate(text.splitlines()):
         comment = re.match(rf"\s*{re.escape(sign)}+ (?!SPDX)(.*)|.*\s{re.escape(sign)} (.*)", line)
