@@ -18,15 +18,17 @@ PHRASES = (
     (r"\bat hand\b", "'available', 'present' or 'your own'"),
     (r"\b(?:tells of|is told|are told)\b", "'reports' or 'describes'"),
 )
-COMMENT = {".cpp": "//", ".h": "//", ".def": "//", ".py": "#", ".cmake": "#"}
+# Sign of a comment by the end of a file's name.
+COMMENT = {".cpp": "//", ".h": "//", ".def": "//", ".py": "#", ".cmake": "#", "CMakeLists.txt": "#"}
 # Quotation marks of docstrings, which the code of this file must not contain.
 QUOTES = 3 * '"'
 
 
-def files(suffixes):
-    """{path from the root: text} of files that a person wrote."""
+def files(endings):
+    """{path from the root: text} of files that a person wrote, by the ends of their names."""
     paths = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
-    names = {path.relative_to(ROOT).as_posix(): path for path in paths if path.suffix in suffixes and path.is_file()}
+    paths = [path for path in paths if path.name.endswith(tuple(endings)) and path.is_file()]
+    names = {path.relative_to(ROOT).as_posix(): path for path in paths}
     return {
         name: path.read_text() for name, path in sorted(names.items())
         if not name.startswith(LEFT_OUT) and "build-" not in name and ".egg-info" not in name
@@ -73,8 +75,9 @@ def page_faults(name, text):
 
 def source_faults(folder):
     return [
-        fault for name, text in files(COMMENT).items() if name.split("/")[0] == folder
-        for fault in phrase_faults(name, prose_of_source(text, COMMENT[Path(name).suffix]), PHRASES)
+        fault for ending, sign in COMMENT.items()
+        for name, text in files((ending,)).items() if name.split("/")[0] == folder
+        for fault in phrase_faults(name, prose_of_source(text, sign), PHRASES)
     ]  # fmt: skip
 
 
@@ -96,4 +99,5 @@ def test_faults_are_noticed():
     assert len(page_faults("page.md", page)) == 3
     source = "int i;    // Of this.\n// It has\n// two. Of them one.\n// Off.\n"
     assert len(phrase_faults("a.cpp", prose_of_source(source, "//"), PHRASES)) == 2
-    assert len(phrase_faults("a.py", prose_of_source(f"def f():\n    {QUOTES}Of all.{QUOTES}\n", "#"), PHRASES)) == 1
+    source = f"def f():\n    {QUOTES}Of all.{QUOTES}\n"
+    assert len(phrase_faults("a.py", prose_of_source(source, "#"), PHRASES)) == 1
