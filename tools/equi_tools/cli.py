@@ -83,25 +83,25 @@ MODEL_OPTIONS = (
     ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
     ("head", None, "NAME", "the head that is converted, of a MACE model that has several"),
     ("task", None, "NAME", "the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ..."),
-    ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, where the types are not chemical symbols"),
+    ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, if the types are not chemical symbols"),
     (
         "unit", None, "UNIT",
-        "unit of the energies of a NequIP, MACE or torchmd-net model: eV (default, but of torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
+        "unit of the energies of a NequIP, MACE or torchmd-net model: eV (default except for torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
     ),
     ("length-unit", None, "UNIT", "unit of its lengths: Angstrom (default), Bohr, nm"),
     ("charge", _number, "Q", "total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)"),
     (
         "spin", _number, "S",
-        "spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
+        "spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, otherwise 0, unknown)",
     ),
     (
         "coulomb-cutoff", _positive_number, "R",
-        "cutoff in Angstrom of a TensorNet2 model's Coulomb energy, beyond which is a reaction field (default: the checkpoint's, or all "
+        "cutoff in Angstrom of a TensorNet2 model's Coulomb energy, with a reaction field beyond it (default: the checkpoint's, or all "
         "pairs of atoms)",
     ),
     (
         "framework-version", None, "VERSION",
-        "version of torchmd-net that wrote a checkpoint: that of 2.6.2 does not say that its numbers have the older order",
+        "version of torchmd-net that wrote the checkpoint: needed for 2.6.2, whose files do not show the older order of numbers",
     ),
     ("composition", None, "FORMULA", "chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."),
 )  # fmt: skip
@@ -118,7 +118,7 @@ def _add_ignore_key(parser, text):
 
 
 def _add_file(parser):
-    parser.add_argument("file", type=_model_file, metavar="FILE.equi", help="searched for in LAMMPS_POTENTIALS too, as by pair_coeff")
+    parser.add_argument("file", type=_model_file, metavar="FILE.equi", help="also searched for in LAMMPS_POTENTIALS, as pair_coeff does")
 
 
 def _add_json(parser):
@@ -128,7 +128,7 @@ def _add_json(parser):
 def _add_symbols(parser):
     parser.add_argument(
         "--symbols", type=_word_list, metavar="Na,Cl",
-        help="elements of the atom types of LAMMPS data and dump files (default: those of its masses, or labels)",
+        help="elements of the atom types of LAMMPS data and dump files (default: those of their masses, or labels)",
     )  # fmt: skip
 
 
@@ -164,13 +164,13 @@ def _add_convert(parser):
         "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt), TorchScript (.pth) or "
         "folder of an old training (best_model.pth, config.yaml); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
-        "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), trainer's checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
+        "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), training checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
         "force field of mlip (MACE; .zip); "
         "an .equi file, to bring it to the present version of the format",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     _add_model_options(parser)
-    parser.add_argument("--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)")
+    parser.add_argument("--elements", type=_word_list, metavar="Na,Cl", help="keep only these elements, in this order (default: all)")
     parser.add_argument("--license", metavar="TEXT", help="license of the model, stored in the file")
     parser.add_argument("--citation", metavar="TEXT", help="publication of the model, stored in the file")
     _add_ignore_key(parser, "configuration key of the checkpoint that is known not to change the model")
@@ -185,14 +185,14 @@ def _add_data(parser):
     parser.add_argument("--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)")
     _add_symbols(parser)
     parser.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
-    parser.add_argument("--task", metavar="NAME", help="data set whose energy is meant, of a model for all systems: omat, omol, oc20, ...")
+    parser.add_argument("--task", metavar="NAME", help="data set whose energy is used, for a model of all systems: omat, omol, oc20, ...")
     parser.add_argument(
-        "--charge", type=_number, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)"
+        "--charge", type=_number, metavar="Q", help="charge of the whole structure, for a model of all systems (default: 0)"
     )
     parser.add_argument(
-        "--spin", type=_number, metavar="S", help="its spin multiplicity, of a model for all systems (default: that of the task)"
+        "--spin", type=_number, metavar="S", help="its spin multiplicity, for a model of all systems (default: that of the task)"
     )
-    parser.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN beside the data file")
+    parser.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN next to the data file")
     parser.add_argument("--temperature", type=_positive_number, default=300.0, metavar="K", help="default: %(default)s")
     parser.add_argument("--pressure", type=_number, default=0.0, metavar="BAR", help="default: %(default)s")
     _add_json(parser)
@@ -205,7 +205,7 @@ def _add_info(parser):
 
 def _add_check(parser):
     _add_file(parser)
-    parser.add_argument("--stored", action="store_true", help="evaluate the structures stored in the file through LAMMPS, and no more")
+    parser.add_argument("--stored", action="store_true", help="only evaluate the structures stored in the file through LAMMPS")
     _add_native_options(parser)
     _add_json(parser)
 
@@ -224,7 +224,7 @@ def _add_compare(parser):
     )
     parser.add_argument("--plot", metavar="PICTURE", help="also draw parity and differences into this .png, .pdf or .svg")
     _add_model_options(parser, "default: the one stored in the file")
-    _add_ignore_key(parser, "as it was given to convert")
+    _add_ignore_key(parser, "the value that was given to convert")
     _add_symbols(parser)
     _add_native_options(parser)
     _add_json(parser)
@@ -250,7 +250,7 @@ def _add_schedule(parser):
 def _add_compile(parser):
     _add_file(parser)
     parser.add_argument("--target", choices=[*TARGETS, "all"], help="instruction set (default: that of this machine's kernels)")
-    parser.add_argument("--force", action="store_true", help="also make those again that were made before")
+    parser.add_argument("--force", action="store_true", help="also make kernels again that were made before")
     _add_json(parser)
 
 
@@ -285,12 +285,12 @@ def _add_demo(parser):
 COMMANDS = (
     (
         "convert", commands.run_convert, _add_convert,
-        "Convert a trained model into an .equi file. The trainer's file is read as data: nothing in it is run, and the "
+        "Convert a trained model into an .equi file. The framework's file is read as data: nothing in it is run, and the "
         "framework that wrote it is not needed.",
     ),
     (
         "data", commands.run_data, _add_data,
-        "Make a LAMMPS data file of a structure (POSCAR, CIF, extxyz and what else ASE reads), with masses and type "
+        "Make a LAMMPS data file from a structure (POSCAR, CIF, extxyz and all that ASE reads), with masses and type "
         "labels, and print the pair_coeff line with the symbols in the order of its types.",
     ),
     ("info", commands.run_info, _add_info, "Print what is inside an .equi file."),
@@ -307,14 +307,14 @@ COMMANDS = (
     ("schedule", commands.run_schedule, _add_schedule, "Print how the convolution kernels compute a model, and what bounds them."),
     (
         "compile", commands.run_compile, _add_compile,
-        "Make the kernels of a model that the build does not have, with the C++ compiler at hand. The pair style finds "
+        "Make the kernels of a model that the build does not have, with a C++ compiler of this machine. The pair style finds "
         "them in equi/kernels in your cache folder (XDG_CACHE_HOME, else ~/.cache).",
     ),
     (
         "models", commands.run_models, _add_json,
-        "List published models: license, where they are from, and whether this project has tried them.",
+        "List published models: license, origin, and whether this project has tried them.",
     ),
-    ("doctor", commands.run_doctor, _add_doctor, "Say what a run finds on this machine, and what would slow it or stop it."),
+    ("doctor", commands.run_doctor, _add_doctor, "Report what a run finds on this machine, and what would slow it or stop it."),
     ("bench", commands.run_bench, _add_bench, "Measure a step of molecular dynamics here, with ranks against threads."),
     ("demo", commands.run_demo, _add_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table."),
 )  # fmt: skip

@@ -202,5 +202,5 @@ def select_builtin(document, write=print):
             what = "periodic or with elements unknown to the model"
         write(f"left out, {what}: {', '.join(name for name, _ in left_out)}")
     if not chosen:
-        raise EquiError("the model holds for no built-in structure: its elements or its composition are others")
+        raise EquiError("the model holds for no built-in structure: its elements or its composition differ")
     return chosen

@@ -187,7 +187,7 @@ def _check_for_all_systems(settings, reference):
 def renew(source, output, options, quiet):
     """Writes the model of an .equi file in the present format version, with unchanged numbers."""
     if options:
-        raise EquiError(f"{source} is an .equi file: convert brings its format up to date and takes no --{options[0]}")
+        raise EquiError(f"{source} is an .equi file: convert brings its format up to date and accepts no --{options[0]}")
     document, tensors = equi_file.read(source)
     if document["format_version"] == equi_file.FORMAT_VERSION:
         raise EquiError(

@@ -123,7 +123,7 @@ def _structure(path, symbols):
     notes = [f"{path} holds {count} structures: this is the last one"] if count > 1 else []
     notes += [atoms.info["note"]] if "note" in atoms.info else []
     if not atoms.pbc.any():
-        cell = "the cell of the file is left behind" if atoms.cell.rank == 3 else "the file has no cell"
+        cell = "the cell of the file is dropped" if atoms.cell.rank == 3 else "the file has no cell"
         notes.append(f"{cell}: no direction is periodic")
     if atoms.constraints:
         notes.append("fixed atoms are not fixed in a data file: use fix setforce on a group")
@@ -193,7 +193,7 @@ def _system(document, task, charge, spin):
     if document is not None and "mixture" in document:
         return "".join(f" {word}" for word in keywords_of_system(document, task, charge, spin))
     if (task, charge, spin) != (None, None, None):
-        raise EquiError("--task, --charge, --spin: only files for all systems take them, named with --model FILE.equi")
+        raise EquiError("--task, --charge, --spin: only files for all systems accept them, named with --model FILE.equi")
     return ""
 
 
@@ -261,7 +261,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
         if script == target:
             raise EquiError(f"cannot write {output}: the script has this name; choose another one")
         if script.exists() and script.read_text(errors="replace") != text:
-            raise EquiError(f"{job.script} is there already and differs: move it away first")
+            raise EquiError(f"{job.script} exists already and differs: move it away first")
     equi_file.replace(output, [lammps_runner.data_file(numbers, types, box, labels=True, triclinic=triclinic).encode()])
     if text is not None:
         equi_file.replace(job.script, [text.encode()])

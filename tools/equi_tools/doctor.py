@@ -120,7 +120,7 @@ def _frameworks():
         except ImportError:  # metadata of the package is missing
             if framework.interpreter:
                 found.append(f"{framework.name} ({framework.interpreter})")
-    return Finding("frameworks", ", ".join(found) or "none: models can be converted, and not compared with their frameworks")
+    return Finding("frameworks", ", ".join(found) or "none: models can be converted, but not compared with their frameworks")
 
 
 def examine(build_dir):

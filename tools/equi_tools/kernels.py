@@ -217,7 +217,7 @@ def targets(named=None):
         return TARGETS if named == "all" else (named,)
     own = machine()["kernels"]
     if own not in TARGETS:
-        raise EquiError(f"this machine takes {own} kernels, which are in every build: name another one with --target")
+        raise EquiError(f"this machine uses {own} kernels, which are in every build: name another one with --target")
     return (own,)
 
 
@@ -238,7 +238,7 @@ def compile_missing(file, target=None, force=False, quiet=False):
                 lines += [note for note in notes if note not in lines]
                 state = _state(t, key, file)
                 if state == "good" and not force:
-                    lines.append(f"{place} is there already")
+                    lines.append(f"{place} exists already")
                     continue
                 _make(compiler, t, key, file, folder)
                 lines.append(f"made {place}" + (f" anew ({state})" if state.startswith("broken") else ""))

@@ -116,7 +116,7 @@ class _Types:
         if word in self.labels:
             return self.labels[word]
         if not word.isdigit():
-            raise EquiError(f"the type {word} is no whole number, and no label of its section Atom Type Labels")
+            raise EquiError(f"the type {word} is neither a whole number nor a label of its section Atom Type Labels")
         if not 1 <= int(word) <= self.count:
             raise EquiError(f"the type {word} is not within the {self.count} atom types of its header")
         return int(word)

@@ -103,7 +103,7 @@ def text(found):
         lines += ["", source, *map(line, group)]
     lines += [
         "",
-        "tested: converted and compared with the framework in float64 by this project; the others were not at hand.",
+        "tested: converted and compared with the framework in float64 by this project; the others were not available.",
         "Models keep the license they were published under; read it at the source.",
     ]
     return "\n".join(lines)

@@ -16,6 +16,6 @@ def gaunt_product(x1, x2, lmax_out):
     """
     for name, x in (("x1", x1), ("x2", x2)):
         if x.device.type not in ("cpu", "meta"):
-            raise EquiError(f"{name}: expected a tensor on the CPU, which alone has the Gaunt product, found one on {x.device}")
+            raise EquiError(f"{name}: expected a tensor on the CPU, the only device with the Gaunt product, found one on {x.device}")
     sizes = torch.broadcast_shapes(x1.shape[:-1], x2.shape[:-1])
     return torch.ops.equi.gaunt_product(x1.expand(*sizes, -1), x2.expand(*sizes, -1), lmax_out)

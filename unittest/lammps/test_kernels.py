@@ -85,7 +85,7 @@ def test_compiled_kernels_are_found_and_give_the_same_results(
     assert np.abs(compiled_forces - forces).max() <= tolerance * np.abs(forces).max()
     if uses_generated and precision == "mixed":
         assert np.any(compiled_forces != forces)  # other kernels computed it
-    assert equi("compile", model_file(build_dir, case[0]), "--target", "all", "-q").count("is there already") == NUM_LIBRARIES
+    assert equi("compile", model_file(build_dir, case[0]), "--target", "all", "-q").count("exists already") == NUM_LIBRARIES
 
 
 def best_target():
@@ -147,7 +147,7 @@ def test_a_broken_library_is_named_and_made_anew(lammps, build_dir, equi, compil
     assert NOTICE in output
     assert abs(energy - expected[0]) <= SAME * abs(energy)
     again = equi("compile", model, "--target", target, "-q")
-    assert f"made {files[0]} anew (broken: " in again and again.count("is there already") == len(files) - 1
+    assert f"made {files[0]} anew (broken: " in again and again.count("exists already") == len(files) - 1
     output = evaluate(lammps, "precision double")[2]
     assert NOTICE not in output and "is not used" not in output
 
@@ -223,7 +223,7 @@ def test_code_of_others_is_not_executed(
         home = tmp_path / "home" / ".cache"
         shutil.copytree(compiled_once(CONVOLUTIONS)[0], home)
         told = equi("compile", model, "--target", target, "-q")
-        assert reason in told and told.count(f"{home}") == told.count("is there already") == len(compiled)
+        assert reason in told and told.count(f"{home}") == told.count("exists already") == len(compiled)
         shutil.rmtree(tmp_path / "home")
     elif place == "open folder":
         folder.chmod(0o777)

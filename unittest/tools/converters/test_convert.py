@@ -406,9 +406,9 @@ def test_a_deployed_model_is_refused_with_what_to_do(tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, expected",
     [
-        (["7net-omni"], "downloaded: get its .pth where 'equi models' says"),
+        (["7net-omni"], "downloaded: get its .pth from the source that 'equi models' lists"),
         (["7net-nothing"], "neither a file nor"),
-        (["mace-mp-0"], "'equi models' says where others are"),
+        (["mace-mp-0"], "'equi models' lists others"),
         (["nothing.model"], "cannot read nothing.model: no such file"),
         (["7net-mf-0"], "--modality"),
         (["7net-mf-0", "--modality", "LDA"], "no modality 'LDA'"),

@@ -211,11 +211,11 @@ def test_weights_without_their_configuration_are_refused_with_what_to_do(trainin
     work, _ = training
     (work / "config.yaml").unlink()
     assert kind_of(work / "best_model.pth") == "training"
-    with pytest.raises(EquiError, match="put the config.yaml of the training beside the file, or run nequip-deploy"):
+    with pytest.raises(EquiError, match="put the config.yaml of the training next to the file, or run nequip-deploy"):
         nequip_checkpoint.load(work / "best_model.pth")
     (work / "config.yaml").write_text("r_max: 4.0")
     (work / "best_model.pth").unlink()
-    with pytest.raises(EquiError, match="no best_model.pth beside config.yaml"):
+    with pytest.raises(EquiError, match="no best_model.pth next to config.yaml"):
         nequip_checkpoint.load(work)
 
 

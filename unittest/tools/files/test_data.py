@@ -124,7 +124,7 @@ def test_a_script_that_was_changed_stays(tmp_path):
     data.make(tmp_path / "POSCAR", tmp_path / "data.x", **options)
     with open(script, "a") as file:
         file.write("# mine\n")
-    with pytest.raises(EquiError, match="is there already"):
+    with pytest.raises(EquiError, match="exists already"):
         data.make(tmp_path / "POSCAR", tmp_path / "data.x", **options)
     assert open(script).read().endswith("# mine\n")
 
@@ -204,7 +204,7 @@ def test_short_distances_and_lost_cells_are_told_of(tmp_path):
     write(tmp_path / "a.extxyz", atoms)
     notes = data.make(tmp_path / "a.extxyz", tmp_path / "data.x").notes
     assert any("atoms 1 (C) and 2 (C) are only 0.6 Angstrom apart" in note for note in notes)
-    assert any("the cell of the file is left behind" in note for note in notes)
+    assert any("the cell of the file is dropped" in note for note in notes)
     write(tmp_path / "a.xyz", molecule("H2O"))
     assert data.make(tmp_path / "a.xyz", tmp_path / "data.x").notes == ("the file has no cell: no direction is periodic",)
 

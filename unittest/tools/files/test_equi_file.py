@@ -161,5 +161,5 @@ def test_convert_renews_an_old_file_with_the_same_numbers(path, tmp_path):
     assert data == old_data
     del header["__metadata__"], old_header["__metadata__"]
     assert header == old_header
-    with pytest.raises(EquiError, match="takes no --head"):
+    with pytest.raises(EquiError, match="accepts no --head"):
         convert(path, tmp_path / "other.equi", head="x", quiet=True)

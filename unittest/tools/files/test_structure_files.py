@@ -94,7 +94,7 @@ def test_an_atom_style_is_not_guessed(comment, tmp_path):
     (data(atomic(), front="Masses\n\n1 1.0\n2 1.0\n\n"), "all its masses are 1.*--symbols"),
     (data(atomic(), front="Masses\n\n1 22.99\n\n"), "no mass of atom type 2"),
     (data(atomic(), front="Masses\n\n1 22.99\n2 heavy\n\n"), "found 'heavy'"),
-    (data(atomic(("1", "Cl", "2"))), "the type Cl is no whole number, and no label"),
+    (data(atomic(("1", "Cl", "2"))), "the type Cl is neither a whole number nor a label"),
     (data(atomic(("1", "2", "3"))), "the type 3 is not within the 2 atom types"),
     (data(atomic()[:2]), "has 2 lines, its header 3 atoms"),
     (data([*atomic()[:2], "3 2 1 4"]), "has 4 columns, the atom style atomic has 5"),

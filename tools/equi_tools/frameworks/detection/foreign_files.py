@@ -63,7 +63,7 @@ def what_it_is(path, family=None):
         return family or "is JSON, without the numbers of a model: name the file that holds its weights"
     if start[:1] in (b"c", b"(") and last == b".":
         return None  # perhaps a pickle
-    return family or "is a text file, without the numbers of a model: name the file that the trainer has saved its weights in"
+    return family or "is a text file, without the numbers of a model: name the file with the weights of the trained model"
 
 
 def _is_text(head):

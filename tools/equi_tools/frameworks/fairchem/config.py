@@ -43,7 +43,7 @@ def _at(node, place):
     """The entry of the whole configuration at a place like optim.lr; omegaconf's computed values are not supported."""
     shown = printable("${" + place + "}", 60)
     if not re.fullmatch(r"[\w.-]+", place) or place.startswith("."):
-        raise EquiError(f"configuration value {shown} is not a plain reference to another entry, which alone is looked up")
+        raise EquiError(f"configuration value {shown} is not supported: only plain references to other entries are")
     root = node
     for _ in range(MAX_DEPTH):
         parent = root.state.get("_parent") if isinstance(root.state, dict) else None

@@ -222,7 +222,7 @@ def _direct_task(normalizers, references, with_forces):
         others = "those of forces are taken with `forces direct` of pair_style, that of the stress is left out"
     notes = [
         f"forces and stress are derivatives of the energy: they are not those of the heads that fairchem trains for them; {others}",
-        "neither energy nor forces are smooth: an atom sees its nearest neighbors alone, no envelope ends their sum, and activations at "
+        "neither energy nor forces are smooth: an atom sees only its nearest neighbors, no envelope ends their sum, and activations at "
         "points depend on the frames of edges; energy is not conserved",
     ]
     if mean != 0.0:

@@ -211,7 +211,7 @@ def load(source, ignore_keys=()):
         _check(options, potential)
     numbers = path / "state.pt"
     if not numbers.is_file():
-        raise EquiError(f"{path}: no state.pt beside model.json")
+        raise EquiError(f"{path}: no state.pt next to model.json")
     state = torch_archive.read(numbers)
     if not isinstance(state, dict) or not all(isinstance(value, np.ndarray) for value in state.values()):
         raise EquiError(f"{numbers}: not a dict of tensors")

@@ -291,11 +291,11 @@ def load_training(source, types):
     """The model of a training by nequip 0.5 or 0.6, from one of training_files()."""
     path, configuration = training_files(Path(source))
     if not path.is_file():
-        raise EquiError(f"no {path.name} beside {CONFIGURATION}: it has the weights of the model")
+        raise EquiError(f"no {path.name} next to {CONFIGURATION}: it has the weights of the model")
     if not configuration.is_file():
         raise EquiError(
             f"weights of nequip 0.6 or older, which do not say what they belong to: put the {CONFIGURATION} of the "
-            "training beside the file, "
+            "training next to the file, "
             "or run nequip-deploy of that version on the training and give the deployed .pth"
         )
     config = yaml_options(configuration)

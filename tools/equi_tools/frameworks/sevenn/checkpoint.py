@@ -139,10 +139,10 @@ def resolve(source):
     if name in DOWNLOADS:
         raise EquiError(
             f"{source} is not part of the sevenn package and would have to be downloaded: "
-            "get its .pth where 'equi models' says and give the file's name"
+            "get its .pth from the source that 'equi models' lists, and give the file's name"
         )
     known = "7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0"
-    raise EquiError(f"{source} is neither a file nor a checkpoint that comes with sevenn ({known}); 'equi models' says where others are")
+    raise EquiError(f"{source} is neither a file nor a checkpoint that comes with sevenn ({known}); 'equi models' lists others")
 
 
 def audit_config(config, ignore_keys=()):
