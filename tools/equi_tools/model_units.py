@@ -19,8 +19,8 @@ LENGTHS = {"Angstrom": 1.0, "Bohr": 0.5291772105638411, "nm": 10.0}
 # Forces of a data set, whose root mean square scales energies of atoms in training, do not reach this in eV/Angstrom.
 # Those of one in kcal/mol usually exceed it.
 LARGEST_SCALE = 20.0
-# Shifts of a fit that cannot divide an energy among the elements exceed the energies of the atoms, and heavy atoms are
-# bound more strongly than by the formula.
+# Shifts of a fit that does not know how to divide an energy among the elements exceed those of the atoms, and heavy atoms are
+# bound more strongly than the formula has it.
 MARGIN = 1.25
 
 
@@ -140,7 +140,7 @@ class InOurUnits(Calculator):
 
     POWERS = {
         "energy": (1, 0), "free_energy": (1, 0), "energies": (1, 0), "forces": (1, -1), "direct_forces": (1, -1), "stress": (1, -3),
-    }  # units of energy and length
+    }  # of the units of energy and length
 
     def __init__(self, calculator, units):
         super().__init__()

@@ -276,8 +276,7 @@ class Reference(Calculator):
         kind, L, p = self.options["norm_type"], self.lmax, self.p
         blocks = [x[:, l * l : (l + 1) ** 2] for l in range(L + 1)]
         blocks[0] = blocks[0] - blocks[0].mean(2, keepdim=True)
-        # Means over components and channels, for each l.
-        means = [(block**2).sum(1).mean(1) / (2 * l + 1) for l, block in enumerate(blocks)]
+        means = [(block**2).sum(1).mean(1) / (2 * l + 1) for l, block in enumerate(blocks)]  # of each l, over components and channels
         if kind == "rms_norm_sh":
             scales, weights, bias = [sum(means) / (L + 1)] * (L + 1), p[f"{name}.affine_weight"], p[f"{name}.affine_bias"]
         elif kind == "layer_norm":

@@ -157,7 +157,7 @@ def shapes_of(options, num_species):
 
 
 def write(path, options=None, statistics=None, seed=1, change=lambda hyperparameters, arrays: None):
-    """A file with random numbers and energies of order eV. change: further changes of its two parts."""
+    """A file with random numbers and energies of order eV. change: what else it does to the two parts."""
     options, statistics = DEFAULTS | (options or {}), STATISTICS | (statistics or {})
     rng = np.random.default_rng(seed)
     arrays = {}

@@ -40,7 +40,7 @@ def folder_of(*requirements):
 
 
 def run(script, requirements, target, environment=(), interpreter=sys.executable):
-    """Runs a script of this folder with older versions; it writes into the folder `target`."""
+    """Runs a script of this folder with older versions, which writes into the folder `target`."""
     paths = [folder_of(*requirements), ROOT / "tools", ROOT / "unittest" / "python", HERE, *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **dict(environment)}
     done = subprocess.run([interpreter, str(HERE / script), str(target)], env=variables, capture_output=True, text=True)

@@ -27,7 +27,7 @@ from mlip_reference import GAUNT, PREFIX, STATISTICS, VARIANTS, MlipReference
 # Two evaluations in float64: energies per atom, and forces relative to the largest one if it exceeds 1.
 SAME = 1e-12
 CUTOFF, ELEMENTS = STATISTICS["graph_cutoff_angstrom"], ["O", "Na", "Cl"]
-# These variants use each step of the converter, the others the remaining options.
+# Each step of the converter is in one of these, the rest of the options in the others.
 IN_LAMMPS = ("couplings", "gaunt", "gaunt_products")
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_LAMMPS]
 # A change of 1e-3 in any tensor changes forces by more than this, eV/A.
@@ -267,7 +267,7 @@ def test_lammps_gives_mlips_own_results(name, files):
 
 @pytest.mark.slow
 def test_the_reference_has_the_arrays_of_mlips_own_files(files, tmp_path):
-    """A file that mlip writes from a network that it built itself."""
+    """A file that mlip writes of a network that it made itself."""
     import jax
     from equi_tools.frameworks.mlip import oracle as mlip_oracle
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""eSEN and UMA models of fairchem -> document and tensors of an .equi file (doc/model_file.rst). Their backbones are
-eSCNMDBackbone of fairchem 2 and esen_backbone of fairchem 1, with an energy head.
+"""eSEN and UMA models of fairchem (the backbones eSCNMDBackbone of fairchem 2 and esen_backbone of fairchem 1, an energy head) ->
+document and tensors of an .equi file (doc/model_file.rst).
 
-A file of a UMA model without a composition is one for all systems, with the matrices of all experts. Other files fold
-charge, spin and task into the embedding of the species and the biases of norms, and mix the matrices of experts for
-one composition, in float64. All other numbers are fairchem's, transposed where its matrices are.
+A file of a UMA model without a composition is one for all systems, with the matrices of all experts. In others charge, spin and task
+are folded into the embedding of the species and the biases of norms, and the matrices of experts are mixed for one composition, in
+float64. All other numbers are fairchem's, transposed where its matrices are.
 """
 
 import numpy as np
@@ -16,13 +16,13 @@ from ..common.sphere_points import equal_angle_points
 from ..common.state import State
 from .system import composition_of, describe, merge
 
-# fairchem's constants: the width of a Gaussian in spacings, the power of the envelope, the divisor of the sum of the
-# edge degrees, the norms' epsilon.
+# fairchem's constants: the width of a Gaussian in spacings, the power of the envelope, what divides the sum of the edge degrees, the
+# norms' epsilon.
 WIDTH_IN_SPACINGS = 2.0
 ENVELOPE_POWER = 5
 EDGE_DEGREE_SCALE = 0.2
 EPSILON = 1e-5
-# Numbers that fairchem computes anew, and that older files contain.
+# Numbers that fairchem makes anew, which older files hold.
 MADE_ANEW = ("expand_index", "offset", "balance_degree_weight", "coefficient_index")
 
 
@@ -33,7 +33,7 @@ def grid_of(options):
 
 
 class Converter(Layers):
-    """checkpoint: of fairchem_checkpoint; task: the data set whose energy is meant, None if there is only one."""
+    """checkpoint: of fairchem_checkpoint; task: the data set whose energy is meant, None where there is one."""
 
     kind = "eSEN or UMA"
 
@@ -50,7 +50,7 @@ class Converter(Layers):
         self.made = {}  # tensors that depend on the system: by name "embedding", "experts", "task", "charge" or "spin"
 
     def _numbers_of_the_tasks(self):
-        """All numbers except those of other heads and other data sets."""
+        """All numbers but those of other heads and other data sets."""
         kept = {}
         for name, value in self.checkpoint.state.items():
             last = name.rsplit(".", 1)[-1]
@@ -113,7 +113,7 @@ class Converter(Layers):
         return zip(*parts)
 
     def norms_between(self, net, width):
-        """The norms after the first and the second linear of a radial network, and None for the last."""
+        """Those behind the first and the second layer of a radial network."""
         norms = [{key: self.tensor(f"{net}.{n}.{key}", width) for key in ("weight", "bias")} | {"epsilon": EPSILON} for n in (1, 4)]
         return [*norms, None]
 
@@ -127,7 +127,7 @@ class Converter(Layers):
         )  # fmt: skip
 
     def norm(self, name, source, target, with_system=False):
-        """with_system: the embedding of the system is added to the scalars after the norm."""
+        """with_system: the embedding of the system is added to the scalars behind it."""
         kind, channels, orders = self.options["norm_type"], self.channels, list(range(self.lmax + 1))
         groups = {
             "rms_norm_sh": [(orders, [1.0 / ((2 * l + 1) * (self.lmax + 1)) for l in orders])],
@@ -152,7 +152,7 @@ class Converter(Layers):
 
     def so2_linear(self, name, channels_in, channels, gate):
         def matrix(of_m, orders, orders_out, parts=1):
-            """Name of the tensor [in, out], or a name for each part of its rows."""
+            """Name of the tensor [in, out], or one for each of the parts that its rows have."""
             source, shape = f"{name}.{of_m}", (orders_out * channels, orders * channels_in)
             experts = f"{source}.weights" in self.state.source
             if experts and not self.checkpoint.num_experts:
@@ -190,7 +190,7 @@ class Converter(Layers):
         self.linear("embedding", scalars, target, irreps, {(0, 0): self.identity(self.channels)}, accumulate=True)
 
     def block(self, t, source, target):
-        """Messages of edges, then a network of each atom; each is added to its input."""
+        """Messages of edges, then a network of each atom, each added to what it begins with."""
         name, irreps = f"backbone.blocks.{t}", self.irreps(self.channels)
         normed, messages, middle = f"y{t}", f"m{t}", f"z{t}"
         self.norm(f"{name}.norm_1", source, normed, with_system=True)
@@ -231,8 +231,7 @@ class Converter(Layers):
                  **{"from": "grid.from"}, network=network(matrices, "silu"))  # fmt: skip
 
     def balance(self, source, t):
-        """The name of the feature whose sums over all atoms are the charge of the system, and the spin multiplicity
-        less one."""
+        """The name of the feature with sums over all atoms that are the charge of the system, and the spin multiplicity less one."""
         for kind in ("charge", "spin"):
             channels = self.options[f"{kind}_balanced_channels"]
             if not channels:
@@ -262,7 +261,7 @@ class Converter(Layers):
         bias = self.tensor(f"{name}.scalar_mlp.0.bias", self.lmax * hidden)
         self.linear(source, irreps, f"s{t}", gates, {(0, 0): weight}, bias)
         self.add_activation(f"s{t}", f"a{t}", gates, "silu")
-        # Next to the features, in the order that a gate requires.
+        # Beside the features, as a gate has them.
         both, last = f"{wide}+{gates}", self.lmax + 1
         self.linear_per_order(f"{name}.so3_linear_1", source, irreps, f"u{t}", both)
         self.linear(f"a{t}", gates, f"u{t}", both, {(0, last): self.identity(self.lmax * hidden)}, accumulate=True)
@@ -270,7 +269,7 @@ class Converter(Layers):
         self.add_gate(f"u{t}", both, target, wide, terms)
 
     def of_tasks(self, name, arrays):
-        """The tensor of an array for each task; it is stored once if all arrays are the same."""
+        """The tensor of an array for each task, which is stored once if all of them are the same."""
         if any(not np.array_equal(array, arrays[0]) for array in arrays):
             self.made[name] = "task"
             return self.table.add(name, np.stack(arrays))
@@ -341,7 +340,7 @@ class Converter(Layers):
         }
 
     def _leave_other_systems(self):
-        """Skips embeddings of other data sets, which are not part of this model."""
+        """Embeddings of other data sets are no part of this model."""
         for name in self.state.source:
             if name.startswith("backbone.dataset_embedding.dataset_emb_dict."):
                 self.state.taken.add(name)
