@@ -2,22 +2,23 @@
 # SPDX-License-Identifier: MIT
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
-    gpu.py pack FILE.tar.xz          what the preset cuda has built, with the libraries it needs and models
+    gpu.py pack FILE.tar.xz              what the preset cuda has built, with the libraries it needs and models
     gpu.py pack FILE.tar.xz --lammps     the LAMMPS in build-lammps-cuda (CONTRIBUTING.md) with its plugin and SevenNet-0
     gpu.py run FILE.tar.xz [PART...] [--out DIR]
 
-Each part ends within some minutes and writes its tables and all that its programs print into DIR; without a name all run:
+Each part ends within some minutes and writes its tables and the output of its programs into DIR. By default all run:
 
     check      whole models against the kernels of the host, and against themselves bit by bit
-    directions derivatives of forces along several directions at a time, in the same way
+    directions derivatives of forces along several directions at a time, likewise
     layers     convolutions one by one
     steps      evaluations from 64 atoms to as many as fit, by size of the batches, with recorded steps and without
     tests      the tests of the device evaluation
     sanitizer  a small evaluation under compute-sanitizer, if the machine has it and allows it
-    lammps     of the second archive: equi/kk against plain equi on the host, with second derivatives, and molecular dynamics
+    lammps     for the second archive: equi/kk against plain equi on the host, with second derivatives, and dynamics
 
-An archive of a build without CUDA (--build-dir build) runs in the same way, on the CPU: a rehearsal. There plain equi with
-`kernels device`, or plain equi itself if the plugin has none, takes the place of equi/kk, unless LAMMPS has its package KOKKOS.
+An archive of a build without CUDA (--build-dir build) runs in the same way on the CPU, as a rehearsal. Plain equi with
+`kernels device` then replaces equi/kk, or plain equi itself if the plugin has no such kernels. A LAMMPS with its
+package KOKKOS still runs equi/kk.
 """
 
 import argparse

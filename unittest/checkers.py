@@ -4,9 +4,9 @@
 
     python unittest/checkers.py BUILD_FOLDER [FILE ...] [--only clang-tidy] [--jobs 2]
 
-The build folder has been configured: its compile_commands.json says how each source is compiled. Without files all of
-src/ and kokkos/ are checked that this build compiles. Prints what was found, and ends with a status other than zero if
-that is anything.
+The build folder has been configured: its compile_commands.json states how each source is compiled. Without files all
+sources of src/ and kokkos/ that this build compiles are checked. Prints the findings, and ends with a status other
+than zero if there are any.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("src", "kokkos")
 CPPCHECK = ["--enable=warning,performance,portability", "--inline-suppr", "--quiet", "--error-exitcode=1",
-            # Structures that are filled by others have no values before, and few numbers are passed by value: of these
-            # clang-tidy reports what is worth it. It also knows where cppcheck 2.10 goes on behind a return with its
-            # moved argument.
+            # Structures that others fill have no initial values, and few numbers are passed by value: clang-tidy
+            # reports the cases that matter. It also knows where cppcheck 2.10 continues after a return with its moved
+            # argument.
             "--suppress=uninitMemberVar", "--suppress=passedByValue", "--suppress=accessMoved",
             "--suppress=useInitializationList",
             # An array of fewer rows is read as far as its degree says, and an exception is described while it is handled.

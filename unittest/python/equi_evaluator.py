@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A second, slow route from an .equi file to energies: float64, Torch autograd, written from doc/model_file.rst alone.
+"""A second, slow evaluation of an .equi file: float64, Torch autograd, written only from doc/model_file.rst.
 
-It shares no code with equi_tools, so that converter, file format and this text check each other.
+It shares no code with equi_tools, so the converter, the file format and this text check each other.
 """
 
 import json
@@ -68,7 +68,7 @@ ACTIVATIONS = {
 
 
 def neighbors(positions, cell, pbc, cutoff):
-    """Receiver i, sender j, and the image's shift [E, 3] of every pair closer than the cutoff; all images by brute force."""
+    """Receiver i, sender j, and the image's shift [E, 3] of every pair closer than the cutoff; visits all images."""
     reach = [0, 0, 0]
     if cell is not None and any(pbc):
         heights = [1 / np.linalg.norm(row) for row in np.linalg.inv(cell).T]
@@ -96,7 +96,7 @@ class EquiEvaluator:
             dtype = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
             array = np.frombuffer(data[begin:end], dtype).reshape(t["shape"])
             self.tensors[name] = torch.tensor(array.astype(np.float64))
-        self.direct_forces = None  # [N, 3] of the last evaluation, where the file has them
+        self.direct_forces = None  # [N, 3] of the last evaluation, if the file has them
 
     @staticmethod
     def irreps(text):
@@ -168,7 +168,7 @@ class EquiEvaluator:
         return r < self.tensors[basis["cutoffs"]][species[i], species[j]]
 
     def nearest(self, i, r):
-        """Which edges are to those neighbors of an atom that it sees."""
+        """Which edges lead to the neighbors that count for an atom."""
         if "nearest_neighbors" not in self.document:
             return torch.ones_like(r, dtype=torch.bool)
         rule, seen = self.document["nearest_neighbors"], torch.zeros_like(r, dtype=torch.bool)
@@ -296,7 +296,7 @@ class EquiEvaluator:
         return out
 
     def so2_product(self, product, lmax, mmax, mul, rows, scores):
-        """(scores, rows) behind a product of functions at points."""
+        """(scores, rows) after a product of functions at points."""
         half = mul // 2
         components = [(l, m) for l in range(lmax + 1) for m in range(-min(l, mmax), min(l, mmax) + 1)]
         first, middle = rows[0][:, : -(lmax + 1) * mul], rows[0][:, -(lmax + 1) * mul :]
@@ -311,7 +311,7 @@ class EquiEvaluator:
         return (first[:, 2 * mul :] if first.shape[1] > 2 * mul else scores), new
 
     def so2_at_points(self, made, lmax, mmax, mul, rows, scores):
-        """(scores, rows) behind an activation at points; what stands before the orders are scalars, then scores."""
+        """(scores, rows) after an activation at points; scalars, then scores, precede the orders."""
         before, middle = rows[0][:, : -(lmax + 1) * mul], rows[0][:, -(lmax + 1) * mul :]
         x, where = [], []
         for l in range(lmax + 1):
