@@ -37,7 +37,7 @@ set(equi_sources
     kokkos/layers/convolution/device_edge_network.cpp
     kokkos/layers/convolution/edge_network.cpp
     kokkos/layers/convolution/host_convolution_layer.cpp
-    kokkos/layers/coulomb/device_coulomb.cpp
+    kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
     kokkos/layers/device_rows.cpp
@@ -53,7 +53,6 @@ set(equi_sources
     kokkos/layers/linear_folds.cpp
     kokkos/layers/operation_count.cpp
     kokkos/layers/readout/device_readout.cpp
-    kokkos/layers/repulsion/device_repulsion.cpp
     kokkos/layers/so2_convolution/device_so2_convolution.cpp
     kokkos/layers/so2_convolution/host_so2_convolution.cpp
     kokkos/layers/so2_convolution/host_so2_layer.cpp

@@ -664,7 +664,7 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t n
   for_arrays_of_step(add_additional);
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
   for (const auto &layer : Base::layers_)
-    if (layer) bytes += layer->additional_bytes(atoms_of_batch, edges_of_batch);
+    if (layer) layer->for_batch_arrays(atoms_of_batch, edges_of_batch, add_additional);
   for (const auto *layer : Base::sender_layers_) {
     if (keeps_bins_) bytes += layer->additional_bin_bytes(num_edges);
     scratch = std::max(scratch, layer->additional_scratch_bytes(state_, edges_of_batch));

@@ -4,6 +4,7 @@
 #define EQUI_FEATURE_ROWS_H
 
 #include "kokkos/kernel_interface/feature_layout.h"
+#include "src/numbers/dual.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +24,12 @@ struct FeatureRows {
     return {data, rows, first};
   }
 };
+
+// Channel c of a group's first component, for all rows; for duals, with the tangents along a direction.
+template <class T, class R>
+Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c, int direction) {
+  return make_pointer<T>(rows.group(group) + c, group.tangents(direction));
+}
 
 // Calls f(numbers of a, numbers of b, size) for each group of `count` rows.
 template <class A, class B, class F>
