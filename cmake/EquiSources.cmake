@@ -29,6 +29,7 @@ set(equi_sources
     kokkos/lammps/lammps_exchange_kokkos.cpp
     kokkos/lammps/pair_equi_kokkos.cpp
     kokkos/layers/channel_balance/device_channel_balance.cpp
+    kokkos/layers/contraction/contraction_constants.cpp
     kokkos/layers/contraction/device_contraction.cpp
     kokkos/layers/contraction/host_contraction.cpp
     kokkos/layers/convolution/convolution_constants.cpp

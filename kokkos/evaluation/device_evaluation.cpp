@@ -64,7 +64,7 @@ void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   assign(exec_, device_species, species);
   features_.for_fixed_arrays([&](DeviceBuffer<R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
   state_.planes = {0, plan_.planes};
-  Batch of_species{state_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
+  Batch of_species{state_, 0, num_species, device_species.data(), device_species.data(), begin.data()};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
   check_launches();
@@ -237,7 +237,8 @@ DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, cons
               atoms.first,
               atoms.count,
               state_.row_species + atoms.first,
-              {species_order_.data() + atoms.first, atoms.species_begin.data()}};
+              species_order_.data() + atoms.first,
+              atoms.species_begin.data()};
   batch.features = batch_features_.data();
   batch.cut = atoms.cut;
   batch.stage_first = atoms.first - atoms.slice * slice_size_;

@@ -49,11 +49,13 @@ void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count
   for (const FeatureGroup &group : layout.groups()) set_to_zero(rows, group, count, planes);
 }
 
-// Which rows of a batch belong to which species: species s has rows order[begin[s]] .. order[begin[s+1]-1]. On
-// devices order is device memory, begin host memory.
+// The species of `count` rows. Species s has the rows order[begin[s]] .. order[begin[s+1]-1]. On devices only `begin`
+// is host memory.
 struct SpeciesOrder {
   const int *order;
   const int *begin;
+  const int *species = nullptr;    // [count] of each row
+  int count = 0;
 };
 
 }    // namespace equi

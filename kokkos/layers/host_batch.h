@@ -109,7 +109,7 @@ class HostBatch {
     for (int a = 0; a < count; a++) begin[key(a) + 2]++;
     for (int s = 0; s < num_species; s++) begin[s + 2] += begin[s + 1];
     for (int a = 0; a < count; a++) order[begin[key(a) + 1]++] = a;
-    return {order, begin};
+    return {order, begin, species, count};
   }
 
   // The function of `set` for each edge of these rows, or of all rows starting at row `from`. Null if all edges have
