@@ -28,8 +28,9 @@ struct HostBackend {
   template <class Host, class Device>
   using Choose = Host;
 
-  template <class N, class V>
-  static void copy(Target, const V &values, Buffer<N> &array) {
+  // Fills an array where rows are. To: Target or Work.
+  template <class To, class N, class V>
+  static void copy(const To &, const V &values, Buffer<N> &array) {
     std::copy(values.begin(), values.end(), array.reserve(values.size()));
   }
 
