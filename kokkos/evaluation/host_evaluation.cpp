@@ -51,7 +51,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
         "depends on atoms at any distance");
   if (Base::far_cutoff_ > 0.0) {
     if (options.energy_moments)
-      throw std::invalid_argument("there are no energy moments of a model with a Coulomb energy of its own charges");
+      throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
     state_.far_edges = &far_edges_.emplace(0, Base::far_cutoff_, Matrix(), NearestNeighbors(), set);
   }
   const int concurrency = HostExec().concurrency();
