@@ -666,9 +666,12 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t n
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
   for (const auto &layer : Base::layers_)
     if (layer) layer->for_batch_arrays(atoms_of_batch, edges_of_batch, add_additional);
-  for (const auto *layer : Base::sender_layers_) {
-    if (keeps_bins_) bytes += layer->additional_bin_bytes(num_edges);
-    scratch = std::max(scratch, layer->additional_scratch_bytes(state_, edges_of_batch));
+  for (auto *layer : Base::sender_layers_) {
+    if (keeps_bins_) layer->for_bins(num_edges, add_additional);
+    std::size_t of_layer = 0;
+    layer->for_edge_scratch(state_, edges_of_batch,
+                            [&](ArrayRef array, int64_t n) { of_layer += array.additional_bytes(n); });
+    scratch = std::max(scratch, of_layer);
   }
   return bytes + scratch;
 }
