@@ -39,8 +39,8 @@ struct HostBackend {
   static void for_numbers(const Work &, const char *, int64_t count, const F &f) {
     for (int64_t n = 0; n < count; n++) f(n);
   }
-  // Calls pass.channels<LANES>(row, first channel) for all channels of `count` rows, LANES at a time. channels:
-  // includes padding.
+  // Calls pass.channels<LANES>(row, first channel) for all channels of `count` rows, LANES at a time. The last ones of
+  // a row may lie beyond `channels`, in padding or not.
   template <class Pass>
   static void for_channels(const Work &, const char *, int64_t count, int channels, const Pass &pass) {
     for (int64_t row = 0; row < count; row++)

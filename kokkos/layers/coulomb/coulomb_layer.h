@@ -20,7 +20,6 @@ namespace equi {
 // The pairs of a batch's receivers. T: type of charges, G: of distances.
 template <class T, class G>
 struct CoulombPairs {
-  using D = DoubleOf<T>;
   ReceiverEdges<G> edges;
   CoulombFunction function;
   const double *scale;      // of energies, per species of the receiver
