@@ -160,13 +160,12 @@ inline void check_all_pairs(bool has_all, double cutoff) {
   if (has_all) return;
   char limit[32];
   std::snprintf(limit, sizeof limit, "%g", cutoff);
-  throw EvaluationError(
-      std::string("the model has an energy of all pairs of charges in a cluster: all atoms must be "
-                  "nearer than ") +
-          limit +
-          " Angstrom to each other, and periodic images farther; a file that was converted with "
-          "--coulomb-cutoff has a reaction field instead",
-      -1, -1, 0.0);
+  throw EvaluationError(std::string("the model has an energy of all pairs of charges in a cluster: all atoms must be "
+                                    "nearer than ") +
+                            limit +
+                            " Angstrom to each other, and periodic images farther; a file that was converted with "
+                            "--coulomb-cutoff has a reaction field instead",
+                        -1, -1, 0.0);
 }
 
 // For a model with direct forces. Throws if a quantity is requested that it does not provide.
