@@ -40,6 +40,7 @@ struct CoulombOfReceiver {
 
   EQUI_FUNCTION void operator()(int64_t a) const {
     const ReceiverEdges<G> &edges = pairs.edges;
+    const CoulombFunction function = pairs.function;    // a copy, which stores of derivatives cannot change
     const Pointer<const T> own = pairs.charges(first + a);
     const double half = 0.5 * pairs.scale[edges.species[a]];
     D sum = energy[a];
@@ -49,7 +50,7 @@ struct CoulombOfReceiver {
       for (int64_t c = 0; c < pairs.channels; c++)
         product += pairs.weights[c] * (static_cast<D>(own[c]) * static_cast<D>(other[c]));
       const D r = static_cast<D>(edges.distance[e]);
-      const Jet k = pairs.function(value_of(r));
+      const Jet k = function(value_of(r));
       const double along = tangent_of(r);
       sum += half * (make_number<D>(k.d[0], k.d[1] * along) * product);
       edges.distance_adj[e * edges.stride] += static_cast<G>(half * (make_number<D>(k.d[1], k.d[2] * along) * product));
