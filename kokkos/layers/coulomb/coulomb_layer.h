@@ -10,24 +10,38 @@
 #include "src/layers/coulomb.h"
 #include "src/numbers/dual.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace equi {
 
+// Channels of charges without padding.
+struct CoulombBlock {
+  int first, end;
+};
+
 // The pairs of a batch's receivers. T: type of charges, G: of distances.
 template <class T, class G>
 struct CoulombPairs {
+  using D = DoubleOf<T>;
   ReceiverEdges<G> edges;
   CoulombFunction function;
   const double *scale;      // of energies, per species of the receiver
   const double *weights;    // [channels]
-  Pointer<const T> q;       // charges of all rows, `width` numbers apart
+  const CoulombBlock *blocks;
+  int64_t num_blocks;
+  Pointer<const T> q;    // charges of all rows, `width` numbers apart
   int64_t width, channels;
 
   EQUI_FUNCTION Pointer<const T> charges(int64_t row) const { return q + row * width; }
+  EQUI_FUNCTION D product(Pointer<const T> own, Pointer<const T> other) const {
+    D sum = 0;
+    for (int64_t b = 0; b < num_blocks; b++)
+      for (int c = blocks[b].first; c < blocks[b].end; c++)
+        sum += weights[c] * (static_cast<D>(own[c]) * static_cast<D>(other[c]));
+    return sum;
+  }
 };
 
 // Adds the energies of a receiver's pairs, and their derivatives with respect to the distances.
@@ -45,11 +59,7 @@ struct CoulombOfReceiver {
     const double half = 0.5 * pairs.scale[edges.species[a]];
     D sum = energy[a];
     for (int64_t e = edges.begin[a]; e < edges.begin[a + 1]; e++) {
-      const Pointer<const T> other = pairs.charges(edges.sender_row[e]);
-      D product = 0;
-      for (int64_t c = 0; c < pairs.channels; c++)
-        product += pairs.weights[c] * (static_cast<D>(own[c]) * static_cast<D>(other[c]));
-      const D r = static_cast<D>(edges.distance[e]);
+      const D product = pairs.product(own, pairs.charges(edges.sender_row[e])), r = static_cast<D>(edges.distance[e]);
       const Jet k = function(value_of(r));
       const double along = tangent_of(r);
       sum += half * (make_number<D>(k.d[0], k.d[1] * along) * product);
@@ -98,15 +108,19 @@ class CoulombLayer : public BatchLayer<typename Backend::Batch> {
       : input_(layer.input), function_(layer.function), group_(context.layout(input_).group(0)) {
     const FeatureLayout &layout = context.layout(input_);
     // All blocks are scalars, so they form one group. Channels between them have weights of zero.
-    const FeatureBlock &last = layout.block(layout.num_blocks() - 1);
-    std::vector<double> weights(last.channel + last.mul, 0.0);
+    std::vector<CoulombBlock> blocks;
+    std::vector<double> weights;
     const double *from = layer.weights.data();
     for (int b = 0; b < layout.num_blocks(); b++) {
       const FeatureBlock &block = layout.block(b);
-      std::copy_n(from, block.mul, weights.begin() + block.channel);
+      weights.resize(block.channel, 0.0);
+      weights.insert(weights.end(), from, from + block.mul);
+      blocks.push_back({block.channel, block.channel + block.mul});
       from += block.mul;
     }
+    num_blocks_ = layout.num_blocks();
     channels_ = static_cast<int>(weights.size());
+    Backend::copy(context.target(), blocks, blocks_);
     Backend::copy(context.target(), weights, weights_);
     Backend::copy(context.target(), context.pair_scale, scale_);
   }
@@ -122,7 +136,7 @@ class CoulombLayer : public BatchLayer<typename Backend::Batch> {
     Backend::for_channels(batch.evaluation.work(), "equi:coulomb_adjoint", batch.count, channels_,
                           CoulombAdjoints<T, G>{pairs(batch), channel_of<T>(x_adj, group_, 0, 0)});
   }
-  std::size_t bytes() const override { return weights_.bytes() + scale_.bytes(); }
+  std::size_t bytes() const override { return blocks_.bytes() + weights_.bytes() + scale_.bytes(); }
 
  private:
   CoulombPairs<T, G> pairs(const Batch &batch) const {
@@ -131,6 +145,8 @@ class CoulombLayer : public BatchLayer<typename Backend::Batch> {
             function_,
             scale_.data(),
             weights_.data(),
+            blocks_.data(),
+            num_blocks_,
             channel_of<const T>(x, group_, 0, 0),
             group_.width(),
             channels_};
@@ -139,7 +155,8 @@ class CoulombLayer : public BatchLayer<typename Backend::Batch> {
   int input_;
   CoulombFunction function_;
   FeatureGroup group_;
-  int channels_;
+  int num_blocks_, channels_;
+  typename Backend::template Array<CoulombBlock> blocks_;
   typename Backend::template Array<double> weights_, scale_;    // [channels], [species]
 };
 
