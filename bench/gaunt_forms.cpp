@@ -56,7 +56,7 @@ class Form {
       : product_(gaunt_product(CHANNEL_PAD, l, l, l)),
         in_(product_.irreps_in),
         out_(product_.irreps_out),
-        op_(product_.polynomials(), {in_}, out_, 1, form),
+        op_({product_.polynomials(), {in_}, out_, 1, form}),
         kernels_(host_kernels<T>(best_instruction_set())),
         scratch_(op_.scratch_bytes(kernels_)) {
     std::mt19937 engine;
@@ -66,7 +66,7 @@ class Form {
       for (T &v : *numbers) v = static_cast<T>(uniform(engine));
     }
   }
-  const ContractionSchedule &schedule() const { return op_.schedule(); }
+  const ContractionSchedule &schedule() const { return op_.constants().schedule; }
   void take(const ContractionKernel<T> *kernel) {
     op_.select_kernel([kernel](const ContractionSchedule &) { return kernel; });
   }

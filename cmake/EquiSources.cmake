@@ -29,6 +29,7 @@ set(equi_sources
     kokkos/lammps/lammps_exchange_kokkos.cpp
     kokkos/lammps/pair_equi_kokkos.cpp
     kokkos/layers/channel_balance/device_channel_balance.cpp
+    kokkos/layers/contraction/contraction_constants.cpp
     kokkos/layers/contraction/device_contraction.cpp
     kokkos/layers/contraction/host_contraction.cpp
     kokkos/layers/convolution/convolution_constants.cpp
@@ -37,7 +38,7 @@ set(equi_sources
     kokkos/layers/convolution/device_edge_network.cpp
     kokkos/layers/convolution/edge_network.cpp
     kokkos/layers/convolution/host_convolution_layer.cpp
-    kokkos/layers/coulomb/device_coulomb.cpp
+    kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
     kokkos/layers/device_rows.cpp
@@ -53,7 +54,6 @@ set(equi_sources
     kokkos/layers/linear_folds.cpp
     kokkos/layers/operation_count.cpp
     kokkos/layers/readout/device_readout.cpp
-    kokkos/layers/repulsion/device_repulsion.cpp
     kokkos/layers/so2_convolution/device_so2_convolution.cpp
     kokkos/layers/so2_convolution/host_so2_convolution.cpp
     kokkos/layers/so2_convolution/host_so2_layer.cpp

@@ -64,7 +64,7 @@ void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   assign(exec_, device_species, species);
   features_.for_fixed_arrays([&](DeviceBuffer<R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
   state_.planes = {0, plan_.planes};
-  Batch of_species{state_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
+  Batch of_species{state_, 0, num_species, device_species.data(), device_species.data(), begin.data()};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
   check_launches();
@@ -237,7 +237,8 @@ DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, cons
               atoms.first,
               atoms.count,
               state_.row_species + atoms.first,
-              {species_order_.data() + atoms.first, atoms.species_begin.data()}};
+              species_order_.data() + atoms.first,
+              atoms.species_begin.data()};
   batch.features = batch_features_.data();
   batch.cut = atoms.cut;
   batch.stage_first = atoms.first - atoms.slice * slice_size_;
@@ -664,10 +665,13 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t n
   for_arrays_of_step(add_additional);
   const int atoms_of_batch = std::min(num_owned(), batch_size_);
   for (const auto &layer : Base::layers_)
-    if (layer) bytes += layer->additional_bytes(atoms_of_batch, edges_of_batch);
-  for (const auto *layer : Base::sender_layers_) {
-    if (keeps_bins_) bytes += layer->additional_bin_bytes(num_edges);
-    scratch = std::max(scratch, layer->additional_scratch_bytes(state_, edges_of_batch));
+    if (layer) layer->for_batch_arrays(atoms_of_batch, edges_of_batch, add_additional);
+  for (auto *layer : Base::sender_layers_) {
+    if (keeps_bins_) layer->for_bins(num_edges, add_additional);
+    std::size_t of_layer = 0;
+    layer->for_edge_scratch(state_, edges_of_batch,
+                            [&](ArrayRef array, int64_t n) { of_layer += array.additional_bytes(n); });
+    scratch = std::max(scratch, of_layer);
   }
   return bytes + scratch;
 }

@@ -51,7 +51,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
         "depends on atoms at any distance");
   if (Base::far_cutoff_ > 0.0) {
     if (options.energy_moments)
-      throw std::invalid_argument("there are no energy moments of a model with a Coulomb energy of its own charges");
+      throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
     state_.far_edges = &far_edges_.emplace(0, Base::far_cutoff_, Matrix(), NearestNeighbors(), set);
   }
   const int concurrency = HostExec().concurrency();
@@ -355,7 +355,7 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
   };
   for (int i = 0; i < num_owned(); i++)
     for (int d = 0; d < state_.num_directions(); d++) {
-      const D e = state_.energy_of(i, d);
+      const D e = state_.energy_of(d)[i];
       if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
     }
   const int num_atoms = neighborhood_->num_atoms;
@@ -376,13 +376,13 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
 template <class T, class G>
 void HostEvaluation<T, G>::add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const {
   for (int i = 0; i < num_owned(); i++) {
-    const double e = value_of(state_.energy_of(i, 0)) + Base::energies_.shift[state_.row_species[i]];
+    const double e = value_of(state_.energy_of(0)[i]) + Base::energies_.shift[state_.row_species[i]];
     result.energy += e;
-    result.energy_tangent += tangent_of(state_.energy_of(i, 0));
+    result.energy_tangent += tangent_of(state_.energy_of(0)[i]);
     const int atom = neighborhood_->receiver[i];
     if (request.atom_energy) request.atom_energy[atom] += e;
     for (int c = 0; request.energy_moments && c < 3; c++)
-      request.energy_moments[atom][c] += tangent_of(state_.energy_of(i, 1 + c));
+      request.energy_moments[atom][c] += tangent_of(state_.energy_of(1 + c)[i]);
     for (int c = 0; state_.direct_forces && c < 3; c++)
       request.forces[atom][c] += state_.direct_forces[3 * static_cast<int64_t>(i) + c];
   }

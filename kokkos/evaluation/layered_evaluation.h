@@ -152,7 +152,10 @@ class LayeredEvaluation : public Interface {
     features_.for_fixed_arrays([&](Array &array, int64_t) { bytes += array.bytes(); });
     for_arrays(0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
     for (const auto &layer : layers_)
-      if (layer) bytes += layer->bytes();
+      if (layer) {
+        bytes += layer->bytes();
+        layer->for_batch_arrays(0, 0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
+      }
     return bytes;
   }
 

@@ -127,6 +127,8 @@ class DeviceEdges {
   const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
   // Species of the receiver times the number of species, plus that of the sender.
   const int *pair() const { return pair_.data(); }
+  const int *sender_row() const { return sender_row_.data(); }
+  const int *sender_species() const { return sender_species_.data(); }
   const G *distance(int direction = 0) const { return distance_.data() + direction * capacity_; }
   const G *unit_vector() const { return unit_vector_.data(); }    // [E][3]
   // [E] rows (harmonics_row.h)

@@ -22,8 +22,11 @@ struct DeviceRadialBins {
   DeviceBuffer<DeviceEdgeRecord<T>> records;
   DeviceBuffer<Real<T>> bins_per_length;
   std::size_t bytes() const { return records.bytes() + bins_per_length.bytes(); }
-  std::size_t additional_bytes(int64_t num_edges) const {
-    return records.additional_bytes(num_edges) + bins_per_length.additional_bytes(num_edges);
+  // Calls f(array, its size for this number of edges).
+  template <class F>
+  void for_arrays(int64_t num_edges, const F &f) {
+    f(records, num_edges);
+    f(bins_per_length, num_edges);
   }
 };
 

@@ -67,9 +67,9 @@ class BatchLayer {
   virtual void for_arrays(const ArrayVisitor &) {}
   // On devices, size of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }
-  // On devices, bytes that a batch of this many atoms and edges will add to bytes().
-  virtual std::size_t additional_bytes(int64_t, int64_t) const { return 0; }
-  // Bytes of the constants and of the values that the layer keeps between passes.
+  // On devices, visits the arrays that the layer needs for a batch, with their size for this number of atoms and edges.
+  virtual void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
+  // Bytes of all other arrays: the constants, and values that the layer keeps between passes.
   virtual std::size_t bytes() const { return 0; }
   // A line of the log without its indentation, or empty.
   virtual std::string describe() const { return ""; }

@@ -113,12 +113,12 @@ class DeviceBatch {
 
   DeviceEvaluationState<T, G> &evaluation;
   int first, count;
-  const int *species;          // [count] device memory
-  SpeciesOrder order;          // order of the batch's rows
-  R *features = nullptr;       // features with storage batch
-  int cut = 0;                 // cut of DeviceEdges at which the batch begins; it ends at the next one
-  int64_t stage_first = 0;     // first row in the slice
-  int exchanged_input = -1;    // exchanged input of the stage, or -1
+  const int *species;                  // [count] device memory
+  const int *order, *species_begin;    // SpeciesOrder
+  R *features = nullptr;               // features with storage batch
+  int cut = 0;                         // cut of DeviceEdges at which the batch begins; it ends at the next one
+  int64_t stage_first = 0;             // first row in the slice
+  int exchanged_input = -1;            // exchanged input of the stage, or -1
   const Step *step = nullptr;
   bool is_backward = false;    // whether recomputed features are requested (EvaluationPlan)
 
@@ -134,7 +134,7 @@ class DeviceBatch {
     return evaluation.edges.receivers(cut, first, count, by_species, part);
   }
 
-  SpeciesOrder species_order(bool) const { return order; }
+  SpeciesOrder species_order(bool) const { return {order, species_begin, species, count}; }
 
   void zero_planes(const FeatureLayout &layout, FeatureRows<R> rows, Planes planes) const {
     equi::zero_planes(evaluation.exec, count, layout, planes, rows);

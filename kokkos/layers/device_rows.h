@@ -8,12 +8,6 @@
 
 namespace equi {
 
-// Channel c of a group's first component, for all rows; for duals, with the tangents along a direction.
-template <class T, class R>
-Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c, int direction) {
-  return make_pointer<T>(rows.group(group) + c, group.tangents(direction));
-}
-
 // Sets some planes of `count` rows of a group to 0.
 template <class R>
 void zero_planes(const DeviceExec &exec, int64_t count, const FeatureGroup &group, Planes planes, R *rows);

@@ -7,7 +7,6 @@
 #include "kokkos/layers/batch_layer.h"
 #include "kokkos/layers/device_batch.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
@@ -44,11 +43,12 @@ class DeviceSenderLayer : public BatchLayer<DeviceBatch<T, G>> {
   // Adds the search for the bins of all edges of an evaluation in the layer's tables, if it has any; the argument is
   // the number of edges. The layer keeps the bins, and reads them if DeviceEvaluationState::has_bins.
   virtual void add_search(int64_t, std::vector<DeviceStepSearch<T>> &) {}
-  virtual std::size_t additional_bin_bytes(int64_t) const { return 0; }    // bytes that the search will add
+  // Visits the arrays that the search needs for this number of edges.
+  virtual void for_bins(int64_t, const ArrayVisitor &) {}
 
-  // Bytes that batches of num_edges edges will add to the scratch.
-  virtual std::size_t additional_scratch_bytes(const DeviceEvaluationState<T, G> &evaluation,
-                                               int64_t num_edges) const = 0;
+  // Visits the arrays of the scratch that batches of num_edges edges need.
+  virtual void for_edge_scratch(DeviceEvaluationState<T, G> &evaluation, int64_t num_edges,
+                                const ArrayVisitor &f) const = 0;
 };
 
 }    // namespace equi

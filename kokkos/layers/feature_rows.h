@@ -4,6 +4,7 @@
 #define EQUI_FEATURE_ROWS_H
 
 #include "kokkos/kernel_interface/feature_layout.h"
+#include "src/numbers/dual.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -24,6 +25,12 @@ struct FeatureRows {
   }
 };
 
+// Channel c of a group's first component, for all rows; for duals, with the tangents along a direction.
+template <class T, class R>
+Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c, int direction) {
+  return make_pointer<T>(rows.group(group) + c, group.tangents(direction));
+}
+
 // Calls f(numbers of a, numbers of b, size) for each group of `count` rows.
 template <class A, class B, class F>
 void for_groups(const FeatureLayout &layout, int64_t count, FeatureRows<A> a, FeatureRows<B> b, const F &f) {
@@ -42,11 +49,13 @@ void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count
   for (const FeatureGroup &group : layout.groups()) set_to_zero(rows, group, count, planes);
 }
 
-// Which rows of a batch belong to which species: species s has rows order[begin[s]] .. order[begin[s+1]-1]. On
-// devices order is device memory, begin host memory.
+// The species of `count` rows. Species s has the rows order[begin[s]] .. order[begin[s+1]-1]. On devices only `begin`
+// is host memory.
 struct SpeciesOrder {
   const int *order;
   const int *begin;
+  const int *species = nullptr;    // [count] of each row
+  int count = 0;
 };
 
 }    // namespace equi

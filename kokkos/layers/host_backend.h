@@ -28,8 +28,9 @@ struct HostBackend {
   template <class Host, class Device>
   using Choose = Host;
 
-  template <class N, class V>
-  static void copy(Target, const V &values, Buffer<N> &array) {
+  // Fills an array where rows are. To: Target or Work.
+  template <class To, class N, class V>
+  static void copy(const To &, const V &values, Buffer<N> &array) {
     std::copy(values.begin(), values.end(), array.reserve(values.size()));
   }
 
@@ -38,8 +39,8 @@ struct HostBackend {
   static void for_numbers(const Work &, const char *, int64_t count, const F &f) {
     for (int64_t n = 0; n < count; n++) f(n);
   }
-  // Calls pass.channels<LANES>(row, first channel) for all channels of `count` rows, LANES at a time. channels:
-  // includes padding.
+  // Calls pass.channels<LANES>(row, first channel) for all channels of `count` rows, LANES at a time. The last ones of
+  // a row may lie beyond `channels`, in padding or not.
   template <class Pass>
   static void for_channels(const Work &, const char *, int64_t count, int channels, const Pass &pass) {
     for (int64_t row = 0; row < count; row++)

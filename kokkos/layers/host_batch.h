@@ -33,14 +33,13 @@ struct HostScratch {
   Buffer<int64_t> gather_begin;
   Buffer<G> gather_distance;
   Buffer<T> y_adj, gather_y, fraction, moving_fraction;
-  Buffer<DoubleOf<T>> pair_factor;
 
   std::size_t bytes() const {
     return features.bytes() + in_place.bytes() + radial.bytes() + weights.bytes() + linear.bytes() +
            bins_per_length.bytes() + row.bytes() + so2.bytes() + edge_rows.bytes() + sender_factor.bytes() +
            kernel.bytes() + table_row.bytes() + order.bytes() + receiver_row.bytes() + function.bytes() +
            moving_table_row.bytes() + gather_begin.bytes() + gather_distance.bytes() + y_adj.bytes() +
-           gather_y.bytes() + fraction.bytes() + moving_fraction.bytes() + pair_factor.bytes();
+           gather_y.bytes() + fraction.bytes() + moving_fraction.bytes();
   }
 };
 
@@ -76,9 +75,7 @@ struct HostEvaluationState {
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }
   int num_directions() const { return planes.num_directions(); }
-  DoubleOf<T> &energy_of(int receiver, int direction) const {
-    return energy[static_cast<int64_t>(direction) * num_receivers + receiver];
-  }
+  DoubleOf<T> *energy_of(int direction) const { return energy + static_cast<int64_t>(direction) * num_receivers; }
 };
 
 template <class T, class G>
@@ -112,7 +109,7 @@ class HostBatch {
     for (int a = 0; a < count; a++) begin[key(a) + 2]++;
     for (int s = 0; s < num_species; s++) begin[s + 2] += begin[s + 1];
     for (int a = 0; a < count; a++) order[begin[key(a) + 1]++] = a;
-    return {order, begin};
+    return {order, begin, species, count};
   }
 
   // The function of `set` for each edge of these rows, or of all rows starting at row `from`. Null if all edges have

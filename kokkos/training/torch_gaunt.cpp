@@ -4,7 +4,6 @@
 // The mean of Y_a Y_b Y_c over the sphere does not depend on the order of the three. So the derivative of <g,
 // gaunt_product(x1, x2)> with respect to x1 is gaunt_product(x2, g), and that with respect to x2 is
 // gaunt_product(x1, g). The operator is its own gradient, to any order of derivatives.
-#include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/contraction/host_contraction.h"
 #include "kokkos/training/torch_ops.h"
 #include "src/algebra/gaunt_product.h"
@@ -41,11 +40,11 @@ class GauntRows {
       : first_(functions(lmax1)),
         second_(functions(lmax2)),
         out_(functions(lmax_out)),
-        op_(equi::gaunt_product(CHANNEL_PAD, lmax1, lmax2, lmax_out).polynomials(),
-            {FeatureLayout(first_), FeatureLayout(second_)}, FeatureLayout(out_), 1),
+        op_(best_instruction_set(), {equi::gaunt_product(CHANNEL_PAD, lmax1, lmax2, lmax_out).polynomials(),
+                                     {FeatureLayout(first_), FeatureLayout(second_)},
+                                     FeatureLayout(out_),
+                                     1}),
         kernels_(host_kernels<T>(best_instruction_set())) {
-    op_.select_kernel(
-        [](const ContractionSchedule &s) { return find_contraction_kernel<T>(best_instruction_set(), s); });
     std::iota(std::begin(order_), std::end(order_), 0);
   }
 

@@ -155,18 +155,17 @@ void check_num_neighbors(int most, int num_receivers, const int *receiver, const
   for (int i = 0; most > 0 && i < num_receivers; ++i) check_num_neighbors(most, num_neighbors(i), receiver[i]);
 }
 
-// Throws if a Coulomb energy over all pairs of atoms lacks some pairs, or includes pairs with periodic images.
+// Throws if an energy over all pairs of atoms lacks some pairs, or includes pairs with periodic images.
 inline void check_all_pairs(bool has_all, double cutoff) {
   if (has_all) return;
   char limit[32];
   std::snprintf(limit, sizeof limit, "%g", cutoff);
-  throw EvaluationError(
-      std::string("the model's Coulomb energy is one of all pairs of atoms in a cluster: all atoms must be "
-                  "nearer than ") +
-          limit +
-          " Angstrom to each other, and periodic images farther; a file that was converted with "
-          "--coulomb-cutoff has a reaction field instead",
-      -1, -1, 0.0);
+  throw EvaluationError(std::string("the model has an energy of all pairs of charges in a cluster: all atoms must be "
+                                    "nearer than ") +
+                            limit +
+                            " Angstrom to each other, and periodic images farther; a file that was converted with "
+                            "--coulomb-cutoff has a reaction field instead",
+                        -1, -1, 0.0);
 }
 
 // For a model with direct forces. Throws if a quantity is requested that it does not provide.

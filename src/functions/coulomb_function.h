@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The energy of two unit charges (src/layers/coulomb.h) as a function of their distance, for hosts and devices.
+// The energy of two unit charges as a function of their distance, for hosts and devices.
 #ifndef EQUI_COULOMB_FUNCTION_H
 #define EQUI_COULOMB_FUNCTION_H
 

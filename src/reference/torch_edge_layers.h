@@ -43,7 +43,7 @@ struct EdgeSum : Chunked {
   int columns;
   at::ScalarType type;
   bool reads_receiver = false;    // reads the feature of both atoms, not only of the sender
-  bool is_far = false;            // over the edges within the cutoff of a Coulomb layer
+  bool is_far = false;            // over the far edges of a layer (LayerTraits)
 
   EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
   virtual ~EdgeSum() = default;

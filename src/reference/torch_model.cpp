@@ -134,7 +134,7 @@ struct TorchModel::Impl {
   int max_neighbors;
   Matrix pair_cutoff;
   NearestNeighbors nearest;
-  double far_cutoff = 0.0;    // cutoff of a Coulomb layer; 0: no such layer
+  double far_cutoff = 0.0;    // cutoff of the far edges of a layer (LayerTraits); 0: none
   bool needs_all_pairs = false;
   bool has_direct_forces = false;
   std::vector<TorchLayer> layers;

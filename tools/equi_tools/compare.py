@@ -12,6 +12,7 @@ from . import equi_file, lammps_runner, reference_values, self_check, structures
 from . import plot as pictures
 from .document import is_of_clusters
 from .errors import EquiError
+from .model_units import DIRECT_FORCES
 from .plot import Point
 from .printable import printable
 from .progress import track
@@ -166,9 +167,9 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
                 stress = atoms.get_stress()
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
         if with_direct_forces:
-            if "direct_forces" not in calculator.results:
+            if DIRECT_FORCES not in calculator.results:
                 raise EquiError("the framework's model has no head of its own for forces to compare with")
-            forces = calculator.results["direct_forces"]
+            forces = calculator.results[DIRECT_FORCES]
         differences.append(difference(name, result, energy, forces, stress, bars))
         points.append(Point((result.energy / len(atoms), energy / len(atoms)), (result.forces, forces)))
     if plot is not None:

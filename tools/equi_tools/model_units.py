@@ -19,6 +19,8 @@ LENGTHS = {"Angstrom": 1.0, "Bohr": 0.5291772105638411, "nm": 10.0}
 # Forces of a data set, whose root mean square scales energies of atoms in training, do not reach this in eV/Angstrom.
 # Those of one in kcal/mol usually exceed it.
 LARGEST_SCALE = 20.0
+# The result of an ASE calculator for forces that a model predicts directly.
+DIRECT_FORCES = "direct_forces"
 # Shifts of a fit that does not know how to divide an energy among the elements exceed those of the atoms, and heavy atoms are
 # bound more strongly than the formula has it.
 MARGIN = 1.25
@@ -139,7 +141,7 @@ class InOurUnits(Calculator):
     """A framework's calculator in other units, whose results are in eV and Angstrom."""
 
     POWERS = {
-        "energy": (1, 0), "free_energy": (1, 0), "energies": (1, 0), "forces": (1, -1), "direct_forces": (1, -1), "stress": (1, -3),
+        "energy": (1, 0), "free_energy": (1, 0), "energies": (1, 0), "forces": (1, -1), DIRECT_FORCES: (1, -1), "stress": (1, -3),
     }  # of the units of energy and length
 
     def __init__(self, calculator, units):

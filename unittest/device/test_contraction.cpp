@@ -34,19 +34,20 @@ class DeviceRows {
   DeviceBuffer<T> data_;
 };
 
-// f(contraction, species, what), generic and generated.
+// f(contraction, species of rows, what), generic and generated.
 template <class T, class F>
 void for_kernels(const DeviceExec &exec, const ContractionCase &c, const F &f) {
-  DeviceBuffer<int> species;
-  assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
-  const HostContraction<T> contraction(c.product, {FeatureLayout(c.product.irreps_in)},
-                                       FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
+  DeviceBuffer<int> numbers;
+  assign(exec, numbers, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
+  const SpeciesOrder species{nullptr, nullptr, numbers.data(), NUM_ROWS};
+  const ContractionConstants<T> constants(c.product, {FeatureLayout(c.product.irreps_in)},
+                                          FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
   using Contraction = DeviceContraction<T>;
   const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
-  f(Contraction(exec, contraction, none), species.data(), c.name + ", generic");
-  const Contraction generated(exec, contraction);
+  f(Contraction(exec, constants, none), species, c.name + ", generic");
+  const Contraction generated(exec, constants);
   ASSERT_EQ(generated.is_generic(), !c.in_build) << c.name;
-  if (!generated.is_generic()) f(generated, species.data(), c.name + ", generated");
+  if (!generated.is_generic()) f(generated, species, c.name + ", generated");
 }
 
 TYPED_TEST(DeviceContractionTest, forward_equals_plain_loops) {
@@ -54,10 +55,10 @@ TYPED_TEST(DeviceContractionTest, forward_equals_plain_loops) {
   const DeviceExec exec;
   for (const ContractionCase &c : contraction_cases()) {
     const Rows expected = c.forward();
-    for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
+    for_kernels<T>(exec, c, [&](const auto &contraction, const SpeciesOrder &species, const std::string &what) {
       PackedRows<T> x(c.product.irreps_in, c.x), y(c.product.irreps_out, size_t(NUM_ROWS));
       DeviceRows<T> dx(exec, x), dy(exec, y);
-      contraction.forward(exec, NUM_ROWS, {dx.rows()}, dy.rows(), species, 0);
+      contraction.forward(exec, {dx.rows()}, dy.rows(), species, nullptr, 0);
       dx.fetch();
       dy.fetch();
       expect_near(y.values(), expected, 30 * ROUNDING<T>, what);
@@ -72,10 +73,10 @@ TYPED_TEST(DeviceContractionTest, backward_equals_plain_loops) {
   const DeviceExec exec;
   for (const ContractionCase &c : contraction_cases()) {
     const Rows expected = c.backward();
-    for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
+    for_kernels<T>(exec, c, [&](const auto &contraction, const SpeciesOrder &species, const std::string &what) {
       PackedRows<T> x(c.product.irreps_in, c.x), g(c.product.irreps_out, c.g);
       DeviceRows<T> dx(exec, x), dg(exec, g);
-      contraction.backward(exec, NUM_ROWS, {dx.rows()}, dg.rows(), species, 0);
+      contraction.backward(exec, {dx.rows()}, dg.rows(), species, nullptr, 0);
       dx.fetch();
       expect_near(x.values(), expected, 100 * ROUNDING<T>, what);
       EXPECT_EQ(x.padding(), 0.0) << what;
@@ -87,23 +88,24 @@ TYPED_TEST(DeviceContractionTest, backward_equals_plain_loops) {
 TYPED_TEST(DeviceContractionTest, reads_two_features_as_one) {
   using T = TypeParam;
   const DeviceExec exec;
-  DeviceBuffer<int> species;
-  assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
+  DeviceBuffer<int> numbers;
+  assign(exec, numbers, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
+  const SpeciesOrder species{nullptr, nullptr, numbers.data(), NUM_ROWS};
   using Contraction = DeviceContraction<T>;
   const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
   for (const ContractionCase &c : contraction_cases()) {
     if (c.product.irreps_in.size() == 1) continue;
     const TwoFeatures x(c.product.irreps_in, c.x), expected(c.product.irreps_in, c.backward());
-    const HostContraction<T> contraction(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
-                                         FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
-    for (const Contraction &contraction : {Contraction(exec, contraction, none), Contraction(exec, contraction)}) {
+    const ContractionConstants<T> constants(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
+                                            FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
+    for (const Contraction &contraction : {Contraction(exec, constants, none), Contraction(exec, constants)}) {
       PackedRows<T> first(x.irreps[0], x.rows[0]), second(x.irreps[1], x.rows[1]);
       PackedRows<T> y(c.product.irreps_out, size_t(NUM_ROWS)), g(c.product.irreps_out, c.g);
       DeviceRows<T> d_first(exec, first), d_second(exec, second), dy(exec, y), dg(exec, g);
-      contraction.forward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dy.rows(), species.data(), 0);
+      contraction.forward(exec, {d_first.rows(), d_second.rows()}, dy.rows(), species, nullptr, 0);
       dy.fetch();
       expect_near(y.values(), c.forward(), 30 * ROUNDING<T>, c.name);
-      contraction.backward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dg.rows(), species.data(), 0);
+      contraction.backward(exec, {d_first.rows(), d_second.rows()}, dg.rows(), species, nullptr, 0);
       d_first.fetch();
       d_second.fetch();
       expect_near(first.values(), expected.rows[0], 100 * ROUNDING<T>, c.name);

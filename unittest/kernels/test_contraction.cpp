@@ -36,8 +36,8 @@ template <class T, class F>
 void for_kernels(const ContractionCase &c, const F &f) {
   for (const InstructionSet set : INSTRUCTION_SETS) {
     if (!instruction_set_available(set)) continue;
-    HostContraction<T> contraction(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
-                                   NUM_SPECIES, c.form);
+    HostContraction<T> contraction(
+        {c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form});
     const std::string what = c.name + ", " + instruction_set_name(set);
     f(contraction, host_kernels<T>(set), what + ", generic");
     contraction.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
@@ -88,8 +88,11 @@ TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
     const Rows expected_y = c.forward();
     const TwoFeatures expected_x(c.product.irreps_in, c.backward());
     const SpeciesRows order(c.product.per_species);
-    const HostContraction<T> contraction(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
-                                         FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
+    const HostContraction<T> contraction({c.product,
+                                          {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
+                                          FeatureLayout(c.product.irreps_out),
+                                          NUM_SPECIES,
+                                          c.form});
     for (const InstructionSet set : INSTRUCTION_SETS) {
       if (!instruction_set_available(set)) continue;
       HostContraction<T> own = contraction;
@@ -128,12 +131,12 @@ TEST(GauntKernels, are_exact_to_the_largest_order) {
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
       for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
-        HostContraction<double> contraction(product.polynomials(), {FeatureLayout(product.irreps_in)},
-                                            FeatureLayout(product.irreps_out), 1, form);
+        HostContraction<double> contraction(
+            {product.polynomials(), {FeatureLayout(product.irreps_in)}, FeatureLayout(product.irreps_out), 1, form});
         contraction.select_kernel(
             [set](const ContractionSchedule &s) { return find_contraction_kernel<double>(set, s); });
         const std::string what =
-            "order " + std::to_string(l) + ", " + contraction.describe() + ", " + instruction_set_name(set);
+            "order " + std::to_string(l) + ", " + contraction.constants().describe() + ", " + instruction_set_name(set);
         const HostKernels<double> &kernels = host_kernels<double>(set);
         AlignedVector<char> scratch(contraction.scratch_bytes(kernels));
         PackedRows<double> px(product.irreps_in, x), py(product.irreps_out, size_t(1)), pg(product.irreps_out, g);
@@ -182,7 +185,7 @@ TEST(GauntKernels, of_duals_are_derivatives) {
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
       for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
-        const HostContraction<Dual<double>> contraction(p.polynomials(), {in}, out, 1, form);
+        const HostContraction<Dual<double>> contraction({p.polynomials(), {in}, out, 1, form});
         const HostKernels<Dual<double>> &kernels = host_kernels<Dual<double>>(set);
         AlignedVector<double> px(in.row_size(), 0.0), py(out.row_size(), 0.0), pg(out.row_size(), 0.0);
         for (int plane = 0; plane < 2; ++plane) {
@@ -197,10 +200,10 @@ TEST(GauntKernels, of_duals_are_derivatives) {
         for (int plane = 0; plane < 2; ++plane) {
           const auto expected = [plane](const Row(&v)[3], int k) { return plane ? (v[2][k] - v[0][k]) / 2 : v[1][k]; };
           for_duals(p.irreps_out, out, plane, [&](int k, int64_t place) {
-            ASSERT_NEAR(py[place], expected(y, k), EXACT) << contraction.describe();
+            ASSERT_NEAR(py[place], expected(y, k), EXACT) << contraction.constants().describe();
           });
           for_duals(p.irreps_in, in, plane, [&](int k, int64_t place) {
-            ASSERT_NEAR(px[place], expected(x_adj, k), EXACT) << contraction.describe();
+            ASSERT_NEAR(px[place], expected(x_adj, k), EXACT) << contraction.constants().describe();
           });
         }
       }

@@ -108,7 +108,8 @@ TYPED_TEST(LinearOpTest, forward_equals_plain_loops) {
         const HostLinear<T> linear(best_instruction_set(),
                                    LinearConstants(c.linear, px.layout(), py.layout(), NUM_SPECIES));
         auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
-        linear.forward(NUM_ROWS, px.rows(), py.rows(), species.get(), scratch.data());
+        linear.forward(host_kernels<T>(best_instruction_set()), NUM_ROWS, px.rows(), py.rows(), species.get(),
+                       scratch.data());
         const std::string what = std::string(per_species ? "per species " : "") + (accumulate ? "accumulated " : "") +
                                  (biases ? "biases" : "");
         expect_near(py.values(), c.apply(x, before), 10 * ROUNDING<T>, what);
@@ -130,7 +131,8 @@ TYPED_TEST(LinearOpTest, backward_is_the_adjoint_of_forward) {
       const HostLinear<T> linear(best_instruction_set(),
                                  LinearConstants(c.linear, px.layout(), pg.layout(), NUM_SPECIES));
       auto scratch = nan_vector<T>(linear.scratch_size(NUM_ROWS));
-      linear.backward(NUM_ROWS, pg.rows(), px.rows(), add, species.get(), scratch.data());
+      linear.backward(host_kernels<T>(best_instruction_set()), NUM_ROWS, pg.rows(), px.rows(), add, species.get(),
+                      scratch.data());
       Rows x_adj = px.values();
       EXPECT_EQ(px.padding(), 0.0);
       if (add)
@@ -157,8 +159,10 @@ TYPED_TEST(LinearOpTest, no_rows_are_allowed) {
     const HostLinear<T> linear(best_instruction_set(), LinearConstants(c.linear, in, out, NUM_SPECIES));
     const int begin[NUM_SPECIES + 1] = {};
     T nothing[1];
-    linear.forward(0, {nothing, 0, 0}, {nothing, 0, 0}, {nullptr, begin}, nothing);
-    linear.backward(0, {nothing, 0, 0}, {nothing, 0, 0}, false, {nullptr, begin}, nothing);
+    linear.forward(host_kernels<T>(best_instruction_set()), 0, {nothing, 0, 0}, {nothing, 0, 0}, {nullptr, begin},
+                   nothing);
+    linear.backward(host_kernels<T>(best_instruction_set()), 0, {nothing, 0, 0}, {nothing, 0, 0}, false,
+                    {nullptr, begin}, nothing);
   }
 }
 

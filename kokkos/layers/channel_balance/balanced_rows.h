@@ -48,6 +48,18 @@ struct BalancedRows {
   }
 };
 
+// Changes the channels of rows, with a and m of all channels.
+template <class T>
+struct BalanceChange {
+  BalancedRows<T> rows;
+  const DoubleOf<T> *a, *m;
+
+  template <int LANES>
+  EQUI_FUNCTION void channels(int64_t row, int u) const {
+    for (int k = u; k < u + LANES && k < rows.channels; k++) rows.change(row, k, a[k], m[k]);
+  }
+};
+
 }    // namespace equi
 
 #endif

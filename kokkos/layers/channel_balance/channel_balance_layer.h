@@ -57,25 +57,22 @@ class BalancedNumbers {
   std::vector<Run> shares_;    // one, or none
 };
 
-// Rows has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m). The arrays
-// of numbers are in host memory.
-template <class Batch, class T, class Rows>
-class ChannelBalanceLayer : public BalanceLayer<Batch> {
- public:
+template <class Backend>
+class ChannelBalanceLayer : public BalanceLayer<typename Backend::Batch> {
+  using T = typename Backend::Number;
+  using Batch = typename Backend::Batch;
   using R = typename Batch::R;
   using D = DoubleOf<T>;
+
+ public:
   ChannelBalanceLayer(const ChannelBalance &layer, const FeatureLayout &layout)
-      : target_(layer.target),
-        epsilon_(layer.epsilon),
-        numbers_(layer, layout),
-        a_(target_.size()),
-        m_(target_.size()) {}
+      : target_(layer.target), epsilon_(layer.epsilon), numbers_(layer, layout), factors_(2 * target_.size()) {}
 
   void balance(const typename Batch::Work &work, FeatureRows<R> x, FeatureRows<R> adjoint, int count, bool is_adjoint,
                GhostExchange &exchange) override {
     const BalancedRows<T> rows = numbers_.rows(x, adjoint, is_adjoint);
     sums_.assign(rows.num_terms + 1, D(0));
-    if (count > 0) rows_.add_up(work, count, rows, sums_.data());
+    if (count > 0) sum_.add_up(work, count, rows, sums_.data());
     sums_.back() = D(count);
     exchange.sum(reinterpret_cast<double *>(sums_.data()), static_cast<int>(sums_.size()) * PLANES<D>);
     const int channels = numbers_.channels();
@@ -83,28 +80,33 @@ class ChannelBalanceLayer : public BalanceLayer<Batch> {
       weights_.assign(channels, sums_.back());
       for (int k = 0; k < channels; k++) {
         if (numbers_.has_shares()) weights_[k] = sums_[channels + k] + D(epsilon_);
-        a_[k] = (D(target_[k]) - sums_[k]) / weights_[k];
+        factors_[k] = (D(target_[k]) - sums_[k]) / weights_[k];
       }
     }
-    for (int k = 0; is_adjoint && k < channels; k++) m_[k] = sums_[k] / weights_[k];
-    if (count > 0) rows_.change(work, count, rows, a_, m_);
+    for (int k = 0; is_adjoint && k < channels; k++) factors_[channels + k] = sums_[k] / weights_[k];
+    if (count == 0) return;
+    Backend::copy(work, factors_, rows_factors_);
+    Backend::for_channels(work, "equi:balance_change", count, channels,
+                          BalanceChange<T>{rows, rows_factors_.data(), rows_factors_.data() + channels});
   }
-  std::size_t bytes() const override { return rows_.bytes() + target_.size() * (sizeof(double) + 5 * sizeof(D)); }
+  std::size_t bytes() const override {
+    return sum_.bytes() + rows_factors_.bytes() + target_.size() * (sizeof(double) + 5 * sizeof(D));
+  }
 
  private:
   std::vector<double> target_;
   double epsilon_;
   BalancedNumbers<T> numbers_;
-  Rows rows_;
-  // a_ and the sum of all weights come from the last forward pass; the backward pass needs both.
-  std::vector<D> a_, m_, weights_, sums_;
+  typename Backend::template Choose<HostChannelBalance<T>, DeviceChannelBalance<T>> sum_;    // of terms of rows
+  // BalancedRows: a, then m, of all channels. a and the sum of all weights come from the last forward pass; the
+  // backward pass needs both.
+  std::vector<D> factors_, weights_, sums_;
+  typename Backend::template Array<D> rows_factors_;    // where the rows are
 };
 
 template <class Backend>
 PreparedLayer<Backend> prepare_layer(typename Backend::Context &context, const ChannelBalance &layer) {
-  using T = typename Backend::Number;
-  using Rows = typename Backend::template Choose<HostChannelBalance<T>, DeviceChannelBalance<T>>;
-  return std::make_unique<ChannelBalanceLayer<typename Backend::Batch, T, Rows>>(layer, context.layout(layer.input));
+  return std::make_unique<ChannelBalanceLayer<Backend>>(layer, context.layout(layer.input));
 }
 
 }    // namespace equi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums over rows of a channel balance on a device, and their changes.
+// Sums over rows of a channel balance on a device.
 #include "kokkos/layers/channel_balance/device_channel_balance.h"
 
 #include "src/numbers/number_types.h"
@@ -12,28 +12,13 @@ template <class T>
 void DeviceChannelBalance<T>::add_up(const DeviceExec &exec, int count, const BalancedRows<T> &rows, D *sums) {
   const BalancedRows<T> balanced = rows;
   const int num_terms = rows.num_terms;
-  D *terms = terms_.reserve(static_cast<int64_t>(count) * num_terms), *total = numbers_.reserve(num_terms);
+  D *terms = terms_.reserve(static_cast<int64_t>(count) * num_terms), *total = total_.reserve(num_terms);
   Kokkos::parallel_for(
       "equi:balance_terms", DeviceRange(exec, 0, static_cast<int64_t>(count) * num_terms),
       KOKKOS_LAMBDA(int64_t n) { terms[n] = balanced.term(n / num_terms, static_cast<int>(n % num_terms)); });
   sum_.add_up(exec, {{reinterpret_cast<const double *>(terms), count, num_terms * PLANES<D>,
                       reinterpret_cast<double *>(total)}});
   copy_to_host(exec, sums, total, num_terms);
-}
-
-template <class T>
-void DeviceChannelBalance<T>::change(const DeviceExec &exec, int count, const BalancedRows<T> &rows,
-                                     const std::vector<D> &a, const std::vector<D> &m) {
-  const BalancedRows<T> balanced = rows;
-  const int channels = rows.channels;
-  D *of_a = numbers_.reserve(2 * static_cast<int64_t>(channels)), *of_m = of_a + channels;
-  copy_to_device(exec, of_a, a.data(), channels);
-  copy_to_device(exec, of_m, m.data(), channels);
-  Kokkos::parallel_for(
-      "equi:balance_change", DeviceRange(exec, 0, static_cast<int64_t>(count) * channels), KOKKOS_LAMBDA(int64_t n) {
-        const int k = static_cast<int>(n % channels);
-        balanced.change(n / channels, k, of_a[k], of_m[k]);
-      });
 }
 
 EQUI_INSTANTIATE_NUMBERS(DeviceChannelBalance)

@@ -8,7 +8,6 @@
 #include "kokkos/runtime/device_sum.h"
 
 #include <cstddef>
-#include <vector>
 
 namespace equi {
 
@@ -19,12 +18,10 @@ class DeviceChannelBalance {
  public:
   // Waits for the sums. They do not depend on the order of threads.
   void add_up(const DeviceExec &exec, int count, const BalancedRows<T> &rows, D *sums);
-  void change(const DeviceExec &exec, int count, const BalancedRows<T> &rows, const std::vector<D> &a,
-              const std::vector<D> &m);
-  std::size_t bytes() const { return terms_.bytes() + numbers_.bytes() + sum_.bytes(); }
+  std::size_t bytes() const { return terms_.bytes() + total_.bytes() + sum_.bytes(); }
 
  private:
-  DeviceBuffer<D> terms_, numbers_;
+  DeviceBuffer<D> terms_, total_;
   DeviceSum sum_;
 };
 

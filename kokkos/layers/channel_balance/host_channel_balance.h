@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace equi {
 
@@ -21,11 +20,6 @@ class HostChannelBalance {
   void add_up(const HostKernels<T> &, int count, const BalancedRows<T> &rows, D *sums) const {
     for (int64_t row = 0; row < count; row++)
       for (int n = 0; n < rows.num_terms; n++) sums[n] += rows.term(row, n);
-  }
-  void change(const HostKernels<T> &, int count, const BalancedRows<T> &rows, const std::vector<D> &a,
-              const std::vector<D> &m) const {
-    for (int64_t row = 0; row < count; row++)
-      for (int k = 0; k < rows.channels; k++) rows.change(row, k, a[k], m[k]);
   }
   std::size_t bytes() const { return 0; }
 };

@@ -139,14 +139,14 @@ void set_blocks(DeviceContractionFeature<T> &feature, int first, const FeatureLa
 }    // namespace
 
 template <class T>
-DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, HostContraction<T> contraction, const Finder &find)
-    : contraction_(std::move(contraction)), kernel_(find(contraction_.schedule().key())) {
-  const ContractionSchedule &schedule = contraction_.schedule();
-  if (std::max(contraction_.num_in(), contraction_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
+DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionConstants<T> constants, const Finder &find)
+    : constants_(std::move(constants)), kernel_(find(constants_.schedule.key())) {
+  const ContractionSchedule &schedule = constants_.schedule;
+  if (std::max(constants_.num_in(), constants_.out.num_blocks()) > MAX_CONTRACTION_BLOCKS)
     throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_CONTRACTION_BLOCKS) +
                                 " blocks; the device evaluation has no more");
   std::vector<R> coefficients;
-  for (const auto &c : contraction_.coefficients()) coefficients.insert(coefficients.end(), c.begin(), c.end());
+  for (const auto &c : constants_.coefficients) coefficients.insert(coefficients.end(), c.begin(), c.end());
   assign(exec, coefficients_, coefficients);
   if (kernel_) return;
   const int components =
@@ -163,11 +163,11 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, HostContraction<
     }
   };
   int first_block = 0;
-  for (const FeatureLayout &layout : contraction_.in()) {
+  for (const FeatureLayout &layout : constants_.in) {
     add_places(layout, first_block);
     first_block += layout.num_blocks();
   }
-  add_places(contraction_.out(), 0);
+  add_places(constants_.out, 0);
   assign(exec, place_, place);
   if (schedule.grid) {
     const SphereFunction *functions[] = {&schedule.grid->first, &schedule.grid->second, &schedule.grid->out};
@@ -184,23 +184,23 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, HostContraction<
 
 template <class T>
 template <bool BACKWARD>
-void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
-                                  const int *species, int direction) const {
-  const ContractionSchedule &schedule = contraction_.schedule();
+void DeviceContraction<T>::launch(const DeviceExec &exec, const InputRows<R> &x, FeatureRows<R> y,
+                                  const SpeciesOrder &species, int direction) const {
+  const ContractionSchedule &schedule = constants_.schedule;
   DeviceContractionFeature<T> in{}, out{};
   int first_block = 0;
-  for (size_t n = 0; n < contraction_.in().size(); n++) {
-    set_blocks<T>(in, first_block, contraction_.in()[n], x[n], direction);
-    first_block += contraction_.in()[n].num_blocks();
+  for (size_t n = 0; n < constants_.in.size(); n++) {
+    set_blocks<T>(in, first_block, constants_.in[n], x[n], direction);
+    first_block += constants_.in[n].num_blocks();
   }
-  set_blocks<T>(out, 0, contraction_.out(), y, direction);
-  const DeviceContractionCall<T> u{count,
-                                   contraction_.channels(),
+  set_blocks<T>(out, 0, constants_.out, y, direction);
+  const DeviceContractionCall<T> u{species.count,
+                                   constants_.channels,
                                    in,
                                    out,
                                    coefficients_.data(),
                                    schedule.num_entries(),
-                                   contraction_.per_species() ? species : nullptr};
+                                   constants_.per_species() ? species.species : nullptr};
   if (kernel_) return (BACKWARD ? kernel_->backward : kernel_->forward)(exec, u);
   if (schedule.grid) {
     SphereGridView grid = schedule.grid->view();
@@ -221,15 +221,15 @@ void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const Input
 }
 
 template <class T>
-void DeviceContraction<T>::forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
-                                   const int *species, int direction) const {
-  launch<false>(exec, count, x, y, species, direction);
+void DeviceContraction<T>::forward(const DeviceExec &exec, const InputRows<R> &x, FeatureRows<R> y,
+                                   const SpeciesOrder &species, void *, int direction) const {
+  launch<false>(exec, x, y, species, direction);
 }
 
 template <class T>
-void DeviceContraction<T>::backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj,
-                                    const int *species, int direction) const {
-  launch<true>(exec, count, x, y_adj, species, direction);
+void DeviceContraction<T>::backward(const DeviceExec &exec, const InputRows<R> &x, FeatureRows<R> y_adj,
+                                    const SpeciesOrder &species, void *, int direction) const {
+  launch<true>(exec, x, y_adj, species, direction);
 }
 
 EQUI_INSTANTIATE_NUMBERS(DeviceContraction)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction or a node product of a model on a device. It does what host_contraction.h does on the
+// Symmetric contractions and node products on rows in device memory. They do what host_contraction.h does on the
 // host.
 #ifndef EQUI_DEVICE_CONTRACTION_H
 #define EQUI_DEVICE_CONTRACTION_H
 
 #include "kokkos/kernel_interface/device_contraction_kernel.h"
-#include "kokkos/layers/contraction/host_contraction.h"
+#include "kokkos/layers/contraction/contraction_constants.h"
+#include "kokkos/layers/input_rows.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <functional>
@@ -21,17 +22,19 @@ class DeviceContraction {
   // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument if a kernel
   // cannot read that many blocks, or if the generic kernel cannot hold that many components.
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
-  DeviceContraction(const DeviceExec &exec, HostContraction<T> contraction,
+  DeviceContraction(const DeviceExec &exec, ContractionConstants<T> constants,
                     const Finder &find = find_device_contraction<T>);
 
-  // Writes y. species: [count], one per row. direction: for duals, whose tangents are in plane 1 + direction.
-  void forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
+  // Writes y. direction: for duals, whose tangents are in plane 1 + direction. The calls are those of
+  // HostContraction, but need no scratch.
+  void forward(const DeviceExec &exec, const InputRows<R> &x, FeatureRows<R> y, const SpeciesOrder &species, void *,
                int direction) const;
   // Replaces x by its adjoint.
-  void backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj, const int *species,
-                int direction) const;
+  void backward(const DeviceExec &exec, const InputRows<R> &x, FeatureRows<R> y_adj, const SpeciesOrder &species,
+                void *, int direction) const;
+  std::size_t scratch_bytes(const DeviceExec &) const { return 0; }
 
-  const HostContraction<T> &host() const { return contraction_; }
+  const ContractionConstants<T> &constants() const { return constants_; }
   bool is_generic() const { return kernel_ == nullptr; }
   std::size_t bytes() const {
     std::size_t of_grid = 0;
@@ -46,10 +49,10 @@ class DeviceContraction {
 
  private:
   template <bool BACKWARD>
-  void launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
+  void launch(const DeviceExec &exec, const InputRows<R> &x, FeatureRows<R> y, const SpeciesOrder &species,
               int direction) const;
 
-  HostContraction<T> contraction_;
+  ContractionConstants<T> constants_;
   const DeviceContractionKernel<T> *kernel_;
   DeviceBuffer<R> coefficients_;
   // For the generic kernel.

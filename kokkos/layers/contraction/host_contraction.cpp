@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Symmetric contractions and node products on the host: coefficients, and the calls of kernels.
+// Symmetric contractions and node products on the host: the calls of kernels.
 #include "kokkos/layers/contraction/host_contraction.h"
 
+#include "kokkos/host_kernels/kernel_library.h"
 #include "src/base/model_limits.h"
 #include "src/numbers/number_types.h"
 
-#include <cstdio>
-#include <stdexcept>
+#include <utility>
 
 namespace equi {
 
-namespace {}    // namespace
-
 template <class T>
-HostContraction<T>::HostContraction(const ContractionProduct &product, const std::vector<FeatureLayout> &in,
-                                    const FeatureLayout &out, int num_species, GauntForm form)
-    : in_(in), out_(out), schedule_(make_contraction_schedule(product, form)), channels_(padded(product.mul())) {
+HostContraction<T>::HostContraction(ContractionConstants<T> constants) : constants_(std::move(constants)) {
   const auto places = [](const FeatureLayout &layout, std::vector<int64_t> &width, std::vector<int> &stride,
                          std::vector<int> &dim, std::vector<int> &channels) {
     for (int b = 0; b < layout.num_blocks(); b++) {
@@ -26,49 +22,32 @@ HostContraction<T>::HostContraction(const ContractionProduct &product, const std
       dim.push_back(group.irrep.dim());
     }
   };
-  for (const FeatureLayout &feature : in) places(feature, in_width_, in_stride_, in_dim_, in_channels_);
-  places(out, out_width_, out_stride_, out_dim_, out_channels_);
-  if (num_in() > MAX_PRODUCT_BLOCKS || out.num_blocks() > MAX_PRODUCT_BLOCKS)
-    throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_PRODUCT_BLOCKS) +
-                                " blocks");
+  for (const FeatureLayout &feature : constants_.in) places(feature, in_width_, in_stride_, in_dim_, in_channels_);
+  places(constants_.out, out_width_, out_stride_, out_dim_, out_channels_);
+}
 
-  if (schedule_.grid) {
-    const std::vector<double> &table = schedule_.grid->table;
-    coefficients_.emplace_back(table.begin(), table.end());
-    return;
-  }
-  const int num_entries = schedule_.num_entries();
-  for (int s = 0; s < (product.per_species ? num_species : 1); s++) {
-    const std::vector<double> of_channels = contraction_coefficients(product, schedule_, s);
-    coefficients_.emplace_back(static_cast<size_t>(channels_) * num_entries, R(0));
-    for (int u = 0; u < product.mul(); u++)
-      for (int e = 0; e < num_entries; e++)
-        coefficients_.back()[(static_cast<size_t>(u / CHANNEL_PAD) * num_entries + e) * CHANNEL_PAD + u % CHANNEL_PAD] =
-            static_cast<R>(of_channels[static_cast<size_t>(u) * num_entries + e]);
-  }
+template <class T>
+HostContraction<T>::HostContraction(InstructionSet set, ContractionConstants<T> constants)
+    : HostContraction(std::move(constants)) {
+  select_kernel([set](const ContractionSchedule &schedule) { return find_contraction_kernel<T>(set, schedule); });
 }
 
 template <class T>
 void HostContraction<T>::select_kernel(
     const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find) {
-  kernel_ = find(schedule_);
-}
-
-template <class T>
-std::size_t HostContraction<T>::bytes() const {
-  std::size_t n = 0;
-  for (const auto &c : coefficients_) n += c.size() * sizeof(R);
-  return n;
+  kernel_ = find(constants_.schedule);
 }
 
 // Calls f(view); the view is valid during the call.
 template <class T>
 template <class F>
 void HostContraction<T>::with_view(const F &f) const {
-  const SphereGridView grid = schedule_.grid ? schedule_.grid->view() : SphereGridView{};
-  f(ContractionView<T>{schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
-                       in_dim_.data(), out_dim_.data(), num_in(), out_.num_blocks(), schedule_.num_inputs(),
-                       schedule_.num_outputs(), schedule_.grid ? &grid : nullptr});
+  const ContractionSchedule &schedule = constants_.schedule;
+  const SphereGridView grid = schedule.grid ? schedule.grid->view() : SphereGridView{};
+  f(ContractionView<T>{schedule.nodes.data(), schedule.outputs.data(), static_cast<int>(schedule.nodes.size()),
+                       in_dim_.data(), out_dim_.data(), static_cast<int>(in_dim_.size()),
+                       static_cast<int>(out_dim_.size()), schedule.num_inputs(), schedule.num_outputs(),
+                       schedule.grid ? &grid : nullptr});
 }
 
 template <class T>
@@ -82,40 +61,42 @@ std::size_t HostContraction<T>::scratch_bytes(const HostKernels<T> &kernels) con
 // cache during the loop over the atoms of a species.
 template <class T>
 template <class F>
-void HostContraction<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction,
-                                            const F &f) const {
+void HostContraction<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, const SpeciesOrder &species,
+                                            int direction, const F &f) const {
+  const std::vector<FeatureLayout> &inputs = constants_.in;
+  const FeatureLayout &out = constants_.out;
   const int plane = 1 + direction;
   Pointer<T> x_data[MAX_PRODUCT_BLOCKS], y_data[MAX_PRODUCT_BLOCKS];
   ContractionCall<T> call{};
   call.x = {x_data, in_width_.data(), in_stride_.data()};
   call.out = {y_data, out_width_.data(), out_stride_.data()};
-  for (size_t s = 0; s < coefficients_.size(); s++) {
-    call.count = order.begin[s + 1] - order.begin[s];
-    call.row = order.order + order.begin[s];
+  for (size_t s = 0; s < constants_.coefficients.size(); s++) {
+    call.count = species.begin[s + 1] - species.begin[s];
+    call.row = species.order + species.begin[s];
     if (call.count == 0) continue;
-    call.coefficients = coefficients_[s].data();
-    for (int u = 0; u < channels_; u += CHANNEL_PAD) {
+    call.coefficients = constants_.coefficients[s].data();
+    for (int u = 0; u < constants_.channels; u += CHANNEL_PAD) {
       int next = 0;
-      for (size_t n = 0; n < in_.size(); n++)
-        for (int b = 0; b < in_[n].num_blocks(); b++, next++) {
-          const FeatureBlock &block = in_[n].block(b);
+      for (size_t n = 0; n < inputs.size(); n++)
+        for (int b = 0; b < inputs[n].num_blocks(); b++, next++) {
+          const FeatureBlock &block = inputs[n].block(b);
           x_data[next] =
-              make_pointer<T>(x[n].group(in_[n].group(block.group)) + block.channel + u, plane * in_channels_[next]);
+              make_pointer<T>(x[n].group(inputs[n].group(block.group)) + block.channel + u, plane * in_channels_[next]);
         }
-      for (int b = 0; b < out_.num_blocks(); b++)
-        y_data[b] = make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u,
+      for (int b = 0; b < out.num_blocks(); b++)
+        y_data[b] = make_pointer<T>(y.group(out.group(out.block(b).group)) + out.block(b).channel + u,
                                     plane * out_channels_[b]);
       f(call);
       // A grid has no entries; all channels share its table.
-      call.coefficients += schedule_.num_entries() * CHANNEL_PAD;
+      call.coefficients += constants_.schedule.num_entries() * CHANNEL_PAD;
     }
   }
 }
 
 template <class T>
 void HostContraction<T>::forward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y,
-                                 SpeciesOrder order, void *scratch, int direction) const {
-  for_channel_blocks(x, y, order, direction, [&](const ContractionCall<T> &call) {
+                                 const SpeciesOrder &species, void *scratch, int direction) const {
+  for_channel_blocks(x, y, species, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->forward(call);
     else
@@ -125,24 +106,13 @@ void HostContraction<T>::forward(const HostKernels<T> &kernels, const InputRows<
 
 template <class T>
 void HostContraction<T>::backward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y_adj,
-                                  SpeciesOrder order, void *scratch, int direction) const {
-  for_channel_blocks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
+                                  const SpeciesOrder &species, void *scratch, int direction) const {
+  for_channel_blocks(x, y_adj, species, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->backward(call);
     else
       with_view([&](const ContractionView<T> &view) { kernels.contraction_backward(view, call, scratch); });
   });
-}
-
-template <class T>
-std::string HostContraction<T>::describe() const {
-  char text[100];
-  if (schedule_.grid)
-    std::snprintf(text, sizeof text, "a grid of %d rings, %.1f MB", schedule_.grid->num_nodes(), bytes() * 1e-6);
-  else
-    std::snprintf(text, sizeof text, "%d products to degree %d, %.1f MB", schedule_.num_entries(), schedule_.degree,
-                  bytes() * 1e-6);
-  return text;
 }
 
 EQUI_INSTANTIATE_NUMBERS(HostContraction)

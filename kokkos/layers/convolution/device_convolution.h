@@ -90,8 +90,8 @@ class DeviceConvolution {
              FeatureRows<const R> out_adj, int num_receivers, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
-  // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
+  // Visits the arrays of the scratch that batches of num_edges edges need.
+  void for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const;
 
  private:
   int rows_per_bin() const { return constants_.rows_per_bin(); }

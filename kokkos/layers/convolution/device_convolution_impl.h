@@ -253,27 +253,26 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
 }
 
 template <class T>
-std::size_t DeviceConvolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
-  std::size_t of_rigid = 0;
+void DeviceConvolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const {
   if constexpr (IS_DUAL<T>)
-    if (rigid_) of_rigid = rigid_->additional_scratch_bytes(scratch.rigid, num_edges);
-  const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  const std::size_t bytes = scratch.bins.records.additional_bytes(num_edges) +
-                            scratch.coupled.additional_bytes(num_edges * coupled_width) +
-                            scratch.y.additional_bytes(num_edges * harmonics_row(constants_.view().num_y)) +
-                            scratch.parts.additional_bytes(num_edges * path_groups_.part_size()) + of_rigid;
+    if (rigid_) rigid_->for_edge_scratch(scratch.rigid, num_edges, f);
+  f(scratch.bins.records, num_edges);
+  f(scratch.coupled, path_groups_.reads_coupled() ? num_edges * path_groups_.coupled_width() : 0);
+  f(scratch.y, num_edges * harmonics_row(constants_.view().num_y));
+  f(scratch.parts, num_edges * path_groups_.part_size());
   if (network_) {
-    const int64_t of_weights = network_->weights_size(num_edges);
-    return bytes + scratch.own_row.additional_bytes(num_edges) + scratch.other_row.additional_bytes(num_edges) +
-           scratch.network.additional_bytes(network_->scratch_size(num_edges)) +
-           scratch.weights.additional_bytes(of_weights) + scratch.weights_adj.additional_bytes(of_weights);
+    f(scratch.own_row, num_edges);
+    f(scratch.other_row, num_edges);
+    f(scratch.network, network_->scratch_size(num_edges));
+    f(scratch.weights, network_->weights_size(num_edges));
+    f(scratch.weights_adj, network_->weights_size(num_edges));
+    return;
   }
-  const std::size_t of_exact = constants_.exact()
-                                   ? scratch.table_row.additional_bytes(num_edges) +
-                                         scratch.fraction.additional_bytes(num_edges) +
-                                         scratch.exact_rows.additional_bytes(num_edges * constants_.scratch_per_edge())
-                                   : 0;
-  return bytes + scratch.bins.bins_per_length.additional_bytes(num_edges) + of_exact;
+  f(scratch.bins.bins_per_length, num_edges);
+  if (!constants_.exact()) return;
+  f(scratch.table_row, num_edges);
+  f(scratch.fraction, num_edges);
+  f(scratch.exact_rows, num_edges * constants_.scratch_per_edge());
 }
 
 template <class T>

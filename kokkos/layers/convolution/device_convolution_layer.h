@@ -90,14 +90,14 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   void add_search(int64_t num_edges, std::vector<DeviceStepSearch<T>> &searches) override {
     if (constants_.has_tables()) searches.push_back({constants_.search(num_edges, bins_), is_fixed_});
   }
-  std::size_t additional_bin_bytes(int64_t num_edges) const override {
-    return constants_.has_tables() ? bins_.additional_bytes(num_edges) : 0;
+  void for_bins(int64_t num_edges, const ArrayVisitor &f) override {
+    if (constants_.has_tables()) bins_.for_arrays(num_edges, f);
   }
 
   std::size_t bytes() const override { return constants_.bytes() + bins_.bytes(); }
-  std::size_t additional_scratch_bytes(const DeviceEvaluationState<T, G> &evaluation,
-                                       int64_t num_edges) const override {
-    return constants_.additional_scratch_bytes(evaluation.scratch, num_edges);
+  void for_edge_scratch(DeviceEvaluationState<T, G> &evaluation, int64_t num_edges,
+                        const ArrayVisitor &f) const override {
+    constants_.for_edge_scratch(evaluation.scratch, num_edges, f);
   }
   std::string describe() const override {
     return "convolution " + std::to_string(number_) + ": " + std::to_string(constants_.host().view().num_paths) +

@@ -55,7 +55,7 @@ class DeviceRigidConvolution {
                       FeatureRows<R> x_adj, int direction, const Table &table, Scratch &scratch) const;
 
   std::size_t bytes() const { return path_groups_.bytes(); }
-  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
+  void for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const;
 
  private:
   template <PathGroupPass PASS, class F>

@@ -109,12 +109,12 @@ void DeviceRigidConvolution<T>::gather_senders(const DeviceExec &exec, const Dev
 }
 
 template <class T>
-std::size_t DeviceRigidConvolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
+void DeviceRigidConvolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const {
   const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
-  return scratch.bins.additional_bytes(num_edges) +
-         scratch.y.additional_bytes(num_edges * harmonics_row(tables_.view().num_y)) +
-         scratch.coupled.additional_bytes(num_edges * coupled_width) +
-         scratch.parts.additional_bytes(num_edges * path_groups_.part_size());
+  scratch.bins.for_arrays(num_edges, f);
+  f(scratch.y, num_edges * harmonics_row(tables_.view().num_y));
+  f(scratch.coupled, num_edges * coupled_width);
+  f(scratch.parts, num_edges * path_groups_.part_size());
 }
 
 }    // namespace equi

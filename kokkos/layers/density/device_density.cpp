@@ -58,28 +58,25 @@ void normalize(const DeviceExec &exec, int num_atoms, const FeatureGroup &group,
 }    // namespace
 
 template <class T>
-DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, HostDensity<T> density)
-    : density_(std::move(density)), radial_set_(exec, density_.radial_set()) {
-  if (density_.radial_set().exact()) return;
-  std::vector<double> powers;
-  for (int k = 0; k < density_.radial_set().num_functions(); k++)
-    powers.insert(powers.end(), density_.powers(k).begin(), density_.powers(k).end());
-  assign(exec, powers_, powers);
+DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, DensityConstants constants)
+    : constants_(std::move(constants)), radial_set_(exec, constants_.radial_set) {
+  assign(exec, powers_, constants_.powers);
+  constants_.powers.clear();
 }
 
 template <class T>
 template <class G>
-void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &edges, const G *distance,
                                 const int *pair) {
-  const int64_t n = batch.count, first = batch.first;
+  const int64_t n = edges.count, first = edges.first;
   D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
-  if (!density_.radial_set().exact()) {
+  if (!constants_.radial_set.exact()) {
     const typename DeviceRadialSet::Finder find = radial_set_.finder();
     const double *powers = powers_.data();
-    const int num_coefficients = density_.radial_set().num_coefficients();
+    const int num_coefficients = constants_.radial_set.num_coefficients();
     Kokkos::parallel_for(
         "equi:density", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          if (!batch.contains(first + c)) return;
+          if (!edges.contains(first + c)) return;
           const D r = static_cast<D>(distance[first + c]);
           const auto found = find.bin_of(value_of(r), pair[first + c]);
           const double *row = powers + static_cast<int64_t>(found.bin) * num_coefficients;
@@ -93,11 +90,11 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
           derivative[c] = d * found.bins_per_length;
         });
   } else if (n > 0) {
-    radial_set_.fetch(exec, batch, distance, pair, edges_);
+    radial_set_.fetch(exec, edges, distance, pair, edges_);
     host_value_.resize(n);
     host_derivative_.resize(n);
     for (int64_t c = 0; c < n; c++)
-      density_.evaluate(edges_.function[c], edges_.distance[c], &host_value_[c], &host_derivative_[c]);
+      constants_.evaluate(edges_.function[c], edges_.distance[c], &host_value_[c], &host_derivative_[c]);
     copy_to_device(exec, value, host_value_.data(), n);
     copy_to_device(exec, derivative, host_derivative_.data(), n);
   }
@@ -105,64 +102,61 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
 
 template <class T>
 template <class G>
-void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
-                               const int *pair, FeatureRows<const R> x, FeatureRows<R> y, D *norm, int direction) {
-  evaluate(exec, batch, distance, pair);
+void DeviceDensity<T>::forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) {
+  const DeviceExec &exec = batch.evaluation.exec;
+  const DeviceBatchEdges edges = batch.edges();
+  evaluate(exec, edges, batch.evaluation.edges.distance(direction), batch.evaluation.edges.pair());
   const D *value = value_.data();
-  const double offset = density_.offset(), factor = density_.factor();
-  const int64_t *begin = batch.begin;
-  const int64_t first = batch.first;
+  const double offset = constants_.offset, factor = constants_.factor;
+  const int64_t *begin = edges.begin;
+  const int64_t first = edges.first;
   Kokkos::parallel_for(
-      "equi:density_norm", DeviceRange(exec, 0, batch.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+      "equi:density_norm", DeviceRange(exec, 0, batch.count), KOKKOS_LAMBDA(int64_t a) {
         D sum = 0;
         for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
         norm[a] = offset + factor * sum;
       });
-  for (const FeatureGroup &group : density_.layout().groups()) {
-    normalize<T>(exec, batch.num_atoms, group, channel_of<const T>(x, group, 0, direction), norm,
+  for (const FeatureGroup &group : constants_.layout.groups())
+    normalize<T>(exec, batch.count, group, channel_of<const T>(x, group, 0, direction), norm,
                  channel_of<T>(y, group, 0, direction), "equi:normalize");
-  }
 }
 
 template <class T>
 template <class G>
-void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
-                                const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
-                                G *distance_adj, int stride, int direction) {
-  evaluate(exec, batch, distance, pair);
-  D *dot = dot_.reserve(batch.num_atoms);
-  if (density_.layout().num_groups() == 0) device_zero(exec, dot, batch.num_atoms);
-  for (int g = 0; g < density_.layout().num_groups(); g++) {
-    const FeatureGroup &group = density_.layout().group(g);
+void DeviceDensity<T>::backward(DeviceBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm,
+                                int direction) {
+  const DeviceExec &exec = batch.evaluation.exec;
+  const DeviceBatchEdges edges = batch.edges();
+  evaluate(exec, edges, batch.evaluation.edges.distance(direction), batch.evaluation.edges.pair());
+  D *dot = dot_.reserve(batch.count);
+  if (constants_.layout.num_groups() == 0) device_zero(exec, dot, batch.count);
+  for (int g = 0; g < constants_.layout.num_groups(); g++) {
+    const FeatureGroup &group = constants_.layout.group(g);
     const auto to = channel_of<T>(x, group, 0, direction);
     const auto from = channel_of<const T>(y_adj, group, 0, direction);
-    Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, batch.num_atoms, DeviceTraits<>::LANES, 1),
+    Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, batch.count, DeviceTraits<>::LANES, 1),
                          RowProducts<T>{GroupNumbers<T>(group), to, from, g > 0, dot});
-    normalize<T>(exec, batch.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
+    normalize<T>(exec, batch.count, group, from, norm, to, "equi:normalize_adjoint");
   }
   const D *derivative = derivative_.data();
-  const double factor = density_.factor();
-  const int64_t *begin = batch.begin;
-  const int64_t first = batch.first;
+  const double factor = constants_.factor;
+  const int64_t *begin = edges.begin;
+  const int64_t first = edges.first;
+  G *distance_adj = batch.evaluation.edges.adjoint(direction);
+  const int stride = batch.evaluation.edges.num_y();
   Kokkos::parallel_for(
-      "equi:density_adjoint", DeviceRange(exec, 0, batch.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+      "equi:density_adjoint", DeviceRange(exec, 0, batch.count), KOKKOS_LAMBDA(int64_t a) {
         const D adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
         for (int64_t e = begin[a]; e < begin[a + 1]; e++)
           distance_adj[e * stride] += static_cast<G>(adjoint * derivative[e - first]);
       });
 }
 
-template <class T>
-std::size_t DeviceDensity<T>::bytes() const {
-  return radial_set_.bytes() + powers_.bytes() + value_.bytes() + derivative_.bytes() + dot_.bytes() + edges_.bytes();
-}
-
-#define EQUI_INSTANTIATE(T, G)                                                                                       \
-  template void DeviceDensity<T>::forward<G>(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,   \
-                                             FeatureRows<const Real<T>>, FeatureRows<Real<T>>, DoubleOf<T> *, int);  \
-  template void DeviceDensity<T>::backward<G>(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,  \
-                                              FeatureRows<Real<T>>, FeatureRows<const Real<T>>, const DoubleOf<T> *, \
-                                              G *, int, int);
+#define EQUI_INSTANTIATE(T, G)                                                                                 \
+  template void DeviceDensity<T>::forward<G>(DeviceBatch<T, G> &, FeatureRows<Real<T>>, FeatureRows<Real<T>>,  \
+                                             DoubleOf<T> *, int);                                              \
+  template void DeviceDensity<T>::backward<G>(DeviceBatch<T, G> &, FeatureRows<Real<T>>, FeatureRows<Real<T>>, \
+                                              const DoubleOf<T> *, int);
 
 EQUI_INSTANTIATE_NUMBERS(DeviceDensity)
 EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)

@@ -1,26 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The density normalization of a model divides rows by a function of the sum of a density over distances.
+// The density normalization on rows in host memory.
 #ifndef EQUI_HOST_DENSITY_H
 #define EQUI_HOST_DENSITY_H
 
-#include "kokkos/geometry/radial_set.h"
-#include "kokkos/kernel_interface/feature_layout.h"
+#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layers/density/density_constants.h"
 #include "kokkos/layers/feature_rows.h"
-#include "kokkos/runtime/buffer.h"
-#include "src/model/model.h"
+#include "kokkos/layers/host_batch.h"
 
-#include <vector>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 
 namespace equi {
-
-// Edges of the rows of a tile: row a has edges edge_begin[a] .. edge_begin[a+1] - 1; the arrays begin with edge
-// edge_begin[0]. function: its function of the RadialSet for each edge, or null if there is only one.
-template <class G>
-struct DensityEdges {
-  const int64_t *edge_begin;
-  const G *distance;
-  const int *function;
-};
 
 // T: float, double or a Dual of them; G: type of distances, dual if T is.
 template <class T>
@@ -29,36 +21,21 @@ class HostDensity {
   using D = DoubleOf<T>;
 
  public:
-  HostDensity(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
-              const EvaluatorOptions &options);
+  HostDensity(InstructionSet, DensityConstants constants) : constants_(std::move(constants)) {}
 
-  const RadialSet &radial_set() const { return set_; }
-
-  // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row. direction: for
-  // duals, whose tangents are in plane 1 + direction.
+  // y = x / norm, norm [batch.count]. direction: for duals, whose tangents are in plane 1 + direction.
   template <class G>
-  void forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges, D *norm,
-               int direction = 0) const;
-  // Replaces x by its adjoint, and adds the derivative with respect to the distance of edge e to distance_adj[e *
-  // stride].
+  void forward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) const;
+  // Replaces x by its adjoint, and adds the derivatives with respect to the distances of the batch's edges.
   template <class G>
-  void backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
-                const D *norm, G *distance_adj, int stride, int direction = 0) const;
+  void backward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm, int direction) const;
 
-  // Density at a distance and its derivative.
-  void evaluate(int function, D r, D *value, D *derivative) const;
-
-  // The constants that the layer on a device copies.
-  const FeatureLayout &layout() const { return layout_; }
-  double offset() const { return offset_; }
-  double factor() const { return factor_; }
-  const std::vector<double> &powers(int table) const { return powers_[table]; }
+  const DensityConstants &constants() const { return constants_; }
+  void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
+  std::size_t bytes() const { return constants_.bytes(); }
 
  private:
-  FeatureLayout layout_;
-  double offset_, factor_;
-  RadialSet set_;
-  std::vector<std::vector<double>> powers_;    // per table [bins][coefficients]
+  DensityConstants constants_;
 };
 
 }    // namespace equi

@@ -69,9 +69,7 @@ void HostLinear<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> 
 }
 
 template <class T>
-void HostLinear<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
-                            Planes planes) const {
-  apply(count, x, y, false, constants_.accumulate, species, scratch, planes);
+void HostLinear<T>::add_biases(int64_t count, FeatureRows<T> y, Planes planes) const {
   if (planes.begin > 0) return;    // tangents have no bias
   for (int g = 0; g < constants_.out.num_groups(); g++) {
     if (bias_[g].empty()) continue;
@@ -80,12 +78,6 @@ void HostLinear<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T
     for (int64_t r = 0; r < count; r++)
       for (int u = 0; u < group.channels; u++) rows[r * group.width() + u] += bias_[g][u];
   }
-}
-
-template <class T>
-void HostLinear<T>::backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                             SpeciesOrder species, T *scratch, Planes planes) const {
-  apply(count, y_adj, x_adj, true, add, species, scratch, planes);
 }
 
 template <class T>

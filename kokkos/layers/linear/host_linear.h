@@ -24,19 +24,18 @@ class HostLinear {
   int64_t scratch_size(int64_t count) const { return constants_.per_species ? count * constants_.scratch_row : 0; }
 
   // y (+)= x W (+ b). species is read only if per_species(). Planes other than these are neither read nor written.
-  void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
-               Planes planes = VALUES) const;
-  // x_adj (+)= y_adj W^T
-  void backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add, SpeciesOrder species,
-                T *scratch, Planes planes = VALUES) const;
-  // The same with the call of other row mathematics; the instruction set selects the products.
-  template <class Work, class... Arguments>
-  void forward(const Work &, int64_t count, FeatureRows<const T> x, Arguments... arguments) const {
-    forward(count, x, arguments...);
+  // Work: HostKernels of T or of its duals; the products are those of the instruction set above.
+  template <class Work>
+  void forward(const Work &, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
+               Planes planes = VALUES) const {
+    apply(count, x, y, false, constants_.accumulate, species, scratch, planes);
+    add_biases(count, y, planes);
   }
-  template <class Work, class... Arguments>
-  void backward(const Work &, int64_t count, FeatureRows<const T> y_adj, Arguments... arguments) const {
-    backward(count, y_adj, arguments...);
+  // x_adj (+)= y_adj W^T
+  template <class Work>
+  void backward(const Work &, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+                SpeciesOrder species, T *scratch, Planes planes = VALUES) const {
+    apply(count, y_adj, x_adj, true, add, species, scratch, planes);
   }
   std::size_t bytes() const;
 
@@ -46,6 +45,7 @@ class HostLinear {
   };
   void apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add, SpeciesOrder species,
              T *scratch, Planes planes) const;
+  void add_biases(int64_t count, FeatureRows<T> y, Planes planes) const;
 
   LinearConstants constants_;    // without the matrices
   std::vector<Product> products_;

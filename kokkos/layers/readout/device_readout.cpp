@@ -2,7 +2,6 @@
 // The readout on a device: a network per atom in float64, and its gradient.
 #include "kokkos/layers/readout/device_readout.h"
 
-#include "kokkos/layers/device_rows.h"
 #include "src/base/model_limits.h"
 #include "src/functions/activation.h"
 #include "src/numbers/number_types.h"
@@ -122,9 +121,10 @@ int DeviceReadout<T>::total_width() const {
 }
 
 template <class T>
-void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species,
-                               const double *scale, D *energy, T *adjoint, int direction) const {
-  if (count == 0) return;
+template <class G>
+void DeviceReadout<T>::forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, const double *scale, T *adjoint,
+                               int direction) const {
+  if (batch.count == 0) return;
   ReadoutKernel<T> kernel{};    // initialized also beyond these matrices, because all of it is copied to the device
   kernel.num_matrices = static_cast<int>(weight_.size());
   kernel.total_width = total_width();
@@ -138,27 +138,20 @@ void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRow
   kernel.data = data_.data();
   kernel.x = channel_of<const T>(x, group_, channel_, direction);
   kernel.x_width = group_.width();
-  kernel.species = species;
+  kernel.species = batch.species;
   kernel.scale = scale;
-  kernel.energy = energy;
+  kernel.energy = batch.evaluation.energy_of(direction) + batch.first;
   kernel.adjoint = adjoint;
-  DeviceTeams<> policy(exec, static_cast<int>(count), DeviceTraits<>::LANES, 1);
+  DeviceTeams<> policy(batch.evaluation.exec, batch.count, DeviceTraits<>::LANES, 1);
   policy.set_scratch_size(0, Kokkos::PerTeam(scratch_bytes()));
   Kokkos::parallel_for("equi:readout", policy, kernel);
 }
 
-template <class T>
-void DeviceReadout<T>::backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj,
-                                int direction, bool tangents_alone) const {
-  const auto to = channel_of<T>(x_adj, group_, channel_, direction);
-  const int mul = num_inputs(), width = group_.width();
-  Kokkos::parallel_for(
-      "equi:readout_adjoint", DeviceRange(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
-        const int64_t at = k / mul * width + k % mul;
-        put(to, at, to[at] + (tangents_alone ? make_number<T>(R(0), tangent_of(adjoint[k])) : adjoint[k]));
-      });
-}
+#define EQUI_INSTANTIATE(T, G) \
+  template void DeviceReadout<T>::forward<G>(DeviceBatch<T, G> &, FeatureRows<Real<T>>, const double *, T *, int) const;
 
 EQUI_INSTANTIATE_NUMBERS(DeviceReadout)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
+#undef EQUI_INSTANTIATE
 
 }    // namespace equi

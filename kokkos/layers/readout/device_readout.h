@@ -3,6 +3,7 @@
 #ifndef EQUI_DEVICE_READOUT_H
 #define EQUI_DEVICE_READOUT_H
 
+#include "kokkos/layers/device_batch.h"
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/functions/network.h"
@@ -19,14 +20,9 @@ class DeviceReadout {
 
  public:
   DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel);
-  int num_inputs() const { return widths_.front(); }
-  // x: rows of the feature; direction: for duals, whose tangents are in plane 1 + direction; adjoint
-  // [count][num_inputs()].
-  void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species, const double *scale,
-               D *energy, T *adjoint, int direction) const;
-  // x_adj += adjoint, or only its tangents
-  void backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj, int direction,
-                bool tangents_alone) const;
+  // direction: for duals, whose tangents are in plane 1 + direction. adjoint: [batch.count][num_inputs()].
+  template <class G>
+  void forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, const double *scale, T *adjoint, int direction) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:

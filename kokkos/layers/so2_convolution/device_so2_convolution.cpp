@@ -139,14 +139,14 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
 constexpr int EDGE_NUMBERS = 6, EDGE_ROWS = 3;
 
 template <class T>
-std::size_t DeviceSo2Convolution<T>::additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const {
+void DeviceSo2Convolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const {
   const int64_t n = std::min(num_edges, CHUNK), size = rotations_size(lmax_);
-  const DeviceSo2Scratch<T> &s = scratch.so2;
-  return s.rows.additional_bytes(EDGE_ROWS * n) + s.numbers.additional_bytes((size + EDGE_NUMBERS) * n) +
-         (IS_FLOAT64 ? 0 : s.exact.additional_bytes(size * n)) +
-         s.work.additional_bytes(work(nullptr, n, true).second) +
-         scratch.network.additional_bytes(network_.scratch_size(n)) +
-         scratch.weights.additional_bytes(network_.weights_size(n));
+  f(scratch.so2.rows, EDGE_ROWS * n);
+  f(scratch.so2.numbers, (size + EDGE_NUMBERS) * n);
+  if (!IS_FLOAT64) f(scratch.so2.exact, size * n);
+  f(scratch.so2.work, work(nullptr, n, true).second);
+  f(scratch.network, network_.scratch_size(n));
+  f(scratch.weights, network_.weights_size(n));
 }
 
 template <class T>

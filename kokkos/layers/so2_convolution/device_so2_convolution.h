@@ -72,8 +72,8 @@ class DeviceSo2Convolution {
   std::size_t bytes() const;
   // For the log.
   const std::string &describe() const { return description_; }
-  // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t additional_scratch_bytes(const Scratch &scratch, int64_t num_edges) const;
+  // Visits the arrays of the scratch that batches of num_edges edges need.
+  void for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const;
 
   // Number of edges that go through the linears together: enough to fill a device, with some hundred MB of scratch.
   static constexpr int64_t CHUNK = DeviceTraits<>::ON_HOST ? 1024 : 8192;

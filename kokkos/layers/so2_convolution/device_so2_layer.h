@@ -63,9 +63,9 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
 
   int64_t kept_per_edge() const override { return row_size_; }
   std::size_t bytes() const override { return convolution_.bytes(); }
-  std::size_t additional_scratch_bytes(const DeviceEvaluationState<T, G> &evaluation,
-                                       int64_t num_edges) const override {
-    return convolution_.additional_scratch_bytes(evaluation.scratch, num_edges);
+  void for_edge_scratch(DeviceEvaluationState<T, G> &evaluation, int64_t num_edges,
+                        const ArrayVisitor &f) const override {
+    convolution_.for_edge_scratch(evaluation.scratch, num_edges, f);
   }
   std::string describe() const override { return convolution_.describe(); }
 

@@ -20,6 +20,7 @@ from ase.neighborlist import primitive_neighbor_list
 from ase.stress import full_3x3_to_voigt_6_stress
 from ase.utils import rotate as matrix_of_turns
 
+from ...model_units import DIRECT_FORCES
 from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
 from . import checkpoint as fairchem1_checkpoint
 from .direct import has_forces
@@ -270,7 +271,7 @@ class TrainedModel(Oracle):
             energy += self.task.references[self.atoms.numbers].sum()
         self.set_results(energy, forces, stress=full_3x3_to_voigt_6_stress(stress))
         if self._direct_forces is not None:
-            self.results["direct_forces"] = self._direct_forces
+            self.results[DIRECT_FORCES] = self._direct_forces
 
 
 def float64_calculator(source, choice=None):
