@@ -102,25 +102,25 @@ set(equi_sources
     src/hessian/conjugate_directions.cpp
     src/hessian/lattice_translations.cpp
     src/hessian/lowest_eigenpairs.cpp
-    src/lammps/compute_equi_deviation.cpp
-    src/lammps/compute_equi_heat_flux.cpp
-    src/lammps/compute_equi_hvp.cpp
-    src/lammps/equi_dynamical_matrix.cpp
-    src/lammps/equi_elastic.cpp
-    src/lammps/equi_modes.cpp
-    src/lammps/equiplugin.cpp
-    src/lammps/lammps_compatibility.cpp
-    src/lammps/lammps_exchange.cpp
-    src/lammps/lammps_faults.cpp
-    src/lammps/lammps_hessian.cpp
-    src/lammps/lammps_neighborhood.cpp
-    src/lammps/pair_equi.cpp
-    src/lammps/pair_equi_bonds.cpp
-    src/lammps/pair_equi_check.cpp
-    src/lammps/pair_equi_commands.cpp
-    src/lammps/pair_equi_committee.cpp
-    src/lammps/pair_equi_hessian.cpp
-    src/lammps/pair_equi_start.cpp
+    src/lammps/atoms/lammps_exchange.cpp
+    src/lammps/atoms/lammps_neighborhood.cpp
+    src/lammps/commands/compute_equi_deviation.cpp
+    src/lammps/commands/compute_equi_heat_flux.cpp
+    src/lammps/commands/compute_equi_hvp.cpp
+    src/lammps/commands/equi_dynamical_matrix.cpp
+    src/lammps/commands/equi_elastic.cpp
+    src/lammps/commands/equi_modes.cpp
+    src/lammps/commands/lammps_hessian.cpp
+    src/lammps/faults/lammps_faults.cpp
+    src/lammps/pair/pair_equi.cpp
+    src/lammps/pair/pair_equi_bonds.cpp
+    src/lammps/pair/pair_equi_check.cpp
+    src/lammps/pair/pair_equi_commands.cpp
+    src/lammps/pair/pair_equi_committee.cpp
+    src/lammps/pair/pair_equi_hessian.cpp
+    src/lammps/pair/pair_equi_start.cpp
+    src/lammps/plugin/equiplugin.cpp
+    src/lammps/plugin/lammps_compatibility.cpp
     src/layers/channel_balance.cpp
     src/layers/convolution.cpp
     src/layers/coulomb.cpp

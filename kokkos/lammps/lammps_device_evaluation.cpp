@@ -11,7 +11,7 @@
 
 #include "kokkos/lammps/lammps_device_evaluation.h"
 
-#include "src/lammps/lammps_neighborhood.h"
+#include "src/lammps/atoms/lammps_neighborhood.h"
 
 #include "atom_kokkos.h"
 #include "atom_masks.h"

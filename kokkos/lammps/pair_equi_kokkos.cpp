@@ -14,9 +14,9 @@
 #include "kokkos/lammps/lammps_device_evaluation.h"
 #include "kokkos/lammps/lammps_exchange_kokkos.h"
 #include "kokkos/runtime/device_launches.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_neighborhood.h"
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/atoms/lammps_neighborhood.h"
+#include "src/lammps/faults/lammps_faults.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
 #include "atom_kokkos.h"
 #include "atom_masks.h"

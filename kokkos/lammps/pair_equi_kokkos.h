@@ -23,7 +23,7 @@ PairStyle(equi/kk/host,PairEquiKokkos<LMPHostType>);
 #define LMP_PAIR_EQUI_KOKKOS_H
 
 #include "kokkos/lammps/lammps_kokkos_version.h"
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/pair/pair_equi.h"
 
 #include <array>
 #include <vector>

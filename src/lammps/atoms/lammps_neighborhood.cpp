@@ -8,7 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // Converts LAMMPS's atoms and lists to rows and candidates, and counts the ranks of a node.
-#include "src/lammps/lammps_neighborhood.h"
+#include "src/lammps/atoms/lammps_neighborhood.h"
 
 #include "atom.h"
 

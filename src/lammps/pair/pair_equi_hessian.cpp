@@ -9,10 +9,10 @@
 
 // Derivatives of pair style equi along directions: products of the Hessian with vectors of atoms, and the moments of
 // the derivatives of atoms' energies.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
 #include "src/evaluation/native_evaluators.h"
-#include "src/lammps/lammps_faults.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"

@@ -8,11 +8,11 @@
 ------------------------------------------------------------------------- */
 
 // Computes the lowest vibrational modes of a group and writes them as tables and frames.
-#include "src/lammps/equi_modes.h"
+#include "src/lammps/commands/equi_modes.h"
 
 #include "src/hessian/lowest_eigenpairs.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_hessian.h"
+#include "src/lammps/commands/lammps_hessian.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"

@@ -8,7 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // Compares version, integers and MPI of the running LAMMPS with those that the plugin was compiled for.
-#include "src/lammps/lammps_compatibility.h"
+#include "src/lammps/plugin/lammps_compatibility.h"
 
 #include <mpi.h>
 #include "lmptype.h"

@@ -13,7 +13,7 @@
 #ifndef EQUI_LAMMPS_HESSIAN_H
 #define EQUI_LAMMPS_HESSIAN_H
 
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/pair/pair_equi.h"
 
 #include "pointers.h"
 

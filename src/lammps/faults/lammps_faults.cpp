@@ -8,7 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // Reports errors of single ranks without allocating memory.
-#include "src/lammps/lammps_faults.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "error.h"
 #include "exceptions.h"

@@ -8,9 +8,9 @@
 ------------------------------------------------------------------------- */
 
 // Computes the deviations between the models of a committee for LAMMPS.
-#include "src/lammps/compute_equi_deviation.h"
+#include "src/lammps/commands/compute_equi_deviation.h"
 
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/pair/pair_equi.h"
 
 #include "atom.h"
 #include "error.h"

@@ -7,10 +7,10 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 // How much the models of a committee differ, for fix pair of LAMMPS and for compute equi/deviation.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
 #include "src/evaluation/committee.h"
-#include "src/lammps/lammps_faults.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "error.h"

@@ -12,10 +12,10 @@
 #ifndef LMP_PAIR_EQUI_IMPL_H
 #define LMP_PAIR_EQUI_IMPL_H
 
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/pair/pair_equi.h"
 
 #include "src/evaluation/evaluator.h"
-#include "src/lammps/lammps_exchange.h"
+#include "src/lammps/atoms/lammps_exchange.h"
 #include "src/model/model_file.h"
 
 #include "lmptype.h"

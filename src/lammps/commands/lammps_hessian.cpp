@@ -8,9 +8,9 @@
 ------------------------------------------------------------------------- */
 
 // Sets up LAMMPS for second derivatives, and converts vectors and units.
-#include "src/lammps/lammps_hessian.h"
+#include "src/lammps/commands/lammps_hessian.h"
 
-#include "src/lammps/lammps_faults.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"

@@ -8,11 +8,11 @@
 ------------------------------------------------------------------------- */
 
 // Computes elastic constants from derivatives by strains, with and without relaxation of the atoms.
-#include "src/lammps/equi_elastic.h"
+#include "src/lammps/commands/equi_elastic.h"
 
 #include "src/hessian/conjugate_directions.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_hessian.h"
+#include "src/lammps/commands/lammps_hessian.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"

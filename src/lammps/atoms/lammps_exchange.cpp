@@ -8,7 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // Packs and unpacks rows of features for LAMMPS's communication.
-#include "src/lammps/lammps_exchange.h"
+#include "src/lammps/atoms/lammps_exchange.h"
 
 #include "atom.h"
 #include "comm.h"

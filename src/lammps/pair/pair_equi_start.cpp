@@ -10,9 +10,9 @@
 // Checks the first structure that is evaluated. It shows a wrong order of symbols that neither labels nor masses show:
 // atoms are too close for their elements, or the model strains against the box more than in any structure of its
 // training.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
-#include "src/lammps/lammps_faults.h"
+#include "src/lammps/faults/lammps_faults.h"
 #include "src/model/chemical_elements.h"
 
 #include "atom.h"

@@ -8,10 +8,10 @@
 ------------------------------------------------------------------------- */
 
 // Computes the heat flux of pair style equi from energy moments.
-#include "src/lammps/compute_equi_heat_flux.h"
+#include "src/lammps/commands/compute_equi_heat_flux.h"
 
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/faults/lammps_faults.h"
+#include "src/lammps/pair/pair_equi.h"
 
 #include "atom.h"
 #include "error.h"

@@ -8,13 +8,13 @@
 ------------------------------------------------------------------------- */
 
 // Checks of a model and of the simulated system: the composition, and the checks that `check yes` requests.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
 #include "src/evaluation/law_check.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/evaluation/self_check.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_neighborhood.h"
+#include "src/lammps/atoms/lammps_neighborhood.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"

@@ -8,9 +8,9 @@
 ------------------------------------------------------------------------- */
 
 // Checks of the bonds that LAMMPS provides.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
-#include "src/lammps/lammps_neighborhood.h"
+#include "src/lammps/atoms/lammps_neighborhood.h"
 
 #include "angle.h"
 #include "atom.h"

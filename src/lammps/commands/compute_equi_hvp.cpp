@@ -8,10 +8,10 @@
 ------------------------------------------------------------------------- */
 
 // Reads a vector per atom from LAMMPS and computes its product with the Hessian.
-#include "src/lammps/compute_equi_hvp.h"
+#include "src/lammps/commands/compute_equi_hvp.h"
 
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/faults/lammps_faults.h"
+#include "src/lammps/pair/pair_equi.h"
 
 #include "atom.h"
 #include "error.h"

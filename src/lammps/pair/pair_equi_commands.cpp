@@ -8,10 +8,10 @@
 ------------------------------------------------------------------------- */
 
 // The commands pair_style and pair_coeff of pair style equi: their arguments, and warnings about their meaning.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_label_map.h"
+#include "src/lammps/atoms/lammps_label_map.h"
+#include "src/lammps/faults/lammps_faults.h"
 #include "src/model/chemical_elements.h"
 #include "src/model/model_file.h"
 

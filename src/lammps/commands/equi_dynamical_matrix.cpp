@@ -8,11 +8,11 @@
 ------------------------------------------------------------------------- */
 
 // Writes the dynamical matrix from exact second derivatives, with lattice translations used where possible.
-#include "src/lammps/equi_dynamical_matrix.h"
+#include "src/lammps/commands/equi_dynamical_matrix.h"
 
 #include "src/hessian/lattice_translations.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_hessian.h"
+#include "src/lammps/commands/lammps_hessian.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"

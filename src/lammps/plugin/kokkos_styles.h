@@ -3,7 +3,7 @@
 #ifndef EQUI_KOKKOS_STYLES_H
 #define EQUI_KOKKOS_STYLES_H
 
-#include "src/lammps/lammps_plugin_api.h"
+#include "src/lammps/plugin/lammps_plugin_api.h"
 
 #include <functional>
 

@@ -9,17 +9,17 @@
 
 // Entry of equiplugin.so: registers pair style, computes and commands with the LAMMPS that loads it.
 
-#include "src/lammps/compute_equi_deviation.h"
-#include "src/lammps/compute_equi_heat_flux.h"
-#include "src/lammps/compute_equi_hvp.h"
-#include "src/lammps/equi_dynamical_matrix.h"
-#include "src/lammps/equi_elastic.h"
-#include "src/lammps/equi_modes.h"
-#include "src/lammps/kokkos_styles.h"
-#include "src/lammps/lammps_compatibility.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_plugin_api.h"
-#include "src/lammps/pair_equi.h"
+#include "src/lammps/commands/compute_equi_deviation.h"
+#include "src/lammps/commands/compute_equi_heat_flux.h"
+#include "src/lammps/commands/compute_equi_hvp.h"
+#include "src/lammps/commands/equi_dynamical_matrix.h"
+#include "src/lammps/commands/equi_elastic.h"
+#include "src/lammps/commands/equi_modes.h"
+#include "src/lammps/faults/lammps_faults.h"
+#include "src/lammps/pair/pair_equi.h"
+#include "src/lammps/plugin/kokkos_styles.h"
+#include "src/lammps/plugin/lammps_compatibility.h"
+#include "src/lammps/plugin/lammps_plugin_api.h"
 
 #include "error.h"
 #include "info.h"

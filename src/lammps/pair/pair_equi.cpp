@@ -8,13 +8,13 @@
 ------------------------------------------------------------------------- */
 
 // The pair style: setup, neighbor lists, evaluation of a step and its results.
-#include "src/lammps/pair_equi_impl.h"
+#include "src/lammps/pair/pair_equi_impl.h"
 
 #include "src/evaluation/committee.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/evaluation/reference_library.h"
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_neighborhood.h"
+#include "src/lammps/atoms/lammps_neighborhood.h"
+#include "src/lammps/faults/lammps_faults.h"
 
 #include "atom.h"
 #include "comm.h"
