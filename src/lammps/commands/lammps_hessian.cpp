@@ -74,7 +74,7 @@ void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
   for (int k = 0; k < count; k++) hv[k].resize(atom->nlocal);
 }
 
-PairEqui::StrainDerivatives LammpsHessian::strain(const double strain[3][3], Vectors &forces) {
+StrainDerivatives LammpsHessian::strain(const double strain[3][3], Vectors &forces) {
   forces.resize(atom->nlocal + 1);
   const auto derivatives = pair_->strain_derivatives(strain, reinterpret_cast<double(*)[3]>(forces.data()));
   is_first_ = true;    // values for further directions have not been kept

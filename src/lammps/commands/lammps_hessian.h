@@ -13,6 +13,7 @@
 #ifndef EQUI_LAMMPS_HESSIAN_H
 #define EQUI_LAMMPS_HESSIAN_H
 
+#include "src/lammps/evaluation/pair_derivatives.h"
 #include "src/lammps/pair/pair_equi.h"
 
 #include "pointers.h"
@@ -38,7 +39,7 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
   void multiply(int count, const Vectors *v, Vectors *hv);
 
   // Derivatives by a homogeneous strain; `forces`: those of the forces on this rank's atoms, [nlocal].
-  LAMMPS_NS::PairEqui::StrainDerivatives strain(const double strain[3][3], Vectors &forces);
+  StrainDerivatives strain(const double strain[3][3], Vectors &forces);
 
   // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const { return pair_->is_invariant(); }

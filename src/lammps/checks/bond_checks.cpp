@@ -8,9 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // Checks of the bonds that LAMMPS provides.
-#include "src/lammps/pair/pair_equi_impl.h"
-
-#include "src/lammps/atoms/lammps_neighborhood.h"
+#include "src/lammps/checks/bond_checks.h"
 
 #include "angle.h"
 #include "atom.h"
@@ -29,6 +27,8 @@
 
 using namespace LAMMPS_NS;
 
+namespace equi {
+
 // How to handle bonds of a force field among atoms of the model.
 static const std::string NO_BONDS =
     "take them away by delete_bonds GROUP multi remove special, or let them add no energy by bond_style zero "
@@ -39,11 +39,11 @@ static const std::string NO_BONDS =
    weight. The model knows no bonds: it needs all pairs of the atoms it is used for.
 ------------------------------------------------------------------------- */
 
-void PairEqui::check_special_neighbors() {
+void BondChecks::check_special_neighbors() const {
   // During a step a hybrid style replaces the weights of special_bonds by those of pair_modify.
   const double *weight = force->special_lj;
   if (atom->molecular == Atom::ATOMIC || std::all_of(weight + 1, weight + 4, [](double w) { return w == 1.0; })) return;
-  const auto has_species = [&](int i) { return equi::species_of_atom(*atom, impl->type_species, i) >= 0; };
+  const auto has_species = [this](int i) { return models_.has_atom(i); };
   const auto refuse = [&](const std::string &pair, const std::string &given) {
     throw std::runtime_error(
         pair + ", and the model needs all pairs of its atoms with the weight 1, not " + given +
@@ -76,13 +76,7 @@ void PairEqui::check_special_neighbors() {
    The energy of the model holds bonds already. Those of a force field among the same atoms are added to it.
 ------------------------------------------------------------------------- */
 
-bool PairEqui::sync_host_bonds() const {
-  return !lmp->kokkos;    // with KOKKOS the lists may be in the memory of a device
-}
-
-// Called once per setup of a run. Collective.
-void PairEqui::check_bonds() {
-  impl->bonds_are_checked = true;
+void BondChecks::check_bonds(PairAtoms &atoms) const {
   std::string styles;
   // Adds bonds of one kind: list [count][num_atoms + 1] of atoms and type. `known` has all styles of LAMMPS, and
   // match() returns those in use.
@@ -102,14 +96,13 @@ void PairEqui::check_bonds() {
     int mine = 0, any = 0;
     for (int n = 0; n < count && !mine; n++) {
       const int *atoms = list[n], type = atoms[num_atoms];
-      mine = std::all_of(atoms, atoms + num_atoms,
-                         [&](int i) { return equi::species_of_atom(*atom, impl->type_species, i) >= 0; }) &&
+      mine = std::all_of(atoms, atoms + num_atoms, [this](int i) { return models_.has_atom(i); }) &&
              (!is_hybrid || std::any_of(parts.begin(), parts.end(), [&](const int *set) { return set && set[type]; }));
     }
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
     if (any) styles += fmt::format("{}{}_style {}", styles.empty() ? "" : ", ", kind, style);
   };
-  if (atom->molecular != Atom::ATOMIC && sync_host_bonds()) {
+  if (atom->molecular != Atom::ATOMIC && atoms.sync_host_bonds()) {
     add(
         "bond", force->bond ? force->bond_style : nullptr, *force->bond_map,
         [&](const std::string &name) { return force->bond_match(name); }, neighbor->bondlist, neighbor->nbondlist, 2);
@@ -133,3 +126,5 @@ void PairEqui::check_bonds() {
         "added up. If this is not meant, {}",
         styles, NO_BONDS);
 }
+
+}    // namespace equi

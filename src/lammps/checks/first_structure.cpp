@@ -7,12 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Checks the first structure that is evaluated. It shows a wrong order of symbols that neither labels nor masses show:
-// atoms are too close for their elements, or the model strains against the box more than in any structure of its
-// training.
-#include "src/lammps/pair/pair_equi_impl.h"
+// Warns of a first structure with close atoms or with a large virial.
+#include "src/lammps/checks/first_structure.h"
 
-#include "src/lammps/faults/lammps_faults.h"
 #include "src/model/chemical_elements.h"
 
 #include "atom.h"
@@ -22,8 +19,12 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 using namespace LAMMPS_NS;
+
+namespace equi {
 
 namespace {
 
@@ -43,7 +44,7 @@ struct ClosestPair {
 };
 
 // The closest pair of a rank's neighborhood. radius [ntypes+1]: 0 for elements without one.
-ClosestPair closest_pair(const Atom &atom, const equi::Neighborhood &n, const double (*x)[3],
+ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (*x)[3],
                          const std::vector<double> &radius) {
   ClosestPair closest;
   for (int row = 0; row < n.num_receivers; row++) {
@@ -62,30 +63,19 @@ ClosestPair closest_pair(const Atom &atom, const equi::Neighborhood &n, const do
 
 }    // namespace
 
-const equi::Neighborhood &PairEqui::neighborhood_on_host(equi::Neighborhood & /*space*/) {
-  return impl->neighborhood;
-}
-
-/* ----------------------------------------------------------------------
-   once after each pair_coeff, with the first atoms that are evaluated; the numbers are this style's own, whatever other
-   styles a hybrid has
-------------------------------------------------------------------------- */
-
-void PairEqui::check_start() {
-  double mine[2] = {impl->virial_trace, static_cast<double>(impl->neighborhood.num_receivers)}, all[2];
+bool FirstStructure::check(PairRunner &runner, double virial_trace) const {
+  const PairModels &models = runner.models();
+  double mine[2] = {virial_trace, static_cast<double>(runner.neighborhood().num_receivers)}, all[2];
   MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
   const double num_atoms = all[1];
-  if (num_atoms == 0.0) return;
-  impl->start_is_checked = true;
+  if (num_atoms == 0.0) return false;
 
   std::vector<double> radius(atom->ntypes + 1, 0.0);
-  for (int t = 1; t <= atom->ntypes; t++) radius[t] = equi::covalent_radius(impl->type_symbol[t]);
-  equi::Neighborhood space;
-  const double *x = positions();
+  for (int t = 1; t <= atom->ntypes; t++) radius[t] = covalent_radius(models.type_symbol[t]);
+  Neighborhood space;
+  const double(*x)[3] = runner.atoms().positions();
   ClosestPair closest;
-  run_on_this_rank([&] {
-    closest = closest_pair(*atom, neighborhood_on_host(space), reinterpret_cast<const double(*)[3]>(x), radius);
-  });
+  runner.try_step([&] { closest = closest_pair(*atom, runner.neighborhood_on_host(space), x, radius); });
   struct {
     double ratio;
     int rank;
@@ -96,7 +86,7 @@ void PairEqui::check_start() {
   const double strain_energy = all[0] / 3.0 / num_atoms;
   const bool is_strained = !(std::fabs(strain_energy) <= LARGEST_STRAIN_ENERGY);
   const bool is_close = closest.ratio < LEAST_DISTANCE;
-  if (comm->me != 0 || (!is_strained && !is_close)) return;
+  if (comm->me != 0 || (!is_strained && !is_close)) return true;
   std::string found, symbols;
   if (is_strained) {
     found = fmt::format("a virial of {:.3g} eV per atom", strain_energy);
@@ -107,13 +97,16 @@ void PairEqui::check_start() {
   }
   if (is_close)
     found += fmt::format("{}atoms {} ({}) and {} ({}) at {:.3g} Angstrom, {:.2f} of the sum of their covalent radii",
-                         found.empty() ? "" : ", and ", closest.id[0], impl->type_symbol[closest.type[0]],
-                         closest.id[1], impl->type_symbol[closest.type[1]], closest.distance, closest.ratio);
+                         found.empty() ? "" : ", and ", closest.id[0], models.type_symbol[closest.type[0]],
+                         closest.id[1], models.type_symbol[closest.type[1]], closest.distance, closest.ratio);
   for (int t = 1; t <= atom->ntypes; t++)
-    symbols += impl->type_symbol[t].empty() ? " NULL" : " " + impl->type_symbol[t];
+    symbols += models.type_symbol[t].empty() ? " NULL" : " " + models.type_symbol[t];
   error->warning(FLERR,
                  "Pair style equi: the first structure is unlike any that a model is trained on: {}. Do the symbols of "
                  "pair_coeff, {}, stand in the order of the atom types, and are box and units as they should be? If "
                  "this state is meant, nothing needs to be done",
                  found, symbols.substr(1));
+  return true;
 }
+
+}    // namespace equi
