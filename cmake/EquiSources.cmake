@@ -25,7 +25,7 @@ set(equi_sources
     kokkos/host_kernels/kernel_library.cpp
     kokkos/host_kernels/kernel_reference.cpp
     kokkos/lammps/kokkos_styles.cpp
-    kokkos/lammps/lammps_device_evaluation.cpp
+    kokkos/lammps/lammps_device_neighborhood.cpp
     kokkos/lammps/lammps_exchange_kokkos.cpp
     kokkos/lammps/pair_atoms_kokkos.cpp
     kokkos/lammps/pair_equi_kokkos.cpp
@@ -108,7 +108,6 @@ set(equi_sources
     src/lammps/atoms/lammps_neighborhood.cpp
     src/lammps/checks/atom_checks.cpp
     src/lammps/checks/bond_checks.cpp
-    src/lammps/checks/first_structure.cpp
     src/lammps/checks/self_checks.cpp
     src/lammps/checks/setup_checks.cpp
     src/lammps/commands/compute_equi_deviation.cpp

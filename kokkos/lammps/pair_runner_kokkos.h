@@ -12,7 +12,8 @@
 #ifndef EQUI_PAIR_RUNNER_KOKKOS_H
 #define EQUI_PAIR_RUNNER_KOKKOS_H
 
-#include "kokkos/lammps/lammps_device_evaluation.h"
+#include "kokkos/evaluation/device_evaluator.h"
+#include "kokkos/lammps/lammps_device_neighborhood.h"
 #include "kokkos/lammps/pair_atoms_kokkos.h"
 #include "src/lammps/evaluation/pair_runner.h"
 
@@ -42,8 +43,10 @@ class PairRunnerKokkos : public PairRunner {
 
  private:
   Atoms &atoms_;
-  LammpsDeviceEvaluation on_device_;
-  std::unique_ptr<LammpsDeviceEvaluation> hessian_on_device_;    // for the evaluator of directions
+  DeviceEvaluator &device_evaluator_;
+  // Each evaluator transposes its neighborhood as it needs it.
+  LammpsDeviceNeighborhood on_device_, for_hessian_;
+  DeviceBuffer<double> direction_, row_values_;
 };
 
 }    // namespace equi

@@ -7,9 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Builds neighborhoods from LAMMPS's neighbor lists on a device, and copies results from rows to atoms.
+// Builds neighborhoods from LAMMPS's neighbor lists on a device, and copies numbers between rows and atoms.
 
-#include "kokkos/lammps/lammps_device_evaluation.h"
+#include "kokkos/lammps/lammps_device_neighborhood.h"
 
 #include "src/lammps/atoms/lammps_neighborhood.h"
 
@@ -30,9 +30,9 @@ using LAMMPS_NS::NeighListKokkos;
 using LAMMPS_NS::tagint;
 
 template <class Tags, class Types, class Masks, class Positions, class Atoms, class Counts, class Neighbors>
-void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Masks &mask, const Positions &x,
-                                   const Atoms &atoms, const Counts &num_neighbors, const Neighbors &neighbors,
-                                   int num_listed, int num_local, int num_all) {
+void LammpsDeviceNeighborhood::build(const Tags &tag, const Types &type, const Masks &mask, const Positions &x,
+                                     const Atoms &atoms, const Counts &num_neighbors, const Neighbors &neighbors,
+                                     int num_listed, int num_local, int num_all) {
   const DeviceExec exec;
   DeviceNeighborhood &n = neighborhood_;
   constexpr int MASK = NEIGHMASK;
@@ -177,8 +177,8 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Mas
                              " is a neighbor but not in the neighbor list of pair style equi");
 }
 
-void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *list,
-                                                const std::vector<int> &type_species) {
+void LammpsDeviceNeighborhood::read_neighbor_list(AtomKokkos &atom, NeighList *list,
+                                                  const std::vector<int> &type_species) {
   atom.sync(LAMMPS_NS::Device, X_MASK | TAG_MASK | TYPE_MASK | MASK_MASK);
   auto &of_device = *static_cast<NeighListKokkos<LammpsDeviceType> *>(list);
   assign(DeviceExec(), scratch_.type_species, type_species);
@@ -187,24 +187,19 @@ void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *lis
         of_device.d_numneigh, of_device.d_neighbors, list->inum, atom.nlocal, atom.nlocal + atom.nghost);
 }
 
-std::vector<int> LammpsDeviceEvaluation::receivers() const {
-  std::vector<int> atoms(neighborhood_.num_receivers);
-  copy_to_host(DeviceExec(), atoms.data(), neighborhood_.receiver.data(), neighborhood_.num_receivers);
-  return atoms;
-}
-
-void LammpsDeviceEvaluation::copy_candidates(Neighborhood &to) const {
+void LammpsDeviceNeighborhood::copy_candidates(Neighborhood &to) const {
   const DeviceExec exec;
   to.num_receivers = neighborhood_.num_receivers;
-  to.receiver = receivers();
+  to.receiver.resize(to.num_receivers);
   to.first.resize(to.num_receivers + 1);
   to.sender_atom.resize(neighborhood_.num_candidates);
+  copy_to_host(exec, to.receiver.data(), neighborhood_.receiver.data(), to.receiver.size());
   copy_to_host(exec, to.first.data(), neighborhood_.first.data(), to.first.size());
   copy_to_host(exec, to.sender_atom.data(), neighborhood_.sender_atom.data(), to.sender_atom.size());
 }
 
 template <class Positions>
-const double *LammpsDeviceEvaluation::copy_positions(const Positions &x, int num_all) {
+const double *LammpsDeviceNeighborhood::copy_positions(const Positions &x, int num_all) {
   double *to = positions_.reserve(3 * static_cast<int64_t>(num_all));
   Kokkos::parallel_for(
       "equi:positions", DeviceRange(DeviceExec(), 0, num_all), KOKKOS_LAMBDA(int64_t i) {
@@ -213,7 +208,7 @@ const double *LammpsDeviceEvaluation::copy_positions(const Positions &x, int num
   return to;
 }
 
-const double *LammpsDeviceEvaluation::positions(AtomKokkos &atom) {
+const double *LammpsDeviceNeighborhood::positions(AtomKokkos &atom) {
   atom.sync(LAMMPS_NS::Device, X_MASK);
   const auto x = atom.k_x.template view<LammpsDeviceType>();
   using View = std::decay_t<decltype(x)>;
@@ -224,13 +219,7 @@ const double *LammpsDeviceEvaluation::positions(AtomKokkos &atom) {
     return copy_positions(x, atom.nlocal + atom.nghost);
 }
 
-EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
-                                                  GhostExchange &exchange) {
-  return evaluator_.evaluate(DeviceRequest{positions(atom), {}, forces, virial, atom_virial}, exchange);
-}
-
-// Copies rows[row of atom i] = of_atoms[i].
-void LammpsDeviceEvaluation::rows_of_atoms(int num_local, const double *of_atoms, double *rows) {
+void LammpsDeviceNeighborhood::rows_of_atoms(int num_local, const double *of_atoms, double *rows) {
   const int *row_of_atom = row_of_atom_.data();
   Kokkos::parallel_for(
       "equi:rows_of_atoms", DeviceRange(DeviceExec(), 0, num_local), KOKKOS_LAMBDA(int64_t i) {
@@ -239,62 +228,13 @@ void LammpsDeviceEvaluation::rows_of_atoms(int num_local, const double *of_atoms
       });
 }
 
-// Sets of_atoms[i] = factor * rows[row of atom i], or 0 for an atom without a row.
-void LammpsDeviceEvaluation::atoms_of_rows(int num_atoms, const double *rows, double factor, double *of_atoms) {
+void LammpsDeviceNeighborhood::atoms_of_rows(int num_atoms, const double *rows, double factor, double *of_atoms) {
   const int *row_of_atom = row_of_atom_.data();
   Kokkos::parallel_for(
       "equi:atoms_of_rows", DeviceRange(DeviceExec(), 0, num_atoms), KOKKOS_LAMBDA(int64_t i) {
         const int64_t row = row_of_atom[i];
         for (int k = 0; k < 3; k++) of_atoms[3 * i + k] = row >= 0 ? factor * rows[3 * row + k] : 0.0;
       });
-}
-
-// Ghosts move like the atoms that they represent, which are those of their rows.
-void LammpsDeviceEvaluation::multiply_hessian(AtomKokkos &atom, int count, const double (*const *v)[3],
-                                              double (*const *hv)[3], bool same_positions, GhostExchange &exchange) {
-  const DeviceExec exec;
-  const int num_local = atom.nlocal, num_all = atom.nlocal + atom.nghost;
-  const int64_t num_rows = neighborhood_.num_rows, size = 3 * static_cast<int64_t>(num_all);
-  double *directions = direction_.reserve(count * size), *rows = row_values_.reserve(3 * num_rows);
-  for (int d = 0; d < count; d++) {
-    double *direction = directions + d * size;
-    copy_to_device(exec, direction, *v[d], 3 * static_cast<int64_t>(num_local));
-    device_zero(exec, rows, 3 * num_rows);
-    rows_of_atoms(num_local, direction, rows);
-    exec.fence("equi: rows to be sent");
-    exchange.forward(FeaturePieces<double>{{rows, 3}});
-    atoms_of_rows(num_all, rows, 1.0, direction);
-  }
-  DeviceRequest request;
-  request.positions = positions(atom);
-  request.directions = {directions, count, num_all};
-  request.forces = true;
-  request.same_positions = same_positions;
-  evaluator_.evaluate(request, exchange);
-  for (int d = 0; d < count; d++) {
-    double *tangents = results().tangents + 3 * num_rows * d;
-    exchange.reverse(FeaturePieces<double>{{tangents, 3}});
-    atoms_of_rows(num_local, tangents, -1.0, directions);
-    copy_to_host(exec, *hv[d], directions, 3 * static_cast<int64_t>(num_local));
-  }
-}
-
-void LammpsDeviceEvaluation::send_ghosts_home(GhostExchange &exchange, bool with_virial) {
-  const DeviceResults device_results = results();
-  FeaturePieces<double> pieces{{device_results.forces, 3}};
-  if (with_virial) pieces.push_back({device_results.virial, 9});
-  exchange.reverse(pieces);
-}
-
-void LammpsDeviceEvaluation::copy_forces(std::vector<std::array<double, 3>> &to) const {
-  const int num_rows = neighborhood_.num_rows;
-  std::vector<int> atom(num_rows);
-  std::vector<std::array<double, 3>> forces(num_rows);
-  copy_to_host(DeviceExec(), atom.data(), results().row_atom, num_rows);
-  copy_to_host(DeviceExec(), forces.data()->data(), static_cast<const double *>(results().forces), 3 * num_rows);
-  to.assign(neighborhood_.num_atoms, {});
-  for (int row = 0; row < num_rows; row++)
-    if (atom[row] >= 0) to[atom[row]] = forces[row];
 }
 
 }    // namespace equi
