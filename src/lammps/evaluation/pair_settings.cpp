@@ -117,20 +117,20 @@ constexpr const char *YES_OR_NO = "yes or no", *WHOLE_NUMBER = "a whole number",
 
 // In the order of the error that lists them.
 const Keyword KEYWORDS[] = {
-    {"precision", "single, mixed or double", "always", "floating-point types",
+    {"precision", "single, mixed or double", "all runs", "floating-point types",
      [](Words &words, PairSettings &settings) {
        settings.options.precision = words.one_of<Precision>(
            {{"single", Precision::single}, {"mixed", Precision::mixed}, {"double", Precision::double_}}, "");
      }},
-    {"radial", "table TOLERANCE, TOLERANCE or exact", "always", "tables of radial functions, or their networks",
+    {"radial", "table TOLERANCE, TOLERANCE or exact", "all runs", "tables of radial functions, or their networks",
      read_radial},
-    {"reference", YES_OR_NO, "always", "evaluation by LibTorch",
+    {"reference", YES_OR_NO, "all runs", "evaluation by LibTorch",
      [](Words &words, PairSettings &settings) { settings.reference = words.yes_or_no(); }},
-    {"check", YES_OR_NO, "always", "checks of the model and of the first structure",
+    {"check", YES_OR_NO, "all runs", "checks of the model and of the first structure",
      [](Words &words, PairSettings &settings) { settings.check = words.yes_or_no(); }},
-    {"memory", "GB per rank, auto or unlimited", "always", "limit of the memory of a rank", read_memory},
+    {"memory", "GB per rank, auto or unlimited", "all runs", "limit of the memory of a rank", read_memory},
     {"batch", "a number of atoms or auto", "developers", "atoms that are evaluated at a time", read_batch},
-    {"deterministic", YES_OR_NO, "always", "results that do not depend on the number of threads",
+    {"deterministic", YES_OR_NO, "all runs", "results that do not depend on the number of threads",
      [](Words &words, PairSettings &settings) { settings.options.deterministic = words.yes_or_no(); }},
     {"kernels", PLACE, "developers", "kernels for GPUs or for CPUs", read_kernels},
     {"exchange", PLACE, "developers, equi/kk", "hooks that exchange the features of ghost atoms", read_exchange},
