@@ -65,12 +65,11 @@ void AtomChecks::note_evaluation(const PairRunner &runner, bool keeps) {
 
 void AtomChecks::check_same_atoms(const PairRunner *runner, bool at_same_positions) const {
   const int nall = atom->nlocal + atom->nghost;
-  int is_other = !are_equal(evaluated_ids_, atom->tag, nall), is_other_anywhere = 0;
+  bool is_other = !are_equal(evaluated_ids_, atom->tag, nall);
   if (at_same_positions && runner && runner->has_host_neighborhood())
     is_other |=
         !are_equal(evaluated_positions_, positions_of(*runner), nall) || !are_equal(list_types_, atom->type, nall);
-  MPI_Allreduce(&is_other, &is_other_anywhere, 1, MPI_INT, MPI_MAX, world);
-  if (is_other_anywhere)
+  if (any(is_other))
     error->all(FLERR, "Pair style equi: atoms have changed since forces were last computed, on step {}: run 0 first",
                evaluation_step_);
 }
@@ -129,13 +128,12 @@ void AtomChecks::check_ghost_types(bool is_read) const {
   std::map<tagint, tagint> remote;
   for (int k = 0; k < begin.back(); k += 2)
     if (k < begin[comm->me] || k >= begin[comm->me + 1]) remote[all[k]] = all[k + 1];
-  int is_other = 0, is_other_anywhere = 0;
+  bool is_other = false;
   for (int i = atom->nlocal; i < atom->nlocal + atom->nghost; i++) {
     const auto at = remote.find(atom->tag[i]);
     is_other |= at != remote.end() && at->second != atom->type[i];
   }
-  MPI_Allreduce(&is_other, &is_other_anywhere, 1, MPI_INT, MPI_MAX, world);
-  if (is_other_anywhere)
+  if (any(is_other))
     error->all(FLERR,
                "Pair style equi: on step {} a command has changed types of atoms (set type), and ghosts on other ranks "
                "have the old ones: leave pre no out of the run command",

@@ -93,14 +93,13 @@ void BondChecks::check_bonds(PairAtoms &atoms) const {
       for (const auto &entry : known)
         if (const auto *part = is_zero(entry.first) || is_hybrid_name(entry.first) ? nullptr : match(entry.first))
           parts.push_back(part->setflag);
-    int mine = 0, any = 0;
+    bool mine = false;
     for (int n = 0; n < count && !mine; n++) {
       const int *atoms = list[n], type = atoms[num_atoms];
       mine = std::all_of(atoms, atoms + num_atoms, [this](int i) { return models_.has_atom(i); }) &&
              (!is_hybrid || std::any_of(parts.begin(), parts.end(), [&](const int *set) { return set && set[type]; }));
     }
-    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
-    if (any) styles += fmt::format("{}{}_style {}", styles.empty() ? "" : ", ", kind, style);
+    if (any(mine)) styles += fmt::format("{}{}_style {}", styles.empty() ? "" : ", ", kind, style);
   };
   if (atom->molecular != Atom::ATOMIC && atoms.sync_host_bonds()) {
     add(

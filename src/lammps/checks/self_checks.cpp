@@ -49,11 +49,8 @@ void SelfChecks::check_stored_structures(const Model &model, EvaluatorMaker *mak
       table =
           fmt::format("  self-check: nothing to compare with, for the file stores no values of {}\n", model.framework);
   });
-  if (comm->me == 0) utils::logmesg(lmp, table);
-  collective_try([&] {
-    if (!failed.empty())
-      throw std::runtime_error("the model's stored energies, forces and stresses are not reproduced:" + failed);
-  });
+  log(table);
+  stop_at(failed.empty() ? "" : "the model's stored energies, forces and stresses are not reproduced:" + failed);
 }
 
 void SelfChecks::check_kernels(const Model &model) const {
@@ -69,32 +66,23 @@ void SelfChecks::check_kernels(const Model &model) const {
     line = fmt::format("  kernel check: {} checks, largest difference {:.2e} of what is allowed  {}\n", number, largest,
                        fault.empty() ? "ok" : "FAILED");
   });
-  if (comm->me == 0) utils::logmesg(lmp, line);
-  collective_try([&] {
-    if (!fault.empty()) throw std::runtime_error(fault);
-  });
+  log(line);
+  stop_at(fault);
 }
 
 void SelfChecks::check_system() {
   if (!runner_.has_host_neighborhood()) {
-    if (comm->me == 0)
-      utils::logmesg(lmp,
-                     "  system check: not with neighbors on a device: pair style equi without the suffix kk has it\n");
+    log("  system check: not with neighbors on a device: pair style equi without the suffix kk has it\n");
     return;
   }
   const int nall = runner_.atoms().num_all();
-  const auto over_ranks = [&](double mine, MPI_Op operation) {
-    double all = 0.0;
-    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, operation, world);
-    return all;
-  };
   std::vector<LawResult> results;
   runner_.try_step([&] {
     LawSystem system{&runner_.neighborhood(),
                      {},
                      {},
-                     [&](double mine) { return over_ranks(mine, MPI_SUM); },
-                     [&](double mine) { return over_ranks(mine, MPI_MAX); },
+                     [&](double mine) { return sum(mine); },
+                     [&](double mine) { return largest(mine); },
                      [&](std::vector<std::array<double, 3>> &forces) {
                        std::vector<std::array<double, 3>> owned(atom->nlocal + 1);
                        runner_.sum_at_owners(forces.data(), 1.0, reinterpret_cast<double(*)[3]>(owned.data()));
@@ -118,25 +106,21 @@ void SelfChecks::check_system() {
                          r.passed() ? "" : "  FAILED");
     if (!r.passed()) failed += (failed.empty() ? "" : "; ") + r.name;
   }
-  if (comm->me == 0) utils::logmesg(lmp, table);
-  collective_try([&] {
-    if (!failed.empty())
-      throw std::runtime_error(
-          "the energies and forces of this system break laws or differ from those of plain loops: " + failed);
-  });
+  log(table);
+  stop_at(failed.empty()
+              ? ""
+              : "the energies and forces of this system break laws or differ from those of plain loops: " + failed);
 }
 
 double SelfChecks::total_energy(bool is_plain) {
-  double mine = 0.0, all = 0.0;
+  double mine = 0.0;
   runner_.try_step([&] { mine = is_plain ? runner_.energy_by(*plain_) : runner_.energy(); });
-  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, world);
-  return all;
+  return sum(mine);
 }
 
 void SelfChecks::check_forces() {
   if (settings_.has_direct_forces()) {
-    if (comm->me == 0)
-      utils::logmesg(lmp, "  force check: not of direct forces, which are no derivatives of the energy\n");
+    log("  force check: not of direct forces, which are no derivatives of the energy\n");
     return;
   }
   // A fourth-order stencil with the steps of check_laws, within which the neighbor list stays valid.
@@ -149,9 +133,8 @@ void SelfChecks::check_forces() {
   const std::vector<std::array<double, 3>> forces = runner_.copy_forces();
 
   // Owned plus ghost contributions of the last evaluation, summed at the owners by atom ID.
-  tagint largest = 0, mine = 0;
-  for (int i = 0; i < atom->nlocal; i++) mine = std::max(mine, atom->tag[i]);
-  MPI_Allreduce(&mine, &largest, 1, MPI_LMP_TAGINT, MPI_MAX, world);
+  const tagint largest_of_rank = atom->nlocal > 0 ? *std::max_element(atom->tag, atom->tag + atom->nlocal) : 0;
+  const tagint largest_id = reduce(largest_of_rank, MPI_LMP_TAGINT, MPI_MAX);
 
   double allowed = 0.0;
   int checked = 0;
@@ -159,23 +142,23 @@ void SelfChecks::check_forces() {
   std::string table = "  force check: atom ID  component  force         difference\n";
   for (int k = 0; k < MAX_ATOMS; k++) {
     // The receiver with the smallest ID that is not below this point of an even distribution over all IDs.
-    const tagint from = 1 + k * (largest / MAX_ATOMS);
-    tagint best = MAXTAGINT, id = MAXTAGINT;
+    const tagint from = 1 + k * (largest_id / MAX_ATOMS);
+    tagint best = MAXTAGINT;
     int owner = -1;
     for (int i : receivers)
       if (atom->tag[i] >= from && atom->tag[i] < best) {
         best = atom->tag[i];
         owner = i;
       }
-    MPI_Allreduce(&best, &id, 1, MPI_LMP_TAGINT, MPI_MIN, world);
+    const tagint id = reduce(best, MPI_LMP_TAGINT, MPI_MIN);
     if (id == MAXTAGINT) continue;
     const bool here = best == id;
     const int component = k % 3;
 
-    double part = 0.0, analytic = 0.0;
+    double part = 0.0;
     for (int i = 0; i < atoms.num_all(); i++)
       if (atom->tag[i] == id) part += forces[i][component];
-    MPI_Allreduce(&part, &analytic, 1, MPI_DOUBLE, MPI_SUM, world);
+    const double analytic = sum(part);
 
     atoms.sync_host_positions();
     const double start = here ? atom->x[owner][component] : 0.0;
@@ -208,11 +191,8 @@ void SelfChecks::check_forces() {
     allowed = std::max(allowed, tolerance);
     checked++;
   }
-  if (comm->me == 0)
-    utils::logmesg(lmp, "{}  force check: {} components, tolerance {:.1e} eV/Angstrom\n", table, checked, allowed);
-  collective_try([&] {
-    if (!fault.empty()) throw std::runtime_error(fault);
-  });
+  log("{}  force check: {} components, tolerance {:.1e} eV/Angstrom\n", table, checked, allowed);
+  stop_at(fault);
 }
 
 }    // namespace equi

@@ -26,7 +26,7 @@ class SelfChecks : public PairPart {
   SelfChecks(LAMMPS_NS::LAMMPS *lmp, const PairSettings &settings, PairRunner &runner, std::unique_ptr<Evaluator> plain)
       : PairPart(lmp), settings_(settings), runner_(runner), plain_(std::move(plain)) {}
 
-  // Of each model.
+  // Stored structures and kernels of each model.
   void check_models(EvaluatorMaker *maker) const;
   // After the first evaluation of a system.
   void check_system();

@@ -16,6 +16,7 @@
 #include "atom.h"
 #include "comm.h"
 #include "compute.h"
+#include "domain.h"
 #include "error.h"
 #include "group.h"
 #include "modify.h"
@@ -25,6 +26,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace LAMMPS_NS;
 
@@ -35,6 +37,43 @@ __attribute__((weak)) void *lammps_last_thermo(void *lmp, const char *what, int 
 }
 
 namespace equi {
+
+namespace {
+
+// Bonds are longer: the shortest ones for their elements, in UO2(2+), are 0.68 times the sum of the covalent radii.
+constexpr double LEAST_DISTANCE = 0.6;
+// In eV, a third of the trace of the virial per atom, which is pressure times volume per atom. It needs no volume, so
+// it has a meaning in every box. With SevenNet-0 it is 2.9 or more for four of the five wrong orders of SrTiO3; the
+// distance shows the others. It is at most 2.2 for sound structures strained by some percent, also at 40 GPa.
+constexpr double LARGEST_STRAIN_ENERGY = 2.5;
+constexpr double GPA = 160.2176634;    // per eV/Angstrom^3
+
+struct ClosestPair {
+  double ratio = std::numeric_limits<double>::infinity();    // distance / sum of the covalent radii
+  double distance = 0.0;                                     // Angstrom
+  tagint id[2] = {0, 0};
+  int type[2] = {0, 0};
+};
+
+// The closest pair of a rank's neighborhood. radius [ntypes+1]: 0 for elements without one.
+ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (*x)[3],
+                         const std::vector<double> &radius) {
+  ClosestPair closest;
+  for (int row = 0; row < n.num_receivers; row++) {
+    const int i = n.receiver[row], type_i = atom.type[i];
+    if (radius[type_i] == 0.0) continue;
+    for (int64_t c = n.first[row]; c < n.first[row + 1]; c++) {
+      const int j = n.sender_atom[c], type_j = atom.type[j];
+      if (radius[type_j] == 0.0) continue;
+      const double distance = std::hypot(x[j][0] - x[i][0], x[j][1] - x[i][1], x[j][2] - x[i][2]);
+      const double ratio = distance / (radius[type_i] + radius[type_j]);
+      if (ratio < closest.ratio) closest = {ratio, distance, {atom.tag[i], atom.tag[j]}, {type_i, type_j}};
+    }
+  }
+  return closest;
+}
+
+}    // namespace
 
 void SetupChecks::check() {
   if (!symbols_are_checked_ && comm->me == 0) check_symbols();
@@ -107,11 +146,10 @@ void SetupChecks::check_exclusions() {
   const auto has_species = [this](int type) { return models_.has_species(type); };
   // Whether any rank has an atom of the model inside the group with this number, or outside.
   const auto any_atom = [&](int number, bool inside) {
-    int mine = 0, any = 0;
+    bool mine = false;
     for (int i = 0; i < atom->nlocal && !mine; i++)
       mine = ((atom->mask[i] & group->bitmask[number]) != 0) == inside && has_species(atom->type[i]);
-    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
-    return any != 0;
+    return any(mine);
   };
   std::string command;
   for (int m = 0; m < neighbor->nex_type; m++)
@@ -161,6 +199,57 @@ void SetupChecks::check_pressure() const {
       error->all(FLERR,
                  std::string(REASON) + ": leave it out, for example by thermo_style custom step temp pe ke etotal",
                  fmt::format("the column {} of thermo output", column));
+}
+
+/* ----------------------------------------------------------------------
+   The first structure that is evaluated shows a wrong order of symbols that neither labels nor masses show: atoms are
+too close for their elements, or the model strains against the box more than in any structure of its training. The
+   numbers are this style's own, whatever other styles a hybrid has.
+------------------------------------------------------------------------- */
+
+void SetupChecks::check_first_structure(PairRunner &runner, double virial_trace) {
+  if (first_is_checked_) return;
+  check_pairs_of_types();
+  const double num_atoms = sum(runner.neighborhood().num_receivers), trace = sum(virial_trace);
+  if (num_atoms == 0.0) return;
+  first_is_checked_ = true;
+
+  std::vector<double> radius(atom->ntypes + 1, 0.0);
+  for (int t = 1; t <= atom->ntypes; t++) radius[t] = covalent_radius(models_.type_symbol[t]);
+  Neighborhood space;
+  const double(*x)[3] = runner.atoms().positions();
+  ClosestPair closest;
+  runner.try_step([&] { closest = closest_pair(*atom, runner.neighborhood_on_host(space), x, radius); });
+  struct {
+    double ratio;
+    int rank;
+  } own = {closest.ratio, comm->me}, least;
+  MPI_Allreduce(&own, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, world);
+  MPI_Bcast(&closest, sizeof(closest), MPI_BYTE, least.rank, world);
+
+  const double strain_energy = trace / 3.0 / num_atoms;
+  const bool is_strained = !(std::fabs(strain_energy) <= LARGEST_STRAIN_ENERGY);
+  const bool is_close = closest.ratio < LEAST_DISTANCE;
+  if (comm->me != 0 || (!is_strained && !is_close)) return;
+  std::string found, symbols;
+  if (is_strained) {
+    found = fmt::format("a virial of {:.3g} eV per atom", strain_energy);
+    if (domain->dimension == 3 && domain->xperiodic && domain->yperiodic && domain->zperiodic) {
+      const double volume = domain->xprd * domain->yprd * domain->zprd;
+      found += fmt::format(" (a pressure of {:.3g} GPa)", strain_energy * num_atoms / volume * GPA);
+    }
+  }
+  if (is_close)
+    found += fmt::format("{}atoms {} ({}) and {} ({}) at {:.3g} Angstrom, {:.2f} of the sum of their covalent radii",
+                         found.empty() ? "" : ", and ", closest.id[0], models_.type_symbol[closest.type[0]],
+                         closest.id[1], models_.type_symbol[closest.type[1]], closest.distance, closest.ratio);
+  for (int t = 1; t <= atom->ntypes; t++)
+    symbols += models_.type_symbol[t].empty() ? " NULL" : " " + models_.type_symbol[t];
+  error->warning(FLERR,
+                 "Pair style equi: the first structure is unlike any that a model is trained on: {}. Do the symbols of "
+                 "pair_coeff, {}, stand in the order of the atom types, and are box and units as they should be? If "
+                 "this state is meant, nothing needs to be done",
+                 found, symbols.substr(1));
 }
 
 }    // namespace equi

@@ -10,6 +10,7 @@
 // Computes the deviations between the models of a committee for LAMMPS.
 #include "src/lammps/commands/compute_equi_deviation.h"
 
+#include "src/lammps/evaluation/committee_deviation.h"
 #include "src/lammps/pair/pair_equi.h"
 
 #include "atom.h"
@@ -57,14 +58,14 @@ void ComputeEquiDeviation::compute_peratom() {
     capacity_ = std::max(atom->nmax, 1);
     memory->create(vector_atom, capacity_, "equi/deviation:vector_atom");
   }
-  const double *deviation = pair()->force_deviation();
+  const double *deviation = pair()->deviation().force();
   for (int i = 0; i < nlocal; i++) vector_atom[i] = (atom->mask[i] & groupbit) ? deviation[i] : 0.0;
   invoked_peratom = update->ntimestep;
 }
 
 // Largest, mean and smallest deviation of the force on an atom of the group, and deviation of the energy per atom.
 void ComputeEquiDeviation::compute_vector() {
-  const double *deviation = pair()->force_deviation();
+  const double *deviation = pair()->deviation().force();
   double sum = 0.0, extremes[2] = {0.0, -std::numeric_limits<double>::infinity()};    // largest, minus the smallest
   for (int i = 0; i < atom->nlocal; i++) {
     if (!(atom->mask[i] & groupbit)) continue;
@@ -79,7 +80,7 @@ void ComputeEquiDeviation::compute_vector() {
   vector[0] = all[0];
   vector[1] = number > 0.0 ? vector[1] / number : 0.0;
   vector[2] = number > 0.0 ? -all[1] : 0.0;
-  vector[3] = atom->natoms > 0 ? pair()->energy_deviation() / static_cast<double>(atom->natoms) : 0.0;
+  vector[3] = atom->natoms > 0 ? pair()->deviation().energy() / static_cast<double>(atom->natoms) : 0.0;
   invoked_vector = update->ntimestep;
 }
 

@@ -10,6 +10,7 @@
 // Computes the heat flux of pair style equi from energy moments.
 #include "src/lammps/commands/compute_equi_heat_flux.h"
 
+#include "src/lammps/evaluation/pair_derivatives.h"
 #include "src/lammps/faults/lammps_faults.h"
 #include "src/lammps/pair/pair_equi.h"
 
@@ -45,15 +46,13 @@ ComputeEquiHeatFlux::~ComputeEquiHeatFlux() {
 }
 
 void ComputeEquiHeatFlux::init() {
-  pair()->init_energy_moments();
+  pair().init_energy_moments();
   evaluated_ = -1;
 }
 
 // Looked up each time: a new pair_style may have replaced it since the last setup.
-PairEqui *ComputeEquiHeatFlux::pair() const {
-  auto *pair = dynamic_cast<PairEqui *>(force->pair);
-  if (!pair) error->all(FLERR, "Compute equi/heat/flux needs pair style equi as the only pair style");
-  return pair;
+PairEqui &ComputeEquiHeatFlux::pair() const {
+  return PairEqui::only_style(lmp, "Compute equi/heat/flux");
 }
 
 /* ---------------------------------------------------------------------- */
@@ -61,13 +60,13 @@ PairEqui *ComputeEquiHeatFlux::pair() const {
 // The flux of each atom of the group: (ke_i + e_i) v_i + sum over j of (r_i - r_j) (de_i/dr_j . v_j), and its first
 // part.
 void ComputeEquiHeatFlux::evaluate() {
-  if (update->whichflag == 0) pair()->check_same_atoms(true);
+  if (update->whichflag == 0) pair().check_same_atoms(true);
   const int nlocal = atom->nlocal;
   energies_.assign(nlocal + 1, 0.0);
   moments_.assign(nlocal + 1, {});
   flux_.assign(nlocal + 1, {});
   const auto *v = reinterpret_cast<const double(*)[3]>(nlocal > 0 ? atom->v[0] : nullptr);
-  pair()->energy_moments(v, energies_.data(), reinterpret_cast<double(*)[3]>(moments_.data()));
+  pair().derivatives().energy_moments(v, energies_.data(), reinterpret_cast<double(*)[3]>(moments_.data()));
   for (int i = 0; i < nlocal; i++) {
     if (!(atom->mask[i] & groupbit)) continue;
     const double mass = atom->rmass ? atom->rmass[i] : atom->mass[atom->type[i]];

@@ -37,7 +37,7 @@ class ComputeEquiHeatFlux : public Compute {
   bigint evaluated_ = -1;     // the step at which flux_ was computed
   int capacity_ = 0;
 
-  class PairEqui *pair() const;
+  class PairEqui &pair() const;
   void evaluate();
 };
 

@@ -10,6 +10,7 @@
 // Reads a vector per atom from LAMMPS and computes its product with the Hessian.
 #include "src/lammps/commands/compute_equi_hvp.h"
 
+#include "src/lammps/evaluation/pair_derivatives.h"
 #include "src/lammps/faults/lammps_faults.h"
 #include "src/lammps/pair/pair_equi.h"
 
@@ -55,14 +56,12 @@ ComputeEquiHVP::~ComputeEquiHVP() {
 }
 
 void ComputeEquiHVP::init() {
-  pair()->init_hessian();
+  pair().init_hessian();
 }
 
 // Looked up each time: a new pair_style may have replaced it since the last setup.
-PairEqui *ComputeEquiHVP::pair() const {
-  auto *pair = dynamic_cast<PairEqui *>(force->pair);
-  if (!pair) error->all(FLERR, "Compute equi/hvp needs pair style equi as the only pair style");
-  return pair;
+PairEqui &ComputeEquiHVP::pair() const {
+  return PairEqui::only_style(lmp, "Compute equi/hvp");
 }
 
 /* ---------------------------------------------------------------------- */
@@ -107,7 +106,7 @@ void ComputeEquiHVP::read_component(int k) {
 }
 
 void ComputeEquiHVP::compute_peratom() {
-  if (update->whichflag == 0) pair()->check_same_atoms(true);
+  if (update->whichflag == 0) pair().check_same_atoms(true);
   equi::local_try(error, world, "Compute equi/hvp", [&] { multiply(); });
   invoked_peratom = update->ntimestep;
 }
@@ -127,7 +126,7 @@ void ComputeEquiHVP::multiply() {
   }
   const auto *v = reinterpret_cast<const double(*)[3]>(vector_.data());
   auto *hv = reinterpret_cast<double(*)[3]>(product_.data());
-  pair()->hessian_vectors(1, &v, &hv);
+  pair().derivatives().multiply_hessian(1, &v, &hv, false);
   for (int i = 0; i < nlocal; i++)
     for (int k = 0; k < 3; k++) array_atom[i][k] = (atom->mask[i] & groupbit) ? product_[i][k] : 0.0;
 }

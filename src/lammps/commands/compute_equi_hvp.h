@@ -41,7 +41,7 @@ class ComputeEquiHVP : public Compute {
   std::vector<double> component_;
   int capacity_ = 0;
 
-  class PairEqui *pair() const;
+  class PairEqui &pair() const;
   void read_component(int);
   void multiply();
 };

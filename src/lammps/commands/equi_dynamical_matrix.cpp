@@ -11,6 +11,7 @@
 #include "src/lammps/commands/equi_dynamical_matrix.h"
 
 #include "src/hessian/lattice_translations.h"
+#include "src/lammps/commands/command_options.h"
 #include "src/lammps/commands/lammps_hessian.h"
 #include "src/lammps/faults/lammps_faults.h"
 
@@ -24,7 +25,6 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <stdexcept>
 #include <utility>
 
 using namespace LAMMPS_NS;
@@ -42,61 +42,27 @@ struct Options {
   bool binary = false, gzip = false, fold = false, translations = true;
 };
 
-// The file of the matrix, on rank 0.
-class MatrixFile {
- public:
-  explicit MatrixFile(const Options &o) : name_(o.file), binary_(o.binary && !o.gzip), gzip_(o.gzip) {
-    file_ = gzip_ ? platform::compressed_write(o.file + ".gz") : std::fopen(o.file.c_str(), binary_ ? "wb" : "w");
-    if (!file_) throw std::runtime_error("cannot open file " + name_ + ": " + utils::getsyserror());
-  }
-  ~MatrixFile() {
-    if (file_) is_closed();
-  }
-  void write(const std::vector<double> &row) {
-    if (binary_)
-      std::fwrite(row.data(), sizeof(double), row.size(), file_);
-    else
-      for (size_t k = 0; k < row.size(); k++) std::fprintf(file_, k % 3 == 2 ? "%4.8f\n" : "%4.8f ", row[k]);
-    if (std::ferror(file_)) refuse();
-  }
-  // The last numbers leave the buffer here, and the disk may be full.
-  void close() {
-    if (!is_closed()) refuse();
-  }
-
- private:
-  bool is_closed() {
-    FILE *file = std::exchange(file_, nullptr);
-    return (gzip_ ? platform::pclose(file) : std::fclose(file)) == 0;
-  }
-  [[noreturn]] void refuse() const {
-    throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
-  }
-
-  std::string name_;
-  bool binary_, gzip_;
-  FILE *file_;
-};
+void write_row(FILE *file, const std::vector<double> &row, bool binary) {
+  if (binary)
+    std::fwrite(row.data(), sizeof(double), row.size(), file);
+  else
+    for (size_t k = 0; k < row.size(); k++) std::fprintf(file, k % 3 == 2 ? "%4.8f\n" : "%4.8f ", row[k]);
+}
 
 Options parse(int narg, char **arg, LAMMPS *lmp) {
   Options o;
-  for (int k = 0; k < narg; k += 2) {
-    const std::string keyword = arg[k];
-    if (k + 1 == narg) lmp->error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
-    const std::string value = arg[k + 1];
-    if (keyword == "file") {
-      o.file = value;
-    } else if (keyword == "binary") {
-      o.gzip = value == "gzip";
-      o.binary = !o.gzip && utils::logical(FLERR, value, false, lmp);
-    } else if (keyword == "fold") {
-      o.fold = utils::logical(FLERR, value, false, lmp);
-    } else if (keyword == "translations") {
-      o.translations = utils::logical(FLERR, value, false, lmp);
-    } else {
-      lmp->error->all(FLERR, "{}: unknown keyword {}; known are file, binary, fold, translations", NAME, keyword);
-    }
-  }
+  const auto yes_or_no = [lmp](bool &to) {
+    return [lmp, &to](const std::string &value) { to = utils::logical(FLERR, value, false, lmp); };
+  };
+  const auto read_binary = [&](const std::string &value) {
+    o.gzip = value == "gzip";
+    o.binary = !o.gzip && utils::logical(FLERR, value, false, lmp);
+  };
+  equi::read_options(lmp, NAME, narg, arg,
+                     {{"file", [&](const auto &value) { o.file = value; }},
+                      {"binary", read_binary},
+                      {"fold", yes_or_no(o.fold)},
+                      {"translations", yes_or_no(o.translations)}});
   return o;
 }
 
@@ -177,10 +143,7 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
         "  Hessian-vector products = {}\n",
         num_atoms, rows.size(), translations.count(), 9 * rows.size() * columns.size(), 3 * first_row_of_orbit.size());
 
-  std::unique_ptr<MatrixFile> file;
-  equi::collective_try(error, world, NAME, [&] {
-    if (me == 0) file = std::make_unique<MatrixFile>(options);
-  });
+  equi::ResultFile file(lmp, NAME, options.file, options.binary ? "wb" : "w", options.gzip);
   struct Orbit {
     int atom = -1;
     std::vector<double> rows[3];    // [natoms][3], on rank 0
@@ -221,11 +184,12 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
       for (const bigint j : columns)
         for (int beta = 0; beta < 3; beta++)
           row.push_back(unit * orbit.rows[alpha][3 * from[j] + beta] / (root_mass[i] * root_mass[j]));
-      file->write(row);
+      write_row(file.stream(), row, options.binary);
+      file.check();
     }
   }
   if (me == 0) {
-    file->close();
+    file.close();
     if (screen) utils::print(screen, "\n");
     utils::logmesg(lmp, "Finished dynamical matrix in {:.3f} seconds\n", platform::walltime() - start);
   }

@@ -11,6 +11,7 @@
 #include "src/lammps/commands/equi_elastic.h"
 
 #include "src/hessian/conjugate_directions.h"
+#include "src/lammps/commands/command_options.h"
 #include "src/lammps/commands/lammps_hessian.h"
 #include "src/lammps/faults/lammps_faults.h"
 
@@ -59,22 +60,14 @@ struct Options {
 };
 
 Options parse(int narg, char **arg, LAMMPS *lmp) {
-  Error *error = lmp->error;
   Options o;
-  for (int k = 0; k < narg; k += 2) {
-    const std::string keyword = arg[k];
-    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
-    if (keyword == "file")
-      o.file = arg[k + 1];
-    else if (keyword == "tolerance")
-      o.tolerance = utils::numeric(FLERR, arg[k + 1], false, lmp);
-    else if (keyword == "products")
-      o.max_products = utils::inumeric(FLERR, arg[k + 1], false, lmp);
-    else
-      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products", NAME, keyword);
-  }
+  equi::read_options(
+      lmp, NAME, narg, arg,
+      {{"file", [&](const auto &value) { o.file = value; }},
+       {"tolerance", [&](const auto &value) { o.tolerance = utils::numeric(FLERR, value, false, lmp); }},
+       {"products", [&](const auto &value) { o.max_products = utils::inumeric(FLERR, value, false, lmp); }}});
   if (!(o.tolerance > 0.0) || o.max_products < 0)
-    error->all(FLERR, "{}: the tolerance must be positive, and the number of products not negative", NAME);
+    lmp->error->all(FLERR, "{}: the tolerance must be positive, and the number of products not negative", NAME);
   return o;
 }
 
@@ -188,5 +181,5 @@ void EquiElastic::calculate(int narg, char **arg) {
       for (double number : row) utils::print(file.stream(), " {:.12g}", number);
       utils::print(file.stream(), "\n");
     }
-  file.check();
+  file.close();
 }

@@ -11,6 +11,7 @@
 #include "src/lammps/commands/equi_modes.h"
 
 #include "src/hessian/lowest_eigenpairs.h"
+#include "src/lammps/commands/command_options.h"
 #include "src/lammps/commands/lammps_hessian.h"
 #include "src/lammps/faults/lammps_faults.h"
 
@@ -56,20 +57,15 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
   Options o;
   o.eigen.count = utils::inumeric(FLERR, arg[1], false, lmp);
   o.eigen.tolerance = 1e-6;
-  for (int k = 2; k < narg; k += 2) {
-    const std::string keyword = arg[k];
-    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
-    if (keyword == "file")
-      o.file = arg[k + 1];
-    else if (keyword == "tolerance")
-      o.eigen.tolerance = utils::numeric(FLERR, arg[k + 1], false, lmp);
-    else if (keyword == "products")
-      o.eigen.max_products = utils::inumeric(FLERR, arg[k + 1], false, lmp);
-    else if (keyword == "seed")
-      o.seed = utils::inumeric(FLERR, arg[k + 1], false, lmp);
-    else
-      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products, seed", NAME, keyword);
-  }
+  const auto integer = [lmp](int &to) {
+    return [lmp, &to](const std::string &value) { to = utils::inumeric(FLERR, value, false, lmp); };
+  };
+  equi::read_options(
+      lmp, NAME, narg - 2, arg + 2,
+      {{"file", [&](const auto &value) { o.file = value; }},
+       {"tolerance", [&](const auto &value) { o.eigen.tolerance = utils::numeric(FLERR, value, false, lmp); }},
+       {"products", integer(o.eigen.max_products)},
+       {"seed", integer(o.seed)}});
   if (o.eigen.count < 1 || !(o.eigen.tolerance > 0.0) || o.eigen.max_products < 1 || o.seed < 1)
     error->all(FLERR, "{}: the number of modes, tolerance, products and seed must be positive", NAME);
   return o;
@@ -210,5 +206,5 @@ void EquiModes::calculate(int narg, char **arg) {
     const std::vector<double> all = hessian.gather(FRAME_WIDTH, local);
     if (me == 0) write_frame(file.stream(), n + 1, group.count, *domain, all, 1.0 / std::sqrt(square[0]));
   }
-  file.check();
+  file.close();
 }

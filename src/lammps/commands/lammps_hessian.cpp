@@ -21,6 +21,7 @@
 #include "lammps.h"
 #include "modify.h"
 #include "neighbor.h"
+#include "platform.h"
 #include "update.h"
 #include "utils.h"
 
@@ -33,8 +34,7 @@ namespace equi {
 LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_directions)
     : Pointers(lmp), command_(command) {
   if (domain->box_exist == 0) error->all(FLERR, "{} before the simulation box is defined", command);
-  pair_ = dynamic_cast<PairEqui *>(force->pair);
-  if (!pair_) error->all(FLERR, "{} needs pair style equi as the only pair style", command);
+  pair_ = &PairEqui::only_style(lmp, command);
   if (force->kspace || force->bond || force->angle || force->dihedral || force->improper)
     error->all(FLERR, "{} knows second derivatives of pair style equi alone, not of bonds or kspace styles", command);
   if (!atom->tag_consecutive())
@@ -69,14 +69,14 @@ void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
     from.push_back(reinterpret_cast<const double(*)[3]>(v[k].data()));
     to.push_back(reinterpret_cast<double(*)[3]>(hv[k].data()));
   }
-  pair_->hessian_vectors(count, from.data(), to.data(), !is_first_);
+  pair_->derivatives().multiply_hessian(count, from.data(), to.data(), !is_first_);
   is_first_ = false;
   for (int k = 0; k < count; k++) hv[k].resize(atom->nlocal);
 }
 
 StrainDerivatives LammpsHessian::strain(const double strain[3][3], Vectors &forces) {
   forces.resize(atom->nlocal + 1);
-  const auto derivatives = pair_->strain_derivatives(strain, reinterpret_cast<double(*)[3]>(forces.data()));
+  const auto derivatives = pair_->derivatives().strain(strain, reinterpret_cast<double(*)[3]>(forces.data()));
   is_first_ = true;    // values for further directions have not been kept
   forces.resize(atom->nlocal);
   return derivatives;
@@ -114,17 +114,23 @@ double LammpsHessian::energy_per_area_and_mass() const {
   return std::string(update->unit_style) == "real" ? 418.4 : 9648.5;
 }
 
-ResultFile::ResultFile(LAMMPS *lmp, const std::string &command, const std::string &name)
-    : name_(name), file_(nullptr, std::fclose) {
+ResultFile::ResultFile(LAMMPS *lmp, const std::string &command, const std::string &name, const char *mode, bool gzip)
+    : name_(name), file_(nullptr, gzip ? platform::pclose : std::fclose) {
   collective_try(lmp->error, lmp->world, command.c_str(), [&] {
     if (lmp->comm->me != 0) return;
-    file_.reset(std::fopen(name.c_str(), "w"));
+    file_.reset(gzip ? platform::compressed_write(name + ".gz") : std::fopen(name.c_str(), mode));
     if (!file_) throw std::runtime_error("cannot open file " + name + ": " + utils::getsyserror());
   });
 }
 
 void ResultFile::check() const {
-  if (file_ && (std::fflush(file_.get()) != 0 || std::ferror(file_.get())))
+  if (file_ && std::ferror(file_.get()))
+    throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
+}
+
+void ResultFile::close() {
+  check();
+  if (file_ && file_.get_deleter()(file_.release()) != 0)
     throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
 }
 

@@ -65,10 +65,13 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
 // A file of results, which rank 0 writes. All ranks stop if it cannot be opened; opening is collective.
 class ResultFile {
  public:
-  ResultFile(LAMMPS_NS::LAMMPS *lmp, const std::string &command, const std::string &name);
+  // gzip: compressed, with this suffix after the name.
+  ResultFile(LAMMPS_NS::LAMMPS *lmp, const std::string &command, const std::string &name, const char *mode = "w",
+             bool gzip = false);
   FILE *stream() const { return file_.get(); }    // null on other ranks
-  // Throws if the data written so far have not reached the file.
+  // Throw if data could not be written. The last numbers leave the buffer in close(), and the disk may be full.
   void check() const;
+  void close();
 
  private:
   std::string name_;

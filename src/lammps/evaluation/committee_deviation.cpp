@@ -26,15 +26,15 @@ bool CommitteeDeviation::is_known() const {
   return step_ == update->ntimestep;
 }
 
-void CommitteeDeviation::find(PairRunner &runner, bigint evaluation_step) {
-  const auto *committee = dynamic_cast<const Committee *>(&runner.evaluator());
+void CommitteeDeviation::find(PairRunner *runner, bigint evaluation_step) {
+  const auto *committee = runner ? dynamic_cast<const Committee *>(&runner->evaluator()) : nullptr;
   if (!committee) error->all(FLERR, "Pair style equi: deviations among models need several model files in pair_coeff");
   const bigint step = update->ntimestep;
   if (evaluation_step != step) error->all(FLERR, "Pair style equi: no forces were computed on step {}", step);
   const int num_models = committee->size();
-  const double unit = runner.atoms().energy_unit();
+  const double unit = runner->atoms().energy_unit();
 
-  runner.try_step([&] {
+  runner->try_step([&] {
     force_.assign(atom->nlocal + 1, 0.0);
     const auto add = [&](int i, double *row) {
       for (int m = 0; m < num_models; m++)
@@ -50,7 +50,7 @@ void CommitteeDeviation::find(PairRunner &runner, bigint evaluation_step) {
       }
       force_[i] = unit * std::sqrt(squares);
     };
-    runner.sum_at_owners(3 * num_models, add, use);
+    runner->sum_at_owners(3 * num_models, add, use);
   });
 
   std::vector<double> mine(num_models), all(num_models);

@@ -25,11 +25,13 @@ class CommitteeDeviation : public PairPart {
  public:
   using PairPart::PairPart;
 
-  // Computes the deviations of the runner's last step. evaluation_step: that step. Collective.
-  void find(PairRunner &runner, LAMMPS_NS::bigint evaluation_step);
+  // Computes the deviations of the runner's last step. evaluation_step: that step. Collective; null is an error.
+  void find(PairRunner *runner, LAMMPS_NS::bigint evaluation_step);
   void forget() { step_ = -1; }    // forces have been computed
   bool is_known() const;           // for the present step
   bool is_wanted() const { return wants_ != 0; }
+  // In LAMMPS's units: the standard deviation of the force on each of this rank's atoms [nlocal], sqrt(mean over models
+  // |F - mean F|^2), and that of the energy of all atoms.
   const double *force() const { return force_.data(); }
   double energy() const { return energy_; }
 
@@ -40,8 +42,8 @@ class CommitteeDeviation : public PairPart {
  private:
   int wants_ = 0;                  // fix pair sets it to 1 for the next step
   LAMMPS_NS::bigint step_ = -1;    // the step at which the deviations were computed
-  std::vector<double> force_;      // [nlocal+1] in LAMMPS's units
-  double energy_ = 0.0;            // of all atoms, in LAMMPS's units
+  std::vector<double> force_;      // [nlocal+1]
+  double energy_ = 0.0;
 };
 
 }    // namespace equi

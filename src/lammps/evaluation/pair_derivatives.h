@@ -38,9 +38,14 @@ class PairDerivatives : public PairPart {
   void make_moments();
   void forget_neighborhood() { hessian_is_set_ = moments_are_set_ = false; }    // the runner has another one
 
-  // Stop unless the evaluator has been made.
+  // These stop unless their evaluator has been made; vectors and results are those of this rank's atoms, [nlocal].
+  // hv = H v for each of `count` vectors, where H is the matrix of second derivatives of this style's energy by the
+  // positions. same_positions: nothing has moved since the last call.
   void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
+  // Derivatives by a homogeneous strain, those of forces at fixed fractional coordinates.
   StrainDerivatives strain(const double strain[3][3], double (*force_tangents)[3]);
+  // The energies of atoms, and the moments of their derivatives, sum over j of (r_i - r_j) (de_i/dr_j . v_j)
+  // (EvaluationRequest::energy_moments).
   void energy_moments(const double (*v)[3], double *energies, double (*moments)[3]);
   double memory_bytes() const;
 

@@ -53,10 +53,9 @@ EvaluatorOptions PairEvaluators::start() const {
     if (running > 0) about_threads = describe_threads(threads, running);
     device = device_identity();
   });
-  if (comm->me == 0 && !about_threads.empty()) utils::logmesg(lmp, "Pair style equi: {}\n", about_threads);
+  if (!about_threads.empty()) log("Pair style equi: {}\n", about_threads);
   const int sharing = processes_on_device(ranks_on_device(world, device), partitions, ranks, num_devices());
-  int most = 0;
-  MPI_Allreduce(&sharing, &most, 1, MPI_INT, MPI_MAX, world);
+  const int most = reduce(sharing, MPI_INT, MPI_MAX);
   if (comm->me == 0 && num_devices() > 0 && most > 1)
     error->warning(FLERR, "Pair style equi: {} ranks share a GPU: one rank for each is usually faster", most);
   // After Kokkos runs on all ranks, because it uses some memory, too.
@@ -64,7 +63,7 @@ EvaluatorOptions PairEvaluators::start() const {
   collective_try([&] { share = memory_available(sharing); });
   EvaluatorOptions options = settings_.options;
   // All ranks use the same number: that of the smallest share.
-  MPI_Allreduce(&share, &options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
+  options.memory_limit = reduce(share, MPI_DOUBLE, MPI_MIN);
   if (settings_.memory_limit >= 0.0) options.memory_limit = settings_.memory_limit;
   return options;
 }
@@ -95,7 +94,7 @@ std::unique_ptr<Evaluator> PairEvaluators::make_directional(EvaluatorMaker *make
     made = this->make(make, options);
     description = made->describe();
   });
-  if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: {}\n{}", name, description);
+  log("Pair style equi: {}\n{}", name, description);
   return made;
 }
 
@@ -115,22 +114,19 @@ void PairEvaluators::log_model(const Model &model) const {
     auto at = model.provenance.find(key);
     return at == model.provenance.end() ? std::string("unknown") : at->second;
   };
-  utils::logmesg(lmp,
-                 "Pair style equi: {}\n  {} {} model, source {}, license {}\n  {} of {} elements in use:{}\n"
-                 "  cutoff {:.6g}, {} convolutions, evaluation: {}\n",
-                 model.file, model.framework, model.architecture, origin("source"), origin("licence"),
-                 models_.symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
-                 settings_.reference ? "LibTorch reference" : "native");
+  log("Pair style equi: {}\n  {} {} model, source {}, license {}\n  {} of {} elements in use:{}\n"
+      "  cutoff {:.6g}, {} convolutions, evaluation: {}\n",
+      model.file, model.framework, model.architecture, origin("source"), origin("licence"), models_.symbols.size(),
+      model.elements.size(), elements, model.cutoff, model.num_convolutions(),
+      settings_.reference ? "LibTorch reference" : "native");
   if (model.mixture)
-    utils::logmesg(
-        lmp, "  a file for all systems, used for {}{}\n", model.mixture->describe(),
+    log("  a file for all systems, used for {}{}\n", model.mixture->describe(),
         model.composition.empty() ? "" : " and the composition " + formula(model.composition, model.elements));
   if (model.offers_direct_forces && !settings_.has_direct_forces())
-    utils::logmesg(lmp, "  forces are derivatives of the energy; the file has direct ones, too (keyword forces)\n");
-  for (const std::string &note : model.notes) utils::logmesg(lmp, "  {}\n", note);
+    log("  forces are derivatives of the energy; the file has direct ones, too (keyword forces)\n");
+  for (const std::string &note : model.notes) log("  {}\n", note);
   if (model.self_check.empty() && !model.mixture)
-    utils::logmesg(
-        lmp, "  the file stores no values of {} to check it by: 'equi compare FILE.equi SOURCE --store' adds them\n",
+    log("  the file stores no values of {} to check it by: 'equi compare FILE.equi SOURCE --store' adds them\n",
         model.framework);
 }
 

@@ -80,7 +80,6 @@ void PairEqui::coeff(int narg, char **arg) {
     impl->unset();
     impl->models.read(narg, arg);
     impl->setup_checks.new_coefficients();
-    impl->start_is_checked = false;
     for (int i = 1; i <= atom->ntypes; i++)
       for (int j = i; j <= atom->ntypes; j++)
         setflag[i][j] = impl->models.has_species(i) && impl->models.has_species(j);
@@ -277,14 +276,14 @@ void PairEqui::evaluate() {
     error->all(FLERR, "Pair style equi: with direct forces there is no virial of atoms");
   equi::PairRunner &runner = *impl->runner;
   runner.exchange().restart_counting();
-  const bool wants_virial = !is_direct && (vflag_global != 0 || !impl->start_is_checked);
+  const bool wants_virial = !is_direct && (vflag_global != 0 || impl->setup_checks.needs_virial());
   equi::EvaluationResult result;
   runner.try_step([&] { result = runner.run({wants_virial, eflag_atom != 0, has_atom_virial}); });
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
   const bool keeps_atoms = impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments;
   impl->atom_checks.note_evaluation(runner, keeps_atoms);
   impl->deviation.forget();
-  if (impl->deviation.is_wanted()) impl->deviation.find(runner, impl->atom_checks.evaluation_step());
+  if (impl->deviation.is_wanted()) impl->deviation.find(&runner, impl->atom_checks.evaluation_step());
 
   equi::ResultRows rows = runner.results();
   rows.unit = impl->atoms->energy_unit();
@@ -297,10 +296,7 @@ void PairEqui::evaluate() {
 void PairEqui::finish_first_evaluation() {
   report_exceptions([&] {
     if (!impl->memory_is_logged) log_exchange_and_memory();
-    if (!impl->start_is_checked) {
-      impl->setup_checks.check_pairs_of_types();
-      impl->start_is_checked = impl->first_structure.check(*impl->runner, impl->virial_trace);
-    }
+    impl->setup_checks.check_first_structure(*impl->runner, impl->virial_trace);
     if (impl->self_checks) {
       impl->self_checks->check_system();
       impl->self_checks->check_forces();
@@ -370,6 +366,12 @@ void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
    derivatives along directions, for commands and computes
 ------------------------------------------------------------------------- */
 
+PairEqui &PairEqui::only_style(LAMMPS *lmp, const std::string &user) {
+  auto *pair = dynamic_cast<PairEqui *>(lmp->force->pair);
+  if (!pair) lmp->error->all(FLERR, "{} needs pair style equi as the only pair style", user);
+  return *pair;
+}
+
 bool PairEqui::is_invariant() const {
   return impl->models.is_invariant();
 }
@@ -380,44 +382,25 @@ void PairEqui::init_hessian(int kept_directions) {
   if (impl->has_runner()) impl->derivatives->make_hessian(impl->kept_directions);
 }
 
-void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
-  update_neighborhood();
-  impl->derivatives->multiply_hessian(count, v, hv, same_positions);
-}
-
-equi::StrainDerivatives PairEqui::strain_derivatives(const double strain[3][3], double (*force_tangents)[3]) {
-  update_neighborhood();
-  return impl->derivatives->strain(strain, force_tangents);
-}
-
 void PairEqui::init_energy_moments() {
   impl->wants_moments = true;
   if (impl->has_runner()) impl->derivatives->make_moments();
 }
 
-void PairEqui::energy_moments(const double (*v)[3], double *energies, double (*moments)[3]) {
+equi::PairDerivatives &PairEqui::derivatives() {
   update_neighborhood();
-  impl->derivatives->energy_moments(v, energies, moments);
+  return *impl->derivatives;
 }
 
 /* ----------------------------------------------------------------------
    deviations in a committee; fix pair sets the flag before the steps that it reads on
 ------------------------------------------------------------------------- */
 
-void PairEqui::update_deviations() {
+const equi::CommitteeDeviation &PairEqui::deviation() {
   const bigint step = impl->atom_checks.evaluation_step();
   if (impl->models.models.size() > 1 && step == update->ntimestep) check_same_atoms(false);
-  if (!impl->deviation.is_known()) impl->deviation.find(*impl->runner, step);
-}
-
-const double *PairEqui::force_deviation() {
-  update_deviations();
-  return impl->deviation.force();
-}
-
-double PairEqui::energy_deviation() {
-  update_deviations();
-  return impl->deviation.energy();
+  if (!impl->deviation.is_known()) impl->deviation.find(impl->runner.get(), step);
+  return impl->deviation;
 }
 
 void *PairEqui::extract(const char *name, int &dim) {

@@ -21,13 +21,15 @@ PairStyle(equi,PairEqui);
 #include "pair.h"
 
 #include <memory>
+#include <string>
 
 namespace equi {
+class CommitteeDeviation;
 class Evaluator;
+class PairDerivatives;
 class PairRunner;
 class Work;
 struct EvaluatorOptions;
-struct StrainDerivatives;
 }    // namespace equi
 
 namespace LAMMPS_NS {
@@ -43,40 +45,29 @@ class PairEqui : public Pair {
   double init_one(int, int) override;
   double memory_usage() override;
 
-  // Second derivatives, for commands and computes. hessian_vectors() writes H v, in LAMMPS's units, for each of `count`
-  // vectors v [nlocal][3]. H is the matrix of second derivatives of this style's energy by the positions. Collective.
-  // Call init_hessian() before LAMMPS's init(), or from a compute's init(): LAMMPS then sizes its buffers.
-  // kept_directions: if not 0, the evaluation uses memory so that later products, of this number of vectors at a time,
-  // cost less. same_positions: nothing has moved since the last call.
+  // Derivatives along directions, for commands and computes. Call an init function before LAMMPS's init(), or from a
+  // compute's init(): LAMMPS then sizes its buffers. kept_directions: if not 0, the evaluation uses memory so that
+  // later products, of this number of vectors at a time, cost less.
   void init_hessian(int kept_directions = 0);
+  void init_energy_moments();
+  // Those of the present atoms. Collective.
+  equi::PairDerivatives &derivatives();
   // Call read_new_list() after a command has made a neighbor list for atoms that then stay in place: the style keeps
   // the data that it derives from the list. Collective.
   void read_new_list();
-  void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
   // For computes, which LAMMPS may call between runs. Stops with an error if these are not the atoms whose forces were
-  // computed last, or if they have moved since. Collective; after init_hessian() or init_energy_moments(), or with a
-  // committee.
+  // computed last, or if they have moved since. Collective; after an init function, or with a committee.
   void check_same_atoms(bool at_same_positions);
-
-  // Derivatives by a homogeneous strain, in LAMMPS's units of energy per unit of strain. They are those of the forces
-  // on this rank's atoms [nlocal] at fixed fractional coordinates, and of the virial. Collective; after init_hessian().
-  equi::StrainDerivatives strain_derivatives(const double strain[3][3], double (*force_tangents)[3]);
+  // The style of this LAMMPS; stops with an error unless it is the only pair style. user: whose work needs it.
+  static PairEqui &only_style(LAMMPS *lmp, const std::string &user);
   // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const;
 
   // How much the models of a committee differ at the present positions, whose forces have been computed on this step.
-  // The first result is the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F -
-  // mean F|^2), [nlocal]. The second one is that of the energy of all atoms. Both are in LAMMPS's units. Collective.
-  const double *force_deviation();
-  double energy_deviation();
+  // Collective.
+  const equi::CommitteeDeviation &deviation();
   void *extract(const char *, int &) override;
   void *extract_peratom(const char *, int &) override;
-
-  // The energies of this rank's atoms, and the moments of their derivatives, sum over j of (r_i - r_j) (de_i/dr_j .
-  // v_j). The velocities v [nlocal][3] are in LAMMPS's units (equi::EvaluationRequest::energy_moments). Writes energies
-  // [nlocal] and moments [nlocal][3]. Collective. Call init_energy_moments() like init_hessian().
-  void init_energy_moments();
-  void energy_moments(const double (*v)[3], double *energies, double (*moments)[3]);
 
   int pack_forward_comm(int, int *, double *, int, int *) override;
   void unpack_forward_comm(int, int, double *) override;
@@ -105,7 +96,6 @@ class PairEqui : public Pair {
   void evaluate();
   void finish_first_evaluation();
   void log_exchange_and_memory();
-  void update_deviations();
 };
 
 }    // namespace LAMMPS_NS

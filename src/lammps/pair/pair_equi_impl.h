@@ -16,7 +16,6 @@
 
 #include "src/lammps/checks/atom_checks.h"
 #include "src/lammps/checks/bond_checks.h"
-#include "src/lammps/checks/first_structure.h"
 #include "src/lammps/checks/self_checks.h"
 #include "src/lammps/checks/setup_checks.h"
 #include "src/lammps/evaluation/committee_deviation.h"
@@ -37,7 +36,6 @@ struct PairEqui::Impl {
         setup_checks(lmp, settings, models),
         atom_checks(lmp, models),
         bond_checks(lmp, models),
-        first_structure(lmp),
         deviation(lmp) {}
 
   // Call before a command or a setup that may be refused: drops everything that was set up.
@@ -61,7 +59,6 @@ struct PairEqui::Impl {
   equi::SetupChecks setup_checks;
   equi::AtomChecks atom_checks;
   equi::BondChecks bond_checks;
-  equi::FirstStructure first_structure;
   equi::CommitteeDeviation deviation;
 
   bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff
@@ -75,8 +72,7 @@ struct PairEqui::Impl {
   bool neighborhood_is_set = false;    // the runner has the neighborhood of the present list
   bool bonds_are_checked = false;      // since the last setup of a run
   bool memory_is_logged = false;
-  bool start_is_checked = false;    // since the last pair_coeff
-  double virial_trace = 0.0;        // trace over this rank's edges in the last evaluation, eV
+  double virial_trace = 0.0;    // trace over this rank's edges in the last evaluation, eV
 };
 
 }    // namespace LAMMPS_NS
