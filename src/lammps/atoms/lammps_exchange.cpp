@@ -95,35 +95,48 @@ int LammpsExchange::packed(std::size_t n) {
   return static_cast<int>(n) * size_;
 }
 
+namespace {
+
+template <class T>
+void add(char *to, const char *from, int bytes) {
+  T *t = reinterpret_cast<T *>(to);
+  const T *f = reinterpret_cast<const T *>(from);
+  for (size_t k = 0; k < bytes / sizeof(T); k++) t[k] += f[k];
+}
+
+}    // namespace
+
+// Calls f(piece of the row or null, its place in the buffer, bytes) for each piece of the rows of atoms.
+template <class Buffer, class F>
+void LammpsExchange::for_pieces(const std::vector<int> &atoms, Buffer *buffer, const F &f) const {
+  using Byte = std::conditional_t<std::is_const_v<Buffer>, const char, char>;
+  for (size_t k = 0; k < atoms.size(); k++) {
+    auto *place = reinterpret_cast<Byte *>(buffer + k * size_);
+    const int row = (*atom_row_)[atoms[k]];
+    for (const Piece &p : pieces_) {
+      f(row >= 0 ? p.data + static_cast<size_t>(row) * p.bytes : nullptr, place, p.bytes);
+      place += p.bytes;
+    }
+  }
+}
+
 int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
   if (n == 0) return 0;
   const std::vector<int> &atoms = sent_.at(list);
-  for (size_t k = 0; k < atoms.size(); k++) {
-    char *to = reinterpret_cast<char *>(buffer + k * size_);
-    const int row = (*atom_row_)[atoms[k]];
-    for (const Piece &p : pieces_) {
-      if (row >= 0)
-        std::memcpy(to, p.data + static_cast<size_t>(row) * p.bytes, p.bytes);
-      else
-        std::memset(to, 0, p.bytes);
-      to += p.bytes;
-    }
-  }
+  for_pieces(atoms, buffer, [](const char *row, char *to, int bytes) {
+    if (row)
+      std::memcpy(to, row, bytes);
+    else
+      std::memset(to, 0, bytes);
+  });
   return packed(atoms.size());
 }
 
 void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
   if (n == 0) return;
-  const std::vector<int> &atoms = received_.at(first);
-  for (size_t k = 0; k < atoms.size(); k++) {
-    const int row = (*atom_row_)[atoms[k]];
-    if (row < 0) continue;
-    const char *from = reinterpret_cast<const char *>(buffer + k * size_);
-    for (const Piece &p : pieces_) {
-      std::memcpy(p.data + static_cast<size_t>(row) * p.bytes, from, p.bytes);
-      from += p.bytes;
-    }
-  }
+  for_pieces(received_.at(first), buffer, [](char *row, const char *from, int bytes) {
+    if (row) std::memcpy(row, from, bytes);
+  });
 }
 
 int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
@@ -137,32 +150,12 @@ int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
     return n;
   }
   const std::vector<int> &atoms = received_.at(first);
-  for (size_t k = 0; k < atoms.size(); k++) {
-    char *to = reinterpret_cast<char *>(buffer + k * size_);
-    const int row = (*atom_row_)[atoms[k]];
-    for (const Piece &p : pieces_) {
-      if (row >= 0) {
-        std::memcpy(to, p.data + static_cast<size_t>(row) * p.bytes, p.bytes);
-        std::memset(p.data + static_cast<size_t>(row) * p.bytes, 0, p.bytes);
-      } else {
-        std::memset(to, 0, p.bytes);
-      }
-      to += p.bytes;
-    }
-  }
+  for_pieces(atoms, buffer, [](char *row, char *to, int bytes) {
+    if (row) std::memcpy(to, row, bytes);
+    std::memset(row ? row : to, 0, bytes);
+  });
   return packed(atoms.size());
 }
-
-namespace {
-
-template <class T>
-void add(char *to, const char *from, int bytes) {
-  T *t = reinterpret_cast<T *>(to);
-  const T *f = reinterpret_cast<const T *>(from);
-  for (size_t k = 0; k < bytes / sizeof(T); k++) t[k] += f[k];
-}
-
-}    // namespace
 
 void LammpsExchange::unpack_reverse(int n, const int *list, const double *buffer) {
   if (n == 0) return;
@@ -172,20 +165,9 @@ void LammpsExchange::unpack_reverse(int n, const int *list, const double *buffer
       if (buffer[k]) atoms.push_back(list[k]);
     return;
   }
-  const std::vector<int> &atoms = sent_.at(list);
-  for (size_t k = 0; k < atoms.size(); k++) {
-    const int row = (*atom_row_)[atoms[k]];
-    if (row < 0) continue;
-    const char *from = reinterpret_cast<const char *>(buffer + k * size_);
-    for (const Piece &p : pieces_) {
-      char *to = p.data + static_cast<size_t>(row) * p.bytes;
-      if (is_float_)
-        add<float>(to, from, p.bytes);
-      else
-        add<double>(to, from, p.bytes);
-      from += p.bytes;
-    }
-  }
+  for_pieces(sent_.at(list), buffer, [this](char *row, const char *from, int bytes) {
+    if (row) (is_float_ ? add<float> : add<double>)(row, from, bytes);
+  });
 }
 
 template void LammpsExchange::run<float>(const FeaturePieces<float> &, bool);

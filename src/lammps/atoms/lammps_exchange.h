@@ -109,6 +109,8 @@ class LammpsExchange : public GhostExchange {
   template <class T>
   void run(const FeaturePieces<T> &rows, bool forward);
   void send(int size, bool forward);
+  template <class Buffer, class F>
+  void for_pieces(const std::vector<int> &atoms, Buffer *buffer, const F &f) const;
 
   LAMMPS_NS::Pair *pair_;
   MPI_Comm world_;

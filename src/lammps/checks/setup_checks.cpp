@@ -73,6 +73,15 @@ ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (
   return closest;
 }
 
+// Whether a periodic box has images of itself within this distance.
+bool has_image_within(const Domain &box, double cutoff) {
+  const double lengths[3] = {box.xprd, std::hypot(box.xy, box.yprd), std::hypot(box.xz, box.yz, box.zprd)};
+  const int periodic[3] = {box.xperiodic, box.yperiodic, box.zperiodic};
+  for (int k = 0; k < 3; ++k)
+    if (periodic[k] && lengths[k] < cutoff) return true;
+  return false;
+}
+
 }    // namespace
 
 void SetupChecks::check() {
@@ -82,6 +91,16 @@ void SetupChecks::check() {
   check_exclusions();
   has_pair_.assign(pair_index(atom->ntypes + 1, 0), 0);
   check_pressure();
+}
+
+void SetupChecks::check_images() const {
+  collective_try([&] {
+    for (const Model &model : models_.models)
+      if (needs_all_pairs(model.layers)) {
+        const double cutoff = far_cutoff(model.layers);
+        check_all_pairs(!has_image_within(*domain, cutoff), cutoff);
+      }
+  });
 }
 
 std::size_t SetupChecks::pair_index(int type_i, int type_j) const {

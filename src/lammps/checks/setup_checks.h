@@ -29,6 +29,9 @@ class SetupChecks : public PairPart {
   void new_coefficients() { symbols_are_checked_ = first_is_checked_ = false; }    // pair_coeff was accepted
   // At the setup of a run. Collective.
   void check();
+  // For energies of all pairs of atoms. Call it before LAMMPS makes lists of all images, which may be too many in a
+  // small cell. Collective.
+  void check_images() const;
   // LAMMPS asks for the cutoff of a pair of types, type_i <= type_j, after check().
   void add_pair(int type_i, int type_j);
   // Whether check_first_structure() will need the virial.

@@ -77,32 +77,28 @@ void ComputeEquiHVP::read_component(int k) {
     input->variable->compute_atom(v, igroup, component_.data(), 1, 0);
     return;
   }
-  const double *vector = nullptr;
-  double **array = nullptr;
-  int is_peratom = 0, columns = 0;
+  // A compute, or a fix.
+  const auto read = [&](const auto &source) {
+    const int columns = source.size_peratom_cols;
+    if (!source.peratom_flag || (s.column == 0) != (columns == 0) || s.column < 0 || s.column > columns)
+      error->all(FLERR, "Compute equi/hvp: {} is not a vector of numbers per atom", s.text);
+    for (int i = 0; i < atom->nlocal; i++)
+      if (atom->mask[i] & groupbit)
+        component_[i] = s.column == 0 ? source.vector_atom[i] : source.array_atom[i][s.column - 1];
+  };
   if (s.kind == 'c') {
     Compute *c = modify->get_compute_by_id(s.id);
     if (!c) error->all(FLERR, "Compute equi/hvp: compute {} does not exist", s.id);
-    is_peratom = c->peratom_flag;
-    columns = c->size_peratom_cols;
-    if (is_peratom && c->invoked_peratom != update->ntimestep) c->compute_peratom();
-    vector = c->vector_atom;
-    array = c->array_atom;
+    if (c->peratom_flag && c->invoked_peratom != update->ntimestep) c->compute_peratom();
+    read(*c);
   } else {
-    Fix *f = modify->get_fix_by_id(s.id);
+    const Fix *f = modify->get_fix_by_id(s.id);
     if (!f) error->all(FLERR, "Compute equi/hvp: fix {} does not exist", s.id);
-    is_peratom = f->peratom_flag;
-    if (is_peratom && update->ntimestep % f->peratom_freq)
+    if (f->peratom_flag && update->ntimestep % f->peratom_freq)
       error->all(FLERR, "Compute equi/hvp: fix {} has numbers of each {} steps, and none of step {}", s.id,
                  f->peratom_freq, update->ntimestep);
-    columns = f->size_peratom_cols;
-    vector = f->vector_atom;
-    array = f->array_atom;
+    read(*f);
   }
-  if (!is_peratom || (s.column == 0) != (columns == 0) || s.column < 0 || s.column > columns)
-    error->all(FLERR, "Compute equi/hvp: {} is not a vector of numbers per atom", s.text);
-  for (int i = 0; i < atom->nlocal; i++)
-    if (atom->mask[i] & groupbit) component_[i] = s.column == 0 ? vector[i] : array[i][s.column - 1];
 }
 
 void ComputeEquiHVP::compute_peratom() {

@@ -55,22 +55,12 @@ void PairAtoms::read_units() {
     error->all(FLERR, "Pair style equi works with units metal or real, not {}", units);
 }
 
-void PairAtoms::reset_buffers(int num_doubles) {
-  pair_.comm_forward = pair_.comm_reverse = pair_.comm_reverse_off = num_doubles;
-}
-
 void PairAtoms::reserve_buffers(std::size_t bytes_per_row) {
-  const int size = LammpsExchange::buffer_size(bytes_per_row);
-  pair_.comm_forward = std::max(pair_.comm_forward, size);
-  pair_.comm_reverse = pair_.comm_reverse_off = std::max(pair_.comm_reverse, size);
-  share_buffer_sizes();
-}
-
-void PairAtoms::share_buffer_sizes() {
-  Pair &whole = *force->pair;
-  whole.comm_forward = std::max(whole.comm_forward, pair_.comm_forward);
-  whole.comm_reverse = std::max(whole.comm_reverse, pair_.comm_reverse);
-  whole.comm_reverse_off = std::max(whole.comm_reverse_off, pair_.comm_reverse_off);
+  const int least = LammpsExchange::buffer_size(bytes_per_row);
+  for (int Pair::*size : {&Pair::comm_forward, &Pair::comm_reverse, &Pair::comm_reverse_off}) {
+    pair_.*size = std::max(pair_.*size, least);
+    force->pair->*size = std::max(force->pair->*size, pair_.*size);
+  }
 }
 
 bool PairAtoms::sync_host_bonds() {

@@ -38,13 +38,10 @@ class PairAtoms : public PairPart {
   void read_units();                                     // stops if they are not supported
   double energy_unit() const { return energy_unit_; }    // LAMMPS's units per eV
 
-  // Sizes of LAMMPS's buffers, for features with this number of bytes per row. They only grow, because any evaluator of
-  // the style may run at any time. reset_buffers() sets those of results, of this number of doubles per atom.
-  void reset_buffers(int num_doubles);
+  // Lets LAMMPS's buffers hold features of this number of bytes per row. Sizes only grow, because any evaluator of the
+  // style may run at any time. Call it at each setup: under a hybrid style LAMMPS sizes its buffers for the hybrid,
+  // which read the sizes of its parts before this one was known.
   void reserve_buffers(std::size_t bytes_per_row);
-  // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which read the sizes of its parts before this one was
-  // known.
-  void share_buffer_sizes();
 
   // Call sync functions before anything is read from LAMMPS's arrays in host memory.
   virtual void sync_for_step() {}    // what a step reads

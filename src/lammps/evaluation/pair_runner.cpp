@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <utility>
 
 using namespace LAMMPS_NS;
@@ -38,6 +39,11 @@ PairRunner::PairRunner(LAMMPS *lmp, std::unique_ptr<Evaluator> evaluator, const 
       atoms_(atoms),
       models_(models),
       memory_without_atoms_(static_cast<double>(evaluator_->memory_bytes())) {}
+
+std::size_t PairRunner::exchange_bytes_per_row() const {
+  const std::size_t of_results = FORCE_WIDTH + VIRIAL_WIDTH, of_committee = FORCE_WIDTH * models_.models.size();
+  return std::max(evaluator_->exchange_bytes_per_row(), sizeof(double) * std::max(of_results, of_committee));
+}
 
 void PairRunner::try_step(Work work) {
   try {
@@ -118,6 +124,24 @@ double PairRunner::energy_by(Evaluator &evaluator) {
   EvaluationRequest request;
   request.positions = atoms_.positions();
   return evaluator.evaluate(request, exchange()).energy;
+}
+
+void PairRunner::log_exchange_and_memory(bool has_limit) const {
+  const LammpsExchange::Traffic &traffic = exchange().traffic();
+  const double bytes = sum(static_cast<double>(evaluator_->memory_bytes()) - memory_without_atoms_),
+               num_atoms = sum(neighborhood_.num_receivers), most_bytes = largest(traffic.bytes),
+               most_messages = largest(traffic.messages), moved = sum(traffic.bytes),
+               beside_work = sum(traffic.bytes_beside_work), limit = has_limit ? options_.memory_limit : 0.0;
+  std::string exchanged = "not needed";
+  if (exchange().active())
+    exchanged = fmt::format(
+        "of remote features through LAMMPS's communication ({}), at most {:.3f} MB/step and {:.0f} "
+        "messages/step from a rank, {:.1f} % of the bytes beside other work",
+        exchange().describe(), most_bytes * 1e-6, most_messages, moved > 0.0 ? 100.0 * beside_work / moved : 0.0);
+  log("Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
+      "{:.0f} atoms, {:.1f} kB/atom, limit {}\n",
+      exchanged, memory_without_atoms_ * 1e-6, bytes * 1e-6, num_atoms, bytes * 1e-3 / std::max(1.0, num_atoms),
+      limit > 0.0 ? fmt::format("{:.4g} GB per rank", limit * 1e-9) : "none");
 }
 
 /* ----------------------------------------------------------------------

@@ -31,8 +31,6 @@ struct StepRequest {
 
 class PairRunner : public PairPart {
  public:
-  static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;    // numbers of an atom
-
   // options: those of the evaluator. The runner is used while `atoms` and `models` stay as they are.
   PairRunner(LAMMPS_NS::LAMMPS *lmp, std::unique_ptr<Evaluator> evaluator, const EvaluatorOptions &options,
              PairAtoms &atoms, const PairModels &models);
@@ -45,12 +43,16 @@ class PairRunner : public PairPart {
   double memory_without_atoms() const { return memory_without_atoms_; }    // bytes
   // Numbers of atoms, receivers and rows; the arrays as well if has_host_neighborhood().
   const Neighborhood &neighborhood() const { return neighborhood_; }
+  std::size_t exchange_bytes_per_row() const;    // of features, and of results
   bool has_remote_rows() const { return neighborhood_.num_rows > neighborhood_.num_receivers; }
 
   // For work of a step, which may communicate: an error of this rank ends all ranks. After any error but those of
   // positions and of memory the evaluation is not used again: is_broken().
   void try_step(Work work);
   bool is_broken() const { return is_broken_; }
+
+  // The traffic is that of the last step. has_limit: whether the evaluator obeys the limit of the memory. Collective.
+  void log_exchange_and_memory(bool has_limit) const;
 
   // Results of run() stay until the next call of run() or energy(). They are of this rank's receivers, in eV.
   virtual bool has_host_neighborhood() const { return true; }
@@ -79,6 +81,7 @@ class PairRunner : public PairPart {
   void sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]);
 
  protected:
+  static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;    // numbers of an atom
   Neighborhood neighborhood_;
 
  private:

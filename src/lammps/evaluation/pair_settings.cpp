@@ -15,7 +15,9 @@
 #include "utils.h"
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -110,8 +112,20 @@ void read_exchange(Words &words, PairSettings &settings) {
 struct Keyword {
   const char *name, *choices;
   const char *scope, *meaning;    // for the manual: doc/pair_equi.rst shows these two, and a test compares them
-  void (*read)(Words &, PairSettings &);
+  std::function<void(Words &, PairSettings &)> read;
 };
+
+// Readers of values yes and no.
+auto read_flag(bool PairSettings::*flag) {
+  return [flag](Words &words, PairSettings &settings) { settings.*flag = words.yes_or_no(); };
+}
+auto read_flag(bool EvaluatorOptions::*flag) {
+  return [flag](Words &words, PairSettings &settings) { settings.options.*flag = words.yes_or_no(); };
+}
+// A number of the whole system.
+auto read_number(std::optional<int> AtomicSystem::*number) {
+  return [number](Words &words, PairSettings &settings) { settings.system.*number = words.whole_number(); };
+}
 
 constexpr const char *YES_OR_NO = "yes or no", *WHOLE_NUMBER = "a whole number", *PLACE = "auto, device or host";
 
@@ -124,30 +138,26 @@ const Keyword KEYWORDS[] = {
      }},
     {"radial", "table TOLERANCE, TOLERANCE or exact", "all runs", "tables of radial functions, or their networks",
      read_radial},
-    {"reference", YES_OR_NO, "all runs", "evaluation by LibTorch",
-     [](Words &words, PairSettings &settings) { settings.reference = words.yes_or_no(); }},
-    {"check", YES_OR_NO, "all runs", "checks of the model and of the first structure",
-     [](Words &words, PairSettings &settings) { settings.check = words.yes_or_no(); }},
+    {"reference", YES_OR_NO, "all runs", "evaluation by LibTorch", read_flag(&PairSettings::reference)},
+    {"check", YES_OR_NO, "all runs", "checks of the model and of the first structure", read_flag(&PairSettings::check)},
     {"memory", "GB per rank, auto or unlimited", "all runs", "limit of the memory of a rank", read_memory},
     {"batch", "a number of atoms or auto", "developers", "atoms that are evaluated at a time", read_batch},
     {"deterministic", YES_OR_NO, "all runs", "results that do not depend on the number of threads",
-     [](Words &words, PairSettings &settings) { settings.options.deterministic = words.yes_or_no(); }},
+     read_flag(&EvaluatorOptions::deterministic)},
     {"kernels", PLACE, "developers", "kernels for GPUs or for CPUs", read_kernels},
     {"exchange", PLACE, "developers, equi/kk", "hooks that exchange the features of ghost atoms", read_exchange},
     {"graphs", YES_OR_NO, "developers, GPUs", "recorded launches of small systems",
-     [](Words &words, PairSettings &settings) { settings.options.graphs = words.yes_or_no(); }},
-    {"overlap", YES_OR_NO, "developers, GPUs", "exchange while other work runs",
-     [](Words &words, PairSettings &settings) { settings.options.overlap = words.yes_or_no(); }},
+     read_flag(&EvaluatorOptions::graphs)},
+    {"overlap", YES_OR_NO, "developers, GPUs", "exchange while other work runs", read_flag(&EvaluatorOptions::overlap)},
     {"forces", "energy or direct", "models with a force head", "derivatives of the energy, or the forces of the head",
      [](Words &words, PairSettings &settings) {
        settings.forces_of = words.one_of<ForcesOf>({{"energy", ForcesOf::energy}, {"direct", ForcesOf::features}});
      }},
     {"task", "the name of a data set", "files for all systems", "data set whose energy is computed",
      [](Words &words, PairSettings &settings) { settings.system.task = words.value(); }},
-    {"charge", WHOLE_NUMBER, "files for all systems", "charge of the whole system",
-     [](Words &words, PairSettings &settings) { settings.system.charge = words.whole_number(); }},
+    {"charge", WHOLE_NUMBER, "files for all systems", "charge of the whole system", read_number(&AtomicSystem::charge)},
     {"spin", WHOLE_NUMBER, "files for all systems", "spin multiplicity of the whole system",
-     [](Words &words, PairSettings &settings) { settings.system.spin = words.whole_number(); }},
+     read_number(&AtomicSystem::spin)},
 };
 
 }    // namespace

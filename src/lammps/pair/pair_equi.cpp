@@ -15,7 +15,6 @@
 
 #include "atom.h"
 #include "comm.h"
-#include "domain.h"
 #include "error.h"
 #include "force.h"
 #include "memory.h"
@@ -103,15 +102,6 @@ void PairEqui::check_commands() {
    setup of a run
 ------------------------------------------------------------------------- */
 
-// Whether a periodic box has images of itself within this distance.
-static bool has_image_within(const Domain &box, double cutoff) {
-  const double lengths[3] = {box.xprd, std::hypot(box.xy, box.yprd), std::hypot(box.xz, box.yz, box.zprd)};
-  const int periodic[3] = {box.xperiodic, box.yperiodic, box.zperiodic};
-  for (int k = 0; k < 3; ++k)
-    if (periodic[k] && lengths[k] < cutoff) return true;
-  return false;
-}
-
 void PairEqui::init_style() {
   report_exceptions([&] { prepare(); });
 }
@@ -127,18 +117,11 @@ void PairEqui::prepare() {
     impl->unset();
     impl->models.read_for_system();
   }
-  // Checked before LAMMPS makes lists of all images, which may be too many in a small cell.
-  equi::collective_try(error, world, "Pair style equi", [&] {
-    for (const equi::Model &model : impl->models.models)
-      if (equi::needs_all_pairs(model.layers)) {
-        const double cutoff = equi::far_cutoff(model.layers);
-        equi::check_all_pairs(!has_image_within(*domain, cutoff), cutoff);
-      }
-  });
+  impl->setup_checks.check_images();
   if (!impl->has_runner()) make_evaluator();
   if (impl->wants_hessian) impl->derivatives->make_hessian(impl->kept_directions);
   if (impl->wants_moments) impl->derivatives->make_moments();
-  impl->atoms->share_buffer_sizes();
+  impl->atoms->reserve_buffers(impl->runner->exchange_bytes_per_row());
   impl->neighborhood_is_set = impl->bonds_are_checked = false;
   impl->is_set_up = true;
 }
@@ -172,11 +155,6 @@ void PairEqui::make_evaluator() {
       plain = evaluators.make(equi::make_host_evaluator, equi::plain_options(options.memory_limit));
   });
 
-  using Runner = equi::PairRunner;
-  const int num_models = static_cast<int>(impl->models.models.size());
-  impl->atoms->reset_buffers(
-      std::max(equi::LammpsExchange::buffer_size(runner->evaluator().exchange_bytes_per_row()),
-               std::max(Runner::FORCE_WIDTH + Runner::VIRIAL_WIDTH, Runner::FORCE_WIDTH * num_models)));
   if (plain) impl->atoms->reserve_buffers(plain->exchange_bytes_per_row());
 
   evaluators.log_models();
@@ -295,7 +273,8 @@ void PairEqui::evaluate() {
 
 void PairEqui::finish_first_evaluation() {
   report_exceptions([&] {
-    if (!impl->memory_is_logged) log_exchange_and_memory();
+    if (!impl->memory_is_logged) impl->runner->log_exchange_and_memory(!impl->settings.reference);
+    impl->memory_is_logged = true;
     impl->setup_checks.check_first_structure(*impl->runner, impl->virial_trace);
     if (impl->self_checks) {
       impl->self_checks->check_system();
@@ -303,36 +282,6 @@ void PairEqui::finish_first_evaluation() {
       impl->self_checks.reset();
     }
   });
-}
-
-void PairEqui::log_exchange_and_memory() {
-  impl->memory_is_logged = true;
-  const equi::PairRunner &runner = *impl->runner;
-  const double without = runner.memory_without_atoms();
-  const double mine[2] = {static_cast<double>(runner.evaluator().memory_bytes()) - without,
-                          static_cast<double>(runner.neighborhood().num_receivers)};
-  double all[2];
-  MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
-  const equi::LammpsExchange::Traffic &traffic = runner.exchange().traffic();
-  const double sent[2] = {traffic.bytes, static_cast<double>(traffic.messages)};
-  double most[2];
-  MPI_Allreduce(sent, most, 2, MPI_DOUBLE, MPI_MAX, world);
-  const double moved[2] = {traffic.bytes, traffic.bytes_beside_work};
-  double sum[2];
-  MPI_Allreduce(moved, sum, 2, MPI_DOUBLE, MPI_SUM, world);
-  std::string exchange = "not needed";
-  if (runner.exchange().active())
-    exchange = fmt::format(
-        "of remote features through LAMMPS's communication ({}), at most {:.3f} MB/step and {:.0f} "
-        "messages/step from a rank, {:.1f} % of the bytes beside other work",
-        runner.exchange().describe(), most[0] * 1e-6, most[1], sum[0] > 0.0 ? 100.0 * sum[1] / sum[0] : 0.0);
-  const double bytes = impl->settings.reference ? 0.0 : runner.options().memory_limit;
-  const std::string limit = bytes > 0.0 ? fmt::format("{:.4g} GB per rank", bytes * 1e-9) : "none";
-  if (comm->me == 0)
-    utils::logmesg(lmp,
-                   "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
-                   "{:.0f} atoms, {:.1f} kB/atom, limit {}\n",
-                   exchange, without * 1e-6, all[0] * 1e-6, all[1], all[0] * 1e-3 / std::max(1.0, all[1]), limit);
 }
 
 double PairEqui::memory_usage() {

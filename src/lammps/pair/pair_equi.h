@@ -95,7 +95,6 @@ class PairEqui : public Pair {
   void update_neighborhood();
   void evaluate();
   void finish_first_evaluation();
-  void log_exchange_and_memory();
 };
 
 }    // namespace LAMMPS_NS
