@@ -25,9 +25,11 @@ set(equi_sources
     kokkos/host_kernels/kernel_library.cpp
     kokkos/host_kernels/kernel_reference.cpp
     kokkos/lammps/kokkos_styles.cpp
-    kokkos/lammps/lammps_device_evaluation.cpp
+    kokkos/lammps/lammps_device_neighborhood.cpp
     kokkos/lammps/lammps_exchange_kokkos.cpp
+    kokkos/lammps/pair_atoms_kokkos.cpp
     kokkos/lammps/pair_equi_kokkos.cpp
+    kokkos/lammps/pair_runner_kokkos.cpp
     kokkos/layers/channel_balance/device_channel_balance.cpp
     kokkos/layers/contraction/contraction_constants.cpp
     kokkos/layers/contraction/device_contraction.cpp
@@ -102,25 +104,30 @@ set(equi_sources
     src/hessian/conjugate_directions.cpp
     src/hessian/lattice_translations.cpp
     src/hessian/lowest_eigenpairs.cpp
-    src/lammps/compute_equi_deviation.cpp
-    src/lammps/compute_equi_heat_flux.cpp
-    src/lammps/compute_equi_hvp.cpp
-    src/lammps/equi_dynamical_matrix.cpp
-    src/lammps/equi_elastic.cpp
-    src/lammps/equi_modes.cpp
-    src/lammps/equiplugin.cpp
-    src/lammps/lammps_compatibility.cpp
-    src/lammps/lammps_exchange.cpp
-    src/lammps/lammps_faults.cpp
-    src/lammps/lammps_hessian.cpp
-    src/lammps/lammps_neighborhood.cpp
-    src/lammps/pair_equi.cpp
-    src/lammps/pair_equi_bonds.cpp
-    src/lammps/pair_equi_check.cpp
-    src/lammps/pair_equi_commands.cpp
-    src/lammps/pair_equi_committee.cpp
-    src/lammps/pair_equi_hessian.cpp
-    src/lammps/pair_equi_start.cpp
+    src/lammps/atoms/lammps_exchange.cpp
+    src/lammps/atoms/lammps_neighborhood.cpp
+    src/lammps/checks/atom_checks.cpp
+    src/lammps/checks/bond_checks.cpp
+    src/lammps/checks/self_checks.cpp
+    src/lammps/checks/setup_checks.cpp
+    src/lammps/commands/compute_equi_deviation.cpp
+    src/lammps/commands/compute_equi_heat_flux.cpp
+    src/lammps/commands/compute_equi_hvp.cpp
+    src/lammps/commands/equi_dynamical_matrix.cpp
+    src/lammps/commands/equi_elastic.cpp
+    src/lammps/commands/equi_modes.cpp
+    src/lammps/commands/lammps_hessian.cpp
+    src/lammps/evaluation/committee_deviation.cpp
+    src/lammps/evaluation/pair_atoms.cpp
+    src/lammps/evaluation/pair_derivatives.cpp
+    src/lammps/evaluation/pair_evaluators.cpp
+    src/lammps/evaluation/pair_models.cpp
+    src/lammps/evaluation/pair_runner.cpp
+    src/lammps/evaluation/pair_settings.cpp
+    src/lammps/faults/lammps_faults.cpp
+    src/lammps/pair/pair_equi.cpp
+    src/lammps/plugin/equiplugin.cpp
+    src/lammps/plugin/lammps_compatibility.cpp
     src/layers/channel_balance.cpp
     src/layers/convolution.cpp
     src/layers/coulomb.cpp

@@ -29,7 +29,7 @@ CPPCHECK = ["--enable=warning,performance,portability", "--inline-suppr", "--qui
             "--suppress=useInitializationList",
             # An array of fewer rows is read as far as its degree says, and an exception is described while it is handled.
             "--suppress=uninitvar:*/src/numbers/hermite.h",
-            "--suppress=rethrowNoCurrentException:*/src/lammps/lammps_faults.cpp",
+            "--suppress=rethrowNoCurrentException:*/src/lammps/faults/lammps_faults.cpp",
             "--suppress=legacyUninitvar:*/kokkos/host_kernels/host_*_impl.h",
             # Float32 coefficients lie in rows of float64 (src/generator/kernel_layout.h).
             "--suppress=invalidPointerCast:*/host_simd.h",

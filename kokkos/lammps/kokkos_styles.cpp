@@ -9,7 +9,7 @@
 
 // Registers the pair styles of package KOKKOS.
 
-#include "src/lammps/kokkos_styles.h"
+#include "src/lammps/plugin/kokkos_styles.h"
 
 #include "kokkos/lammps/pair_equi_kokkos.h"
 

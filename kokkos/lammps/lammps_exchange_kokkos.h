@@ -16,7 +16,7 @@
 #define EQUI_LAMMPS_EXCHANGE_KOKKOS_H
 
 #include "kokkos/lammps/row_packing.h"
-#include "src/lammps/lammps_exchange.h"
+#include "src/lammps/atoms/lammps_exchange.h"
 
 #include <unordered_map>
 

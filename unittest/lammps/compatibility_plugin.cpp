@@ -2,8 +2,8 @@
 // A plugin for tests, compiled for a LAMMPS of another version, with integers of other sizes or with another MPI: it
 // says whether it takes itself for a fitting one.
 
-#include "src/lammps/lammps_compatibility.h"
-#include "src/lammps/lammps_plugin_api.h"
+#include "src/lammps/plugin/lammps_compatibility.h"
+#include "src/lammps/plugin/lammps_plugin_api.h"
 
 #include <cstdio>
 

@@ -10,8 +10,8 @@
 // A plugin for tests: the command `rank_fault all|one KIND RANK ...` lets the given ranks throw an exception of a kind
 // within lammps_faults.h.
 
-#include "src/lammps/lammps_faults.h"
-#include "src/lammps/lammps_plugin_api.h"
+#include "src/lammps/faults/lammps_faults.h"
+#include "src/lammps/plugin/lammps_plugin_api.h"
 
 #include "comm.h"
 #include "command.h"

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Evaluates steps and Hessian-vector products in the memory of a device.
+
+#include "kokkos/lammps/pair_runner_kokkos.h"
+
+#include "atom_kokkos.h"
+#include "atom_masks.h"
+#include "force.h"
+#include "pair.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace LAMMPS_NS;
+
+namespace equi {
+
+PairRunnerKokkos::PairRunnerKokkos(LAMMPS *lmp, std::unique_ptr<Evaluator> evaluator, const EvaluatorOptions &options,
+                                   Atoms &atoms, const PairModels &models)
+    : PairRunner(lmp, std::move(evaluator), options, atoms, models),
+      atoms_(atoms),
+      device_evaluator_(dynamic_cast<DeviceEvaluator &>(this->evaluator())) {}
+
+void PairRunnerKokkos::read_neighborhood() {
+  on_device_.read_neighbor_list(*atomKK, atoms_.pair().list, models().type_species);
+  atomKK->sync(Host, TAG_MASK);    // ranks use it to agree on their messages
+  const DeviceNeighborhood &n = on_device_.neighborhood();
+  neighborhood_.num_atoms = n.num_atoms;
+  neighborhood_.num_receivers = n.num_receivers;
+  neighborhood_.num_rows = n.num_rows;
+}
+
+void PairRunnerKokkos::use_neighborhood(bool is_exchanged) {
+  atoms_.exchange().set_device_rows(on_device_.row_of_atom(), is_exchanged);
+  device_evaluator_.set_neighborhood(on_device_.neighborhood());
+}
+
+EvaluationResult PairRunnerKokkos::run(const StepRequest &wanted) {
+  const DeviceRequest request{on_device_.positions(*atomKK), {}, true, wanted.virial, wanted.atom_virial};
+  const EvaluationResult result = device_evaluator_.evaluate(request, exchange());
+  if (!force->newton_pair) {    // sends the results of rows of remote atoms to their owners
+    const DeviceResults by_rows = device_evaluator_.results();
+    FeaturePieces<double> pieces{{by_rows.forces, FORCE_WIDTH}};
+    if (wanted.atom_virial) pieces.push_back({by_rows.virial, VIRIAL_WIDTH});
+    exchange().reverse(pieces);
+  }
+  return result;
+}
+
+ResultRows PairRunnerKokkos::results() const {
+  const DeviceResults of_device = device_evaluator_.results();
+  ResultRows rows;
+  rows.num_rows = neighborhood_.num_rows;
+  rows.num_energies = neighborhood_.num_receivers;
+  rows.atom_of_row = of_device.row_atom;
+  rows.forces = of_device.forces;
+  rows.energies = of_device.energy;
+  rows.virials = of_device.virial;
+  rows.on_device = true;
+  return rows;
+}
+
+double PairRunnerKokkos::energy() {
+  return device_evaluator_.evaluate(DeviceRequest{on_device_.positions(*atomKK)}, exchange()).energy;
+}
+
+std::vector<std::array<double, 3>> PairRunnerKokkos::copy_forces() const {
+  const int num_rows = neighborhood_.num_rows;
+  std::vector<int> atom_of_row(num_rows);
+  std::vector<std::array<double, 3>> of_rows(num_rows), of_atoms(neighborhood_.num_atoms);
+  const DeviceResults by_rows = device_evaluator_.results();
+  copy_to_host(DeviceExec(), atom_of_row.data(), by_rows.row_atom, num_rows);
+  copy_to_host(DeviceExec(), of_rows.data()->data(), static_cast<const double *>(by_rows.forces), 3 * num_rows);
+  for (int row = 0; row < num_rows; row++)
+    if (atom_of_row[row] >= 0) of_atoms[atom_of_row[row]] = of_rows[row];
+  return of_atoms;
+}
+
+const Neighborhood &PairRunnerKokkos::neighborhood_on_host(Neighborhood &space) const {
+  on_device_.copy_candidates(space);
+  return space;
+}
+
+// The rows are those of the forces' evaluation, which the exchange knows. Ghosts move like the atoms that they
+// represent.
+void PairRunnerKokkos::multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
+                                        double (*const *hv)[3], bool same_positions) {
+  auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
+  if (!is_set) {
+    for_hessian_.read_neighbor_list(*atomKK, atoms_.pair().list, models().type_species);
+    evaluator.set_neighborhood(for_hessian_.neighborhood());
+  }
+  const DeviceExec exec;
+  const int64_t num_local = atom->nlocal, num_all = atoms_.num_all(), num_rows = neighborhood_.num_rows;
+  double *rows = row_values_.reserve(3 * num_rows);
+  for (int done = 0, batch; done < count; done += batch) {
+    batch = same_positions ? std::min(count - done, evaluator.max_directions()) : 1;
+    double *directions = direction_.reserve(3 * batch * num_all);
+    for (int d = 0; d < batch; d++) {
+      double *direction = directions + 3 * d * num_all;
+      copy_to_device(exec, direction, *v[done + d], 3 * num_local);
+      device_zero(exec, rows, 3 * num_rows);
+      for_hessian_.rows_of_atoms(num_local, direction, rows);
+      exec.fence("equi: rows to be sent");
+      exchange().forward(FeaturePieces<double>{{rows, 3}});
+      for_hessian_.atoms_of_rows(num_all, rows, 1.0, direction);
+    }
+    DeviceRequest request;
+    request.positions = for_hessian_.positions(*atomKK);
+    request.directions = {directions, batch, num_all};
+    request.forces = true;
+    request.same_positions = same_positions;
+    evaluator.evaluate(request, exchange());
+    same_positions = true;
+    for (int d = 0; d < batch; d++) {
+      double *tangents = evaluator.results().tangents + 3 * num_rows * d;
+      exchange().reverse(FeaturePieces<double>{{tangents, 3}});
+      for_hessian_.atoms_of_rows(num_local, tangents, -1.0, directions);
+      copy_to_host(exec, *hv[done + d], directions, 3 * num_local);
+    }
+  }
+}
+
+}    // namespace equi

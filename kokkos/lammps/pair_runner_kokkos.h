@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// The evaluation of a step in the memory of a device, from and to the views of LAMMPS's package KOKKOS.
+
+#ifndef EQUI_PAIR_RUNNER_KOKKOS_H
+#define EQUI_PAIR_RUNNER_KOKKOS_H
+
+#include "kokkos/evaluation/device_evaluator.h"
+#include "kokkos/lammps/lammps_device_neighborhood.h"
+#include "kokkos/lammps/pair_atoms_kokkos.h"
+#include "src/lammps/evaluation/pair_runner.h"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace equi {
+
+class PairRunnerKokkos : public PairRunner {
+ public:
+  using Atoms = PairAtomsKokkos<LammpsDeviceType>;
+  // The evaluator must be a DeviceEvaluator.
+  PairRunnerKokkos(LAMMPS_NS::LAMMPS *lmp, std::unique_ptr<Evaluator> evaluator, const EvaluatorOptions &options,
+                   Atoms &atoms, const PairModels &models);
+
+  bool has_host_neighborhood() const override { return false; }
+  void read_neighborhood() override;
+  void use_neighborhood(bool is_exchanged) override;
+  EvaluationResult run(const StepRequest &request) override;
+  ResultRows results() const override;
+  double energy() override;
+  std::vector<std::array<double, 3>> copy_forces() const override;
+  const Neighborhood &neighborhood_on_host(Neighborhood &space) const override;
+  void multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
+                        double (*const *hv)[3], bool same_positions) override;
+
+ private:
+  Atoms &atoms_;
+  DeviceEvaluator &device_evaluator_;
+  // Each evaluator transposes its neighborhood as it needs it.
+  LammpsDeviceNeighborhood on_device_, for_hessian_;
+  DeviceBuffer<double> direction_, row_values_;
+};
+
+}    // namespace equi
+
+#endif

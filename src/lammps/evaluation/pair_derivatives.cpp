@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Computes derivatives along directions and converts them to LAMMPS's units.
+#include "src/lammps/evaluation/pair_derivatives.h"
+
+#include "src/evaluation/native_evaluators.h"
+
+#include "atom.h"
+#include "error.h"
+
+using namespace LAMMPS_NS;
+
+namespace equi {
+
+void PairDerivatives::make_hessian(int kept_directions) {
+  if (!hessian_ || kept_directions > kept_directions_) {
+    hessian_.reset();
+    kept_directions_ = kept_directions;
+    EvaluatorOptions options = runner_.options();
+    options.kept_directions = kept_directions;
+    hessian_ = evaluators_.make_directional(evaluators_.maker(), options, "second derivatives");
+    hessian_is_set_ = false;
+  }
+  runner_.atoms().reserve_buffers(hessian_->exchange_bytes_per_row());
+}
+
+void PairDerivatives::make_moments() {
+  if (!runner_.has_host_neighborhood())
+    error->all(FLERR,
+               "Compute equi/heat/flux: pair style equi/kk with kernels for devices has no heat flux yet; use "
+               "pair style equi, or kernels host");
+  if (!moments_) {
+    EvaluatorOptions options = runner_.options();
+    options.energy_moments = true;
+    moments_ = evaluators_.make_directional(make_host_evaluator, options, "the heat flux");
+    moments_are_set_ = false;
+  }
+  runner_.atoms().reserve_buffers(moments_->exchange_bytes_per_row());
+}
+
+double PairDerivatives::memory_bytes() const {
+  double bytes = 0.0;
+  for (const Evaluator *evaluator : {hessian_.get(), moments_.get()})
+    if (evaluator) bytes += static_cast<double>(evaluator->memory_bytes());
+  return bytes;
+}
+
+void PairDerivatives::check_hessian() const {
+  if (!hessian_) error->all(FLERR, "Pair style equi: second derivatives were not asked for before the last setup");
+}
+
+void PairDerivatives::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3],
+                                       bool same_positions) {
+  check_hessian();
+  runner_.try_step([&] {
+    runner_.multiply_hessian(*hessian_, hessian_is_set_, count, v, hv, same_positions);
+    hessian_is_set_ = true;
+    for (int d = 0; d < count; d++)
+      for (int i = 0; i < atom->nlocal; i++)
+        for (int k = 0; k < 3; k++) hv[d][i][k] *= runner_.atoms().energy_unit();
+  });
+}
+
+EvaluationRequest PairDerivatives::new_request() {
+  direction_.assign(runner_.atoms().num_all() + 1, {});
+  tangents_.assign(runner_.atoms().num_all() + 1, {});
+  EvaluationRequest request;
+  request.positions = runner_.atoms().positions();
+  request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
+  return request;
+}
+
+StrainDerivatives PairDerivatives::strain(const double strain[3][3], double (*force_tangents)[3]) {
+  check_hessian();
+  if (!hessian_->has_virial_tangents())
+    error->all(FLERR,
+               "Pair style equi: derivatives by strain need kernels for CPUs (kernels host, or the suffix kk/host)");
+  const double unit = runner_.atoms().energy_unit();
+  EvaluationResult result;
+  runner_.try_step([&] {
+    if (!hessian_is_set_) hessian_->set_neighborhood(runner_.neighborhood());
+    hessian_is_set_ = true;
+    EvaluationRequest request = new_request();
+    for (int i = 0; i < runner_.atoms().num_all(); i++)
+      for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) direction_[i][a] += strain[a][b] * request.positions[i][b];
+    request.force_tangents = reinterpret_cast<double(*)[3]>(tangents_.data());
+    request.virial = true;
+    result = hessian_->evaluate(request, runner_.exchange());
+    runner_.sum_at_owners(tangents_.data(), unit, force_tangents);
+  });
+  StrainDerivatives all;
+  MPI_Allreduce(result.virial, all.virial, 6, MPI_DOUBLE, MPI_SUM, world);
+  MPI_Allreduce(result.virial_tangent, all.virial_tangent, 6, MPI_DOUBLE, MPI_SUM, world);
+  for (double *numbers : {all.virial, all.virial_tangent})
+    for (int k = 0; k < 6; k++) numbers[k] *= unit;
+  return all;
+}
+
+void PairDerivatives::energy_moments(const double (*v)[3], double *energies, double (*moments)[3]) {
+  if (!moments_) error->all(FLERR, "Pair style equi: the heat flux was not asked for before the last setup");
+  runner_.try_step([&] {
+    if (!moments_are_set_) moments_->set_neighborhood(runner_.neighborhood());
+    moments_are_set_ = true;
+    EvaluationRequest request = new_request();
+    runner_.spread_to_copies(v, reinterpret_cast<double(*)[3]>(direction_.data()));
+    std::vector<double> energy(direction_.size(), 0.0);
+    request.atom_energy = energy.data();
+    request.energy_moments = reinterpret_cast<double(*)[3]>(tangents_.data());
+    moments_->evaluate(request, runner_.exchange());
+    const double unit = runner_.atoms().energy_unit();
+    for (int i = 0; i < atom->nlocal; i++) {
+      energies[i] = unit * energy[i];
+      for (int k = 0; k < 3; k++) moments[i][k] = unit * tangents_[i][k];
+    }
+  });
+}
+
+}    // namespace equi

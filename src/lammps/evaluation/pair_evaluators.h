@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Makes the evaluators of the models for the settings, and starts what they run on.
+
+#ifndef EQUI_PAIR_EVALUATORS_H
+#define EQUI_PAIR_EVALUATORS_H
+
+#include "src/evaluation/evaluator.h"
+#include "src/lammps/evaluation/pair_models.h"
+
+#include <functional>
+#include <memory>
+
+namespace equi {
+
+using EvaluatorMaker = std::unique_ptr<Evaluator>(const Model &, const EvaluatorOptions &);
+
+class PairEvaluators : public PairPart {
+ public:
+  // is_for_gpus: which kernels the keyword `kernels` selects with auto.
+  PairEvaluators(LAMMPS_NS::LAMMPS *lmp, const PairSettings &settings, const PairModels &models,
+                 std::function<bool()> is_for_gpus)
+      : PairPart(lmp), settings_(settings), models_(models), is_for_gpus_(std::move(is_for_gpus)) {}
+
+  // Starts Kokkos unless it runs, and returns the options of the settings, with the limit of the memory. Collective.
+  EvaluatorOptions start() const;
+  EvaluatorMaker *maker() const;
+  // The mean of several models, each of which may use its share of the memory.
+  std::unique_ptr<Evaluator> make(EvaluatorMaker *make, EvaluatorOptions options) const;
+  // Makes an evaluator with these options that computes derivatives along directions, and prints its description. name:
+  // the derivatives. Collective.
+  std::unique_ptr<Evaluator> make_directional(EvaluatorMaker *make, EvaluatorOptions options, const char *name) const;
+  void log_models() const;
+
+ private:
+  void log_model(const Model &model) const;
+
+  const PairSettings &settings_;
+  const PairModels &models_;
+  std::function<bool()> is_for_gpus_;
+};
+
+}    // namespace equi
+
+#endif
