@@ -21,7 +21,7 @@ from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
-from equi_tools.frameworks.mlip import convert as mlip_convert
+from equi_tools.frameworks.mlip import mace as mlip_mace
 from mlip_reference import GAUNT, PREFIX, STATISTICS, VARIANTS, MlipReference
 
 # Two routes in float64, energies per atom and forces relative to the largest one where it exceeds 1.
@@ -122,7 +122,7 @@ def test_radial_functions_are_normalized_between_distances(tmp_path):
     r = np.linspace(1.7, CUTOFF, 100001)[:, None]
     u, n = r / CUTOFF, np.arange(1, 7)
     functions = np.sqrt(2 / CUTOFF) * np.sin(n * np.pi * u) / r * (1 - 21 * u**5 + 35 * u**6 - 15 * u**7)
-    assert mlip_convert.prefactor(mlip_checkpoint.load(source)) * np.sqrt(np.mean(functions**2)) == pytest.approx(1.0, abs=1e-3)
+    assert mlip_mace.prefactor(mlip_checkpoint.load(source)) * np.sqrt(np.mean(functions**2)) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_reading_needs_neither_mlip_nor_jax_nor_torch(files):

@@ -17,7 +17,7 @@ def import_mlip():
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     for name in ("mlip", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with importing("MACE models of mlip need the package mlip: pip install mlip"):
+    with importing("models of mlip need the package mlip: pip install mlip"):
         import mlip
         import mlip.models
     return mlip
@@ -50,11 +50,11 @@ class MlipModules(Oracle):
 
     def __init__(self, checkpoint, head, is_float64):
         super().__init__()
-        import_mlip()
+        mlip = import_mlip()
         import jax
 
         from mlip.data import DatasetInfo
-        from mlip.models import ForceField, Mace
+        from mlip.models import ForceField
         from mlip.typing.properties import Properties
         from mlip.utils.dict_flatten import unflatten_dict
 
@@ -63,8 +63,9 @@ class MlipModules(Oracle):
         self.is_float64 = is_float64
         self.head = checkpoint.head_index(head) if len(checkpoint.heads) > 1 else None
         statistics = checkpoint.statistics
+        model = getattr(mlip.models, mlip_checkpoint.ARCHITECTURES[checkpoint.architecture].MODEL)
         with float64(is_float64):
-            network = Mace(Mace.Config(**checkpoint.options), DatasetInfo(**statistics))
+            network = model(model.Config(**checkpoint.options), DatasetInfo(**statistics))
             properties = Properties(stress=True)
             predictor = ForceField.get_predictor_class(properties, network.config)(
                 mlip_network=network,
