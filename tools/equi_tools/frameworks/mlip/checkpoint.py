@@ -16,13 +16,14 @@ from ...errors import EquiError
 from ...printable import printable
 from ..common.origin import Origin, file_of, naming
 from . import mace as mlip_mace
+from . import nequip as mlip_nequip
 from .options import SUPPORTED, check_statistics
 
 HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
 MAX_JSON_BYTES = 1 << 24
 MAX_NUMBERS = 1 << 30  # bytes of all arrays
 PREFIX = "params#mlip_network#"
-ARCHITECTURES = {"MACE": mlip_mace}
+ARCHITECTURES = {"MACE": mlip_mace, "NequIP": mlip_nequip}
 # Options by which architectures other than MACE show themselves.
 SIGNS = {
     "vecnorm_type": "ViSNet", "attn_activation": "ViSNet", "num_heads": "ViSNet", "target_irreps": "NequIP",

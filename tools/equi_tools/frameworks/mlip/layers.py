@@ -164,6 +164,11 @@ class ForceField(Layers):
 
     # Energy
 
+    @property
+    def head_of_readout(self):
+        """The number of the readout; several data sets may have one, with other energies of elements."""
+        return min(self.head, self.options["num_readout_heads"] - 1)
+
     def scale_shift(self):
         from ase.data import atomic_numbers
 

@@ -256,8 +256,7 @@ class Converter(ForceField):
                 self.weight(f"{name}#ReadoutBlock_{head}#Linear_{n}", SCALAR, rows, columns).T
                 for n, (columns, rows) in enumerate(zip(sizes, sizes[1:]))
             ]
-            # Of several data sets with one head, the energies of atoms differ.
-            if head == min(self.head, self.options["num_readout_heads"] - 1):
+            if head == self.head_of_readout:
                 matrices = parts
         self.add_readout(source, irreps_x, 0, self.dense(name, matrices, "activation"))
 

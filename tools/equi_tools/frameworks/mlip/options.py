@@ -5,7 +5,7 @@ from ...errors import EquiError
 from ...printable import printable
 from ..common.unknown_keys import refuse_unknown
 
-SUPPORTED = "MACE"
+SUPPORTED = "MACE and NequIP"
 # Options that every architecture has. Those with a value are refused if they have another one, and why.
 REFUSED = {
     "predict_partial_charges": (False, "charges are not part of the .equi format"),
@@ -44,7 +44,7 @@ def known_alone(options, kind, taken, ignored, refused):
     refuse_unknown([(key, kind) for key in options if key not in known], can_pass=False)
     missing = sorted(taken - set(options))
     if missing:
-        raise EquiError(f"option {missing[0]} of {kind} is missing; of mlip only {SUPPORTED}, saved by version 0.2.5, is supported")
+        raise EquiError(f"option {missing[0]} of {kind} is missing; of mlip only {SUPPORTED}, saved by version 0.2.5, are supported")
     for key, (allowed, why) in refused.items():
         if options.get(key, allowed) != allowed:
             raise EquiError(f"option {key} {printable(str(options[key]), 60)} is not supported: {why}")
