@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import EquiError
 from ...printable import printable
 from ..common.origin import Origin, file_of, naming
+from . import esen as mlip_esen
 from . import mace as mlip_mace
 from . import nequip as mlip_nequip
 from .options import SUPPORTED, check_statistics
@@ -23,7 +24,7 @@ HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
 MAX_JSON_BYTES = 1 << 24
 MAX_NUMBERS = 1 << 30  # bytes of all arrays
 PREFIX = "params#mlip_network#"
-ARCHITECTURES = {"MACE": mlip_mace, "NequIP": mlip_nequip}
+ARCHITECTURES = {"MACE": mlip_mace, "NequIP": mlip_nequip, "eSEN": mlip_esen}
 # Options by which architectures other than MACE show themselves.
 SIGNS = {
     "vecnorm_type": "ViSNet", "attn_activation": "ViSNet", "num_heads": "ViSNet", "target_irreps": "NequIP",

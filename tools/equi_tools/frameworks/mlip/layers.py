@@ -63,7 +63,8 @@ class ForceField(Layers):
 
     def __init__(self, checkpoint, head, elements):
         self.checkpoint = checkpoint
-        self.options = checkpoint.options
+        self.options = self.named(checkpoint.options)
+        self.state = self.numbers(checkpoint.state)
         self.head = checkpoint.head_index(head)
         super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
@@ -72,14 +73,52 @@ class ForceField(Layers):
         self.lmax = self.options["l_max"]
         if self.lmax > LMAX_SUPPORTED:
             raise EquiError(f"option l_max {self.lmax} is not supported, at most {LMAX_SUPPORTED}")
-        self.state = State(checkpoint.state, self.kind)
-        self.tensor = self.table.add
+
+    def named(self, options):
+        """The options under the names by which the converter reads them."""
+        return options
+
+    def numbers(self, source):
+        return State(source, self.kind)
 
     def activation(self, key):
         value = str(self.options[key])
         if value not in ACTIVATIONS:
             raise EquiError(f"option {key} {value} is not supported, only {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[value]
+
+    def bessel_functions(self, factor=1.0):
+        """The radial basis, multiplied by a factor."""
+        cutoff, count = self.checkpoint.cutoff, self.options["num_rbf"]
+        return {
+            "kind": "bessel",
+            "wave_numbers": self.table.add("wave_numbers", pi / cutoff * np.arange(1, count + 1)),
+            "prefactor": sqrt(2 / cutoff) * factor,
+            "cutoff_function": {"kind": "polynomial", "p": 5},
+        }
+
+    @property
+    def head_of_readout(self):
+        """The number of the readout; several data sets may have one, with other energies of elements."""
+        return min(self.head, self.options["num_readout_heads"] - 1)
+
+    def scale_shift(self):
+        from ase.data import atomic_numbers
+
+        statistics = self.checkpoint.statistics
+        energies = self.checkpoint.atomic_energies(self.head)
+        shifts = []
+        for element in self.elements:
+            energy = energies.get(atomic_numbers[element]) if self.options["add_atomic_energies"] else 0.0
+            if energy is None:
+                raise EquiError(f"the data set of head {self.checkpoint.heads[self.head]} has no energy of {element}")
+            shifts.append(float(statistics["scaling_mean"]) + energy)
+        scale = np.full(len(shifts), float(statistics["scaling_stdev"]))
+        self.add_scale_shift(self.table.add("scale", scale), self.table.add("shift", np.array(shifts)))
+
+
+class MessagePassing(ForceField):
+    """A converter of MACE or NequIP: radial_network(name, matrices) is what turns distances to weights."""
 
     # Linear maps
 
@@ -108,23 +147,20 @@ class ForceField(Layers):
             for i in inputs:
                 copies = irreps_in[i].mul // size
                 numbers = alternating(first, copies, size, rows // size)
-                blocks.append((i, j, self.tensor(f"{name}.{i}.{j}", np.swapaxes(matrix[..., numbers], -1, -2)), 1 / sqrt(rows)))
+                blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", np.swapaxes(matrix[..., numbers], -1, -2)), 1 / sqrt(rows)))
                 first += copies
         self.add_linear(source, irreps_in, target, irreps_out, blocks, (), per_species, accumulate)
 
     def dense(self, name, matrices, activation=None):
         """A network of matrices [in, out]. activation: the option with that between them."""
         kind = self.activation(activation) if activation is not None and len(matrices) > 1 else ()
-        return network([self.tensor(f"{name}.layer{n}", matrix) for n, matrix in enumerate(matrices)], *kind, scales=fan_in(matrices))
+        return network([self.table.add(f"{name}.layer{n}", matrix) for n, matrix in enumerate(matrices)], *kind, scales=fan_in(matrices))
 
     # Messages
 
     def radial_matrices(self, name, outputs):
         sizes = [self.options["num_rbf"], *self.options["radial_mlp_hidden"], outputs]
         return [self.state.take(f"{name}#layers_{n}#kernel", *shape) for n, shape in enumerate(zip(sizes, sizes[1:]))]
-
-    def radial_network(self, name, matrices):
-        raise NotImplementedError
 
     def paths(self, name, irreps_in, irreps_out):
         found = paths_to(irreps_in, self.lmax, irreps_out)
@@ -151,34 +187,3 @@ class ForceField(Layers):
         paths = [(i, l2, sqrt(ir.dim)) for i, l2, ir in found]
         self.message_convolution(name, source, irreps_in, f"{target}_sum", middle, paths, matrices)
         self.linear(f"{name}#linear_out", f"{target}_sum", middle, target, irreps_out, accumulate=accumulate, channels=channels)
-
-    def bessel_functions(self, factor=1.0):
-        """The radial basis, multiplied by a factor."""
-        cutoff, count = self.checkpoint.cutoff, self.options["num_rbf"]
-        return {
-            "kind": "bessel",
-            "wave_numbers": self.tensor("wave_numbers", pi / cutoff * np.arange(1, count + 1)),
-            "prefactor": sqrt(2 / cutoff) * factor,
-            "cutoff_function": {"kind": "polynomial", "p": 5},
-        }
-
-    # Energy
-
-    @property
-    def head_of_readout(self):
-        """The number of the readout; several data sets may have one, with other energies of elements."""
-        return min(self.head, self.options["num_readout_heads"] - 1)
-
-    def scale_shift(self):
-        from ase.data import atomic_numbers
-
-        statistics = self.checkpoint.statistics
-        energies = self.checkpoint.atomic_energies(self.head)
-        shifts = []
-        for element in self.elements:
-            energy = energies.get(atomic_numbers[element]) if self.options["add_atomic_energies"] else 0.0
-            if energy is None:
-                raise EquiError(f"the data set of head {self.checkpoint.heads[self.head]} has no energy of {element}")
-            shifts.append(float(statistics["scaling_mean"]) + energy)
-        scale = np.full(len(shifts), float(statistics["scaling_stdev"]))
-        self.add_scale_shift(self.tensor("scale", scale), self.tensor("shift", np.array(shifts)))

@@ -18,7 +18,7 @@ from ...errors import EquiError
 from ...irreps import SCALAR, Irrep, Irreps
 from ...printable import printable
 from . import options as mlip_options
-from .layers import ForceField, natural, place, times
+from .layers import MessagePassing, natural, place, times
 
 KIND, MODEL = "mlip's MACE", "Mace"
 TAKEN = {
@@ -127,7 +127,7 @@ def members(matrix):
     return np.flatnonzero(np.abs(matrix).max(axis=1) > 1e-12)
 
 
-class Converter(ForceField):
+class Converter(MessagePassing):
     kind = KIND
 
     def __init__(self, checkpoint, head, elements):
@@ -165,7 +165,7 @@ class Converter(ForceField):
             inputs = [q for q, block in enumerate(middle) if block.ir == ir]
             if inputs:
                 weight = self.weight(f"{name}#linear_out", ir, self.channels, self.channels).T
-                tensor = self.tensor(f"{name}#linear_out.{j}", weight)
+                tensor = self.table.add(f"{name}#linear_out.{j}", weight)
                 blocks += [(q, j, tensor, 1 / sqrt(self.channels)) for q in inputs]
         self.add_linear(f"{target}_sum", middle, target, irreps_out, blocks)
 
@@ -200,11 +200,11 @@ class Converter(ForceField):
             for b, (_, ir) in enumerate(irreps_in):
                 text = f"{self.channels}x{ir}"
                 weight = self.state.take(f"{name}#linear_in_{c}#w[{b},{b}] {text},{text}", self.channels, self.channels)
-                tensor = self.tensor(f"{name}#linear_in_{c}.{b}", weight)
+                tensor = self.table.add(f"{name}#linear_in_{c}.{b}", weight)
                 blocks.append((b, b, tensor, 1 / sqrt(self.channels * ir.dim)))
             bias = self.state.take(f"{name}#gaunt_symmetric_contraction_bias_{c}", self.channels)
             # mlip has a number for the first function too, which it does not use.
-            biases = [(0, self.tensor(f"{name}#bias_{c}", bias), 1.0)] if c > 0 else []
+            biases = [(0, self.table.add(f"{name}#bias_{c}", bias), 1.0)] if c > 0 else []
             function = f"{target}_f{c}"
             self.add_linear(source, irreps_in, function, irreps_in, blocks, biases)
             functions.append((function, irreps_in))
@@ -233,8 +233,8 @@ class Converter(ForceField):
             rows = [[m, 0, offsets[ir.l] + m, 1 / sqrt(ir.dim)] for m in range(ir.dim)]
             terms = {
                 "degree": 1,
-                "weight": self.tensor(f"{name}#linear_out.{b}.weight", weights[:, None]),
-                "coupling": self.tensor(f"{name}#linear_out.{b}.coupling", np.array(rows, float)),
+                "weight": self.table.add(f"{name}#linear_out.{b}.weight", weights[:, None]),
+                "coupling": self.table.add(f"{name}#linear_out.{b}.coupling", np.array(rows, float)),
             }
             blocks.append([terms])
         self.add_contraction(feature, irreps, target, irreps_out, blocks)

@@ -14,7 +14,7 @@ from ...irreps import SCALAR, Irrep, Irreps
 from ...printable import printable
 from ..common.layers import activated, gated, network
 from . import options as mlip_options
-from .layers import ACTIVATIONS, ForceField, place
+from .layers import ACTIVATIONS, MessagePassing, place
 
 KIND, MODEL = "mlip's NequIP", "Nequip"
 TAKEN = {
@@ -59,7 +59,7 @@ def target_irreps(options):
     return irreps
 
 
-class Converter(ForceField):
+class Converter(MessagePassing):
     kind = KIND
 
     def __init__(self, checkpoint, head, elements):
@@ -77,7 +77,7 @@ class Converter(ForceField):
     def radial_network(self, name, matrices):
         """mlip leaves these activations and matrices as they are."""
         activation = self.activation("radial_mlp_activation")[0] if len(matrices) > 1 else "identity"
-        return network([self.tensor(f"{name}.layer{n}", matrix) for n, matrix in enumerate(matrices)], activation)
+        return network([self.table.add(f"{name}.layer{n}", matrix) for n, matrix in enumerate(matrices)], activation)
 
     def reachable(self, irreps):
         """Those of the target that products with harmonics lead to."""

@@ -5,7 +5,7 @@ from ...errors import EquiError
 from ...printable import printable
 from ..common.unknown_keys import refuse_unknown
 
-SUPPORTED = "MACE and NequIP"
+SUPPORTED = "MACE, NequIP and eSEN"
 # Options that every architecture has. Those with a value are refused if they have another one, and why.
 REFUSED = {
     "predict_partial_charges": (False, "charges are not part of the .equi format"),
