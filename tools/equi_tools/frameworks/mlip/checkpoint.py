@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import EquiError
 from ...printable import printable
+from ..common.numbers import whole_setting
 from ..common.origin import Origin, file_of, naming
 from . import esen as mlip_esen
 from . import mace as mlip_mace
@@ -23,6 +24,8 @@ from .options import SUPPORTED, check_statistics
 HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
 MAX_JSON_BYTES = 1 << 24
 MAX_NUMBERS = 1 << 30  # bytes of all arrays
+# mlip's table of charges has these.
+CHARGES, SPINS = (-50, 50), (0, 100)
 PREFIX = "params#mlip_network#"
 ARCHITECTURES = {"MACE": mlip_mace, "NequIP": mlip_nequip, "eSEN": mlip_esen}
 # Options by which architectures other than MACE show themselves.
@@ -43,6 +46,8 @@ class Checkpoint(Origin):
     heads: list
     state: dict  # arrays by name
     empty: dict  # arrays of no numbers, which mlip has for irreps of one side of a linear map
+    charge: int  # of the whole system, in e; None for a model that takes none
+    spin: int  # multiplicity, likewise
 
     def chosen(self, choice):
         return self.heads[self.head_index(choice)] if len(self.heads) > 1 else None
@@ -73,7 +78,7 @@ def _architecture(options):
         if key not in options:
             continue
         if name not in ARCHITECTURES:
-            raise EquiError(f"option {key}: a model of the architecture {name}; of mlip only {SUPPORTED} is supported")
+            raise EquiError(f"option {key}: a model of the architecture {name}; of mlip only {SUPPORTED} are supported")
         return name
     return "MACE"
 
@@ -128,8 +133,29 @@ def _whole_archive(path):
         raise EquiError(f"damaged archive: {error}") from error
 
 
-def load(source, ignore_keys=()):
-    """The force field in a file."""
+def _routes(options):
+    """Names of what experts are mixed by."""
+    experts = options.get("moe")
+    return experts["routing_globals"] if experts else []
+
+
+def _system(options, statistics, charge, spin):
+    """(charge, spin) that the user states, both of them where the model takes them and not elsewhere."""
+    has_embedding, routes = options["use_total_charge_embedding"], _routes(options)
+    takes = {"charge": has_embedding or "charge" in routes, "spin": "spin_multiplicity" in routes}
+    given = {"charge": whole_setting(charge, "charge", CHARGES), "spin": whole_setting(spin, "spin", SPINS)}
+    for name, value in given.items():
+        if takes[name] != (value is not None):
+            what = "the model depends on it: state it" if takes[name] else "the model does not depend on it; leave it out"
+            raise EquiError(f"--{name}: {what}")
+    known = statistics.get("total_charge_set")
+    if has_embedding and (not isinstance(known, list) or given["charge"] not in known):
+        raise EquiError(f"--charge {given['charge']}: the model was trained with {printable(str(known), 60)}")
+    return given["charge"], given["spin"]
+
+
+def load(source, ignore_keys=(), charge=None, spin=None):
+    """The force field in a file, of which the user states the charge and the spin multiplicity of the system if it depends on them."""
     from ase.data import chemical_symbols
 
     path = file_of(source)
@@ -142,6 +168,7 @@ def load(source, ignore_keys=()):
         architecture = _architecture(options)
         ARCHITECTURES[architecture].check(options)
         check_statistics(statistics)
+        charge, spin = _system(options, statistics, charge, spin)
         tables = _tables(statistics)
         state, empty = _state(archive)
     numbers = sorted({int(key) for table in tables for key in table})
@@ -162,4 +189,6 @@ def load(source, ignore_keys=()):
         heads=heads,
         state=state,
         empty=empty,
+        charge=charge,
+        spin=spin,
     )

@@ -14,6 +14,7 @@ from ...errors import EquiError
 from ...printable import printable
 from ..common.esen_layers import EsenLayers
 from ..common.layers import network
+from ..common.numbers import activate, mixed, softmax
 from ..common.state import State
 from . import options as mlip_options
 from .layers import ForceField
@@ -22,13 +23,17 @@ KIND, MODEL = "mlip's eSEN", "Esen"
 TAKEN = {
     "add_atomic_energies", "num_layers", "sphere_channels", "hidden_channels", "edge_channels", "l_max", "m_max", "radial_envelope",
     "radial_basis", "num_rbf", "basis_width_scalar", "cosine_cutoff", "norm_type", "trainable_rbf", "num_readout_heads",
+    "moe",
 }  # fmt: skip
 IGNORED = {"use_remat_edgewise", "use_quaternion"}
 # Options with one supported value, and why.
 REFUSED = {
     "act_type": ("gate", "mlip has no other activation either"),
-    "moe": (None, "matrices of experts"),
 }  # fmt: skip
+# Of the experts, and what they may be mixed by.
+EXPERTS = {"num_experts", "routing_globals", "embed_dim", "router_hidden_dims", "router_activation", "embedding_type", "embedding_scale"}
+ROUTES = ("charge", "spin_multiplicity", "dataset_idx")
+ROWS, FIRST_ROW = 201, -100  # of an embedding of numbers by a table
 NORMS = ("rms_norm_sh", "layer_norm_sh", "layer_norm")
 BASES = ("gauss", "bessel", "expnorm")
 ENVELOPES = {"polynomial_envelope": {"kind": "polynomial", "p": 5}, "cosine_cutoff": {"kind": "cosine"}}
@@ -36,11 +41,10 @@ ENVELOPES = {"polynomial_envelope": {"kind": "polynomial", "p": 5}, "cosine_cuto
 ADDED = EPSILON = 1e-12
 # Tensors of fairchem's names: patterns, mlip's names, and whether mlip's matrices are transposed.
 PREFIXES = (
-    (r"sphere_embedding\.weight", "embedding_block#node_embedding#embed#embedding"),
     (r"(source|target)_embedding\.weight", r"embedding_block#\1_embedding#embed#embedding"),
     (r"edge_degree_embedding", "embedding_block#edge_degree_embedding"),
     (r"blocks\.(\d+)", r"esen_layers_\1"),
-    (r"norm(?=\.)", "pre_readout_norm"),
+    (r"norm(?=[.#])", "pre_readout_norm"),
 )
 ENDINGS = (
     (r"\.net\.([036])\.weight", lambda found: f"#layers_{int(found[1]) // 3}#kernel", True),
@@ -70,6 +74,8 @@ def check(options):
     for key, known in (("norm_type", NORMS), ("radial_basis", BASES), ("radial_envelope", ENVELOPES)):
         if options[key] not in known:
             raise EquiError(f"option {key} {printable(str(options[key]), 60)} is not supported, only {', '.join(known)}")
+    if options["moe"] is not None:
+        _check_experts(options["moe"])
     basis, envelope = options["radial_basis"], envelope_of_basis(options)
     if envelope is not None and basis == "gauss":
         raise EquiError("option cosine_cutoff with radial_basis gauss is not supported: mlip cuts each Gaussian at a distance of its own")
@@ -78,6 +84,19 @@ def check(options):
             f"option radial_envelope {options['radial_envelope']} is not supported with radial_basis {basis}, which mlip multiplies by "
             f"{envelope}: a model has one envelope"
         )
+
+
+def _check_experts(experts):
+    if not isinstance(experts, dict) or set(experts) != EXPERTS:
+        raise EquiError(f"option moe: expected {', '.join(sorted(EXPERTS))}, found {printable(str(experts), 80)}")
+    mlip_options.whole(experts, "num_experts", 1)
+    mlip_options.whole(experts, "embed_dim", 1)
+    mlip_options.widths(experts, "router_hidden_dims")
+    routes = experts["routing_globals"]
+    if not isinstance(routes, list) or not routes or len(set(routes) & set(ROUTES)) != len(routes):
+        raise EquiError(f"option moe: routing_globals: expected some of {', '.join(ROUTES)}, found {printable(str(routes), 60)}")
+    if experts["embedding_type"] not in ("pos_emb", "lin_emb", "rand_emb"):
+        raise EquiError(f"option moe: embedding_type {printable(str(experts['embedding_type']), 60)} is not known")
 
 
 def envelope_of_basis(options):
@@ -158,7 +177,14 @@ class Converter(ForceField, EsenLayers):
     def numbers(self, source):
         return Numbers(source, self.kind, self.options["l_max"])
 
+    def __init__(self, checkpoint, head, elements):
+        super().__init__(checkpoint, head, elements)
+        self.experts = self.options["moe"]
+        self.num_experts = self.experts["num_experts"] if self.experts else 0
+
     def rows_of_elements(self, name, width):
+        if name == "sphere_embedding.weight":
+            return self.embedding("embedding_block#node_embedding", width, scaled=False)[0]
         return self.state.take(name, self.num_species, width)[self.species]
 
     def weight_of_order(self, l, count):
@@ -205,8 +231,40 @@ class Converter(ForceField, EsenLayers):
             "apply_cutoff": False,
         }  # fmt: skip
 
+    def embedded(self, kind, value):
+        """The embedding of a number that experts are mixed by."""
+        name, width, type_ = "globals_embedding", self.experts["embed_dim"], self.experts["embedding_type"]
+        if type_ == "rand_emb":
+            row = min(max(value - FIRST_ROW, 0), ROWS - 1)
+            return self.state.take(f"{name}#embedding_table_{kind}", ROWS, width)[row]
+        if type_ == "lin_emb":
+            kernel = self.state.take(f"{name}#linear_embedding_{kind}#kernel", 1, width)[0].astype(np.float64)
+            return value * kernel + self.state.take(f"{name}#linear_embedding_{kind}#bias", width)
+        angles = 2 * np.pi * value * self.state.take(f"{name}#frequencies_{kind}", width // 2).astype(np.float64)
+        return np.concatenate([np.sin(angles), np.cos(angles)])
+
+    def coefficients(self):
+        """[experts]: for the charge and the spin that the user states, and the data set of the head."""
+        values = {"charge": self.checkpoint.charge, "spin_multiplicity": self.checkpoint.spin, "dataset_idx": self.head}
+        kinds, hidden = self.experts["routing_globals"], self.experts["router_hidden_dims"]
+        x = np.concatenate([self.embedded(kind, values[kind]) for kind in kinds]).astype(np.float64)
+        activation = self.activation("router_activation", self.experts)[0]
+        for n, width in enumerate([*hidden, self.num_experts]):
+            name = f"router#hidden_{n}" if n < len(hidden) else "router#logits"
+            x = x @ self.state.take(f"{name}#kernel", len(x), width) + self.state.take(f"{name}#bias", width)
+            x = activate(activation, x) if n < len(hidden) else softmax(x)
+        return x
+
+    def mix_experts(self):
+        coefficients = self.coefficients()
+        for name, kind in self.made.items():
+            if kind == "experts":
+                self.table.tensors[name] = mixed(coefficients, self.table.tensors[name])
+
     def document(self):
         radial_basis = self.radial_basis()
         self.energies(self.add_features())
+        if self.num_experts:
+            self.mix_experts()
         self.state.finish()
         return self.finished("eSEN", self.checkpoint.cutoff, self.lmax, False, radial_basis)

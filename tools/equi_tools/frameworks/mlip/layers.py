@@ -15,6 +15,7 @@ from ...errors import EquiError
 from ...irreps import Irrep, Irreps
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, fan_in, irreps_text, network, path
+from ..common.numbers import activate
 from ..common.state import State
 
 # mlip divides an activation by its root mean square over a million quantiles of the normal distribution; these are the
@@ -81,11 +82,26 @@ class ForceField(Layers):
     def numbers(self, source):
         return State(source, self.kind)
 
-    def activation(self, key):
-        value = str(self.options[key])
+    def activation(self, key, options=None):
+        """(activation, its factor) that an option names, by default one of the architecture."""
+        value = str((options or self.options)[key])
         if value not in ACTIVATIONS:
             raise EquiError(f"option {key} {value} is not supported, only {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[value]
+
+    def embedding(self, name, width, scaled=True):
+        """(rows of the elements, scale): the embedding of the species, or that of species and charge, which is that of the charge
+        stated. name: of mlip's block; scaled: whether mlip divides rows by the root of their number."""
+        charges = sorted(set(self.checkpoint.statistics.get("total_charge_set") or []))
+        scales = [1 / sqrt(count) if scaled else 1.0 for count in (self.num_species, len(charges) + 1)]
+        if not self.options["use_total_charge_embedding"]:
+            return self.state.take(f"{name}#embed#embedding", self.num_species, width)[self.species], scales[0]
+        rows = self.state.take(f"{name}#species_embedder#embed#embedding", self.num_species, width)[self.species]
+        # The first row is that of charges that are not in the data set.
+        charge = self.state.take(f"{name}#charge_embedder#embed#embedding", len(charges) + 1, width)[1 + charges.index(self.checkpoint.charge)]
+        parts = [part.astype(np.float64) * scale for part, scale in zip((rows, np.tile(charge, (len(rows), 1))), scales)]
+        matrix = self.state.take(f"{name}#joint_embedding_projection#kernel", 2 * width, width)
+        return activate(self.activation("embed_activation")[0], np.concatenate(parts, axis=1) @ matrix), 1.0
 
     def bessel_functions(self, factor=1.0):
         """The radial basis, multiplied by a factor."""

@@ -263,9 +263,9 @@ class Converter(MessagePassing):
     def document(self):
         options, channels = self.options, self.channels
         radial_basis = self.bessel_functions(prefactor(self.checkpoint))
-        embedding = self.state.take("embedding_block#node_embedding_block#embed#embedding", self.num_species, channels)
+        rows, scale = self.embedding("embedding_block#node_embedding_block", channels)
         x, irreps_x = "x0", Irreps([(channels, SCALAR)])
-        self.add_species_embedding(x, "embedding", embedding[self.species], 1 / sqrt(self.num_species))
+        self.add_species_embedding(x, "embedding", rows, scale)
         message_irreps = natural(self.lmax)
         if options["include_pseudotensors"]:
             message_irreps = Irreps((1, (l, p * (-1) ** l)) for l in range(self.lmax + 1) for p in (1, -1))

@@ -5,7 +5,7 @@ Messages are products of copies of irreps. A copy has as many channels as all mu
 channel c of copy k of a block with n copies is the block's channel c n + k.
 """
 
-from math import gcd, sqrt
+from math import gcd
 
 import numpy as np
 
@@ -128,8 +128,9 @@ class Converter(MessagePassing):
     def document(self):
         radial_basis = self.bessel_functions()
         width = self.target.count(SCALAR)
-        embedding = self.state.take("NequipEmbeddingBlock_0#NodeEmbeddingBlock_0#embed#embedding", self.num_species, width)
-        self.add_species_embedding("x0", "embedding", embedding[self.species], 1 / sqrt(self.num_species))
+        block = "JointNodeEmbeddingBlock_0" if self.options["use_total_charge_embedding"] else "NodeEmbeddingBlock_0"
+        rows, scale = self.embedding(f"NequipEmbeddingBlock_0#{block}", width)
+        self.add_species_embedding("x0", "embedding", rows, scale)
         irreps = Irreps([(width, SCALAR)])
         for t in range(self.options["num_layers"]):
             irreps = self.layer(t, f"x{t}", irreps, f"x{t + 1}")

@@ -10,10 +10,10 @@ SUPPORTED = "MACE, NequIP and eSEN"
 REFUSED = {
     "predict_partial_charges": (False, "charges are not part of the .equi format"),
     "use_coulomb_term": (False, "charges are not part of the .equi format"),
-    "use_total_charge_embedding": (False, "the model takes a total charge, which a LAMMPS pair style does not have"),
 }  # fmt: skip
+TAKEN = {"use_total_charge_embedding", "embed_activation"}
 # These choose how mlip computes, or are superseded by the statistics of the data set.
-IGNORED = {"num_species", "embed_activation", "deterministic_scatter_ops"}
+IGNORED = {"num_species", "deterministic_scatter_ops"}
 
 
 def whole(options, key, least):
@@ -40,6 +40,7 @@ def number(values, key, least=None, where="dataset_info"):
 def known_alone(options, kind, taken, ignored, refused):
     """Refuses unknown options, all at once, missing ones, and values in `refused`: {name: (the value that is supported, reason)}."""
     refused = REFUSED | refused
+    taken = TAKEN | taken
     known = taken | IGNORED | ignored | set(refused)
     refuse_unknown([(key, kind) for key in options if key not in known], can_pass=False)
     missing = sorted(taken - set(options))

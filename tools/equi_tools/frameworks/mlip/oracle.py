@@ -60,8 +60,9 @@ class MlipModules(Oracle):
 
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
+        self.charge, self.spin = checkpoint.charge, checkpoint.spin
         self.is_float64 = is_float64
-        self.head = checkpoint.head_index(head) if len(checkpoint.heads) > 1 else None
+        self.head = checkpoint.head_index(head)
         statistics = checkpoint.statistics
         model = getattr(mlip.models, mlip_checkpoint.ARCHITECTURES[checkpoint.architecture].MODEL)
         with float64(is_float64):
@@ -96,10 +97,11 @@ class MlipModules(Oracle):
                 positions=atoms.positions,
                 cell=atoms.cell.array if is_periodic else None,
                 pbc=tuple(bool(p) for p in atoms.pbc) if is_periodic else None,
+                charge=self.charge,
+                spin_multiplicity=self.spin,
             )
             graph = Graph.from_chemical_system(system, self.cutoff)
-            if self.head is not None:
-                graph = graph.replace_globals(dataset_idx=np.array([self.head]))
+            graph = graph.replace_globals(dataset_idx=np.array([self.head]))
             n = len(atoms)
             padded = next(dynamically_batch([graph], n_node=_capacity(n + 1), n_edge=_capacity(len(graph.senders) + 1), n_graph=2))
             found = self.evaluate(self.parameters, padded)
