@@ -146,24 +146,26 @@ class MessagePassing(ForceField):
             raise EquiError(f"tensor {name}#weight*_{ir.l}_{ir.p} is missing")
         return self.state.take(found[0], *shape)
 
-    def linear(self, name, source, irreps_in, target, irreps_out, per_species=False, accumulate=False, channels=None):
+    def linear(self, name, source, irreps_in, target, irreps_out, per_species=False, accumulate=False, channels=None, stored=None):
         """e3j's Linear. channels: of a copy of an irrep, where several blocks of the input have the same one: in its matrix those of
-        all copies alternate, and so do those of the copies in a block."""
+        all copies alternate, and so do those of the copies in a block. stored: irreps of both sides of mlip's map, if some of them
+        and the last channels of an output are left out."""
+        stored_in, stored_out = stored or (irreps_in, irreps_out)
+        lead = (self.num_species,) if per_species else ()
+        matrices = {ir: self.weight(name, ir, *lead, mul, stored_in.count(ir)) for mul, ir in stored_out if ir in stored_in}
         blocks = []
         for j, (mul_out, ir) in enumerate(irreps_out):
-            inputs = [i for i, block in enumerate(irreps_in) if block.ir == ir]
-            if not inputs:
+            if ir not in matrices:
                 continue
-            rows = sum(irreps_in[i].mul for i in inputs)
-            shape = (self.num_species, mul_out, rows) if per_species else (mul_out, rows)
-            matrix = self.weight(name, ir, *shape)
-            matrix = matrix[self.species] if per_species else matrix
-            size = channels or rows
-            first = 0
-            for i in inputs:
-                copies = irreps_in[i].mul // size
-                numbers = alternating(first, copies, size, rows // size)
-                blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", np.swapaxes(matrix[..., numbers], -1, -2)), 1 / sqrt(rows)))
+            matrix = matrices[ir][self.species] if per_species else matrices[ir]
+            rows = matrix.shape[-1]
+            size, first = channels or rows, 0
+            for i, block in enumerate(irreps_in):
+                if block.ir != ir:
+                    continue
+                copies = block.mul // size
+                weight = matrix[..., :mul_out, alternating(first, copies, size, rows // size)]
+                blocks.append((i, j, self.table.add(f"{name}.{i}.{j}", np.swapaxes(weight, -1, -2)), 1 / sqrt(rows)))
                 first += copies
         self.add_linear(source, irreps_in, target, irreps_out, blocks, (), per_species, accumulate)
 
@@ -189,17 +191,22 @@ class MessagePassing(ForceField):
         paths = [path(i, l2, q, (-1) ** l2 * scale / self.num_neighbors, r_power=0) for q, (i, l2, scale) in enumerate(paths)]
         self.add_convolution(source, irreps_in, target, irreps_out, paths, self.radial_network(name, matrices))
 
-    def messages(self, name, source, irreps_in, target, irreps_out, channels, accumulate=False):
+    def messages(self, name, source, irreps_in, target, irreps_out, channels, accumulate=False, stored=None):
         """The convolution and the linear map after it. channels: of a copy of an irrep, of which a block has one or several; mlip's
-        radial network has a weight for each channel of each copy, path by path."""
-        found = self.paths(name, irreps_in, irreps_out)
-        middle = Irreps((irreps_in[i].mul, ir) for i, _, ir in found)
-        matrices = self.radial_matrices(f"{name}#radial_mlp", middle.num_channels)
-        columns, first = [], 0
-        for mul, _ in middle:
-            columns.append(first + np.arange(mul).reshape(-1, channels).T.ravel())
+        radial network has a weight for each channel of each copy, path by path. stored: as for `linear`."""
+        stored_in, stored_out = stored or (irreps_in, irreps_out)
+        middle, kept, columns, paths, first = [], [], [], [], 0
+        for i, l2, ir in self.paths(name, stored_in, stored_out):
+            mul, source_ir = stored_in[i]
+            middle.append((mul, ir))
+            if ir in irreps_out:
+                kept.append((mul, ir))
+                paths.append(([block.ir for block in irreps_in].index(source_ir), l2, sqrt(ir.dim)))
+                columns.append(first + np.arange(mul).reshape(-1, channels).T.ravel())
             first += mul
+        matrices = self.radial_matrices(f"{name}#radial_mlp", first)
         matrices[-1] = matrices[-1][:, np.concatenate(columns)]
-        paths = [(i, l2, sqrt(ir.dim)) for i, l2, ir in found]
-        self.message_convolution(name, source, irreps_in, f"{target}_sum", middle, paths, matrices)
-        self.linear(f"{name}#linear_out", f"{target}_sum", middle, target, irreps_out, accumulate=accumulate, channels=channels)
+        sums = Irreps(kept)
+        self.message_convolution(name, source, irreps_in, f"{target}_sum", sums, paths, matrices)
+        self.linear(f"{name}#linear_out", f"{target}_sum", sums, target, irreps_out, accumulate=accumulate, channels=channels,
+                    stored=(Irreps(middle), stored_out))  # fmt: skip

@@ -79,39 +79,51 @@ class Converter(MessagePassing):
         activation = self.activation("radial_mlp_activation")[0] if len(matrices) > 1 else "identity"
         return network([self.table.add(f"{name}.layer{n}", matrix) for n, matrix in enumerate(matrices)], activation)
 
-    def reachable(self, irreps):
-        """Those of the target that products with harmonics lead to."""
-        harmonics = [Irrep(l, (-1) ** l) for l in range(self.lmax + 1)]
-        made = {out for _, ir in irreps for harmonic in harmonics for out in ir * harmonic}
-        return Irreps(block for block in self.target if block.ir in made)
+    def products(self, ir):
+        """Irreps of products with harmonics."""
+        return {out for l in range(self.lmax + 1) for out in ir * Irrep(l, (-1) ** l)}
 
-    def gate(self, source, irreps_in, target, irreps_out):
-        """Scalars, then the others times even scalars, which are the last ones of the input."""
+    def features(self):
+        """[(irreps of mlip, those that the energy depends on)] of the features before the first layer and behind each."""
+        found = [Irreps([(self.target.count(SCALAR), SCALAR)])]
+        for _ in range(self.options["num_layers"]):
+            made = {out for _, ir in found[-1] for out in self.products(ir)}
+            found.append(Irreps(block for block in self.target if block.ir in made))
+        needed = [{SCALAR}]
+        for irreps in reversed(found[:-1]):
+            # Gates are scalars, and the energy depends on scalars of each layer.
+            needed.insert(0, {ir for _, ir in irreps if ir in needed[0] or self.products(ir) & needed[0]})
+        return [(irreps, Irreps(block for block in irreps if block.ir in kept)) for irreps, kept in zip(found, needed)]
+
+    def gate(self, source, irreps_in, target, full, irreps_out):
+        """Scalars, then the others times even scalars, which are the last ones of the input; full: irreps that have gates."""
         block_of = {ir: n for n, (_, ir) in enumerate(irreps_in)}
+        place_of = {ir: n for n, (_, ir) in enumerate(irreps_out)}
         even, odd = self.gate_activation("e"), self.gate_activation("o")
-        offset, terms = irreps_out.count(SCALAR), []
-        for n, (mul, ir) in enumerate(irreps_out):
-            if ir.l == 0:
-                terms.append(activated(n, *(even if ir == SCALAR else odd), block_of[ir]))
-            else:
-                terms.append(gated(n, block_of[ir], 0, block_of[SCALAR], offset, *even))
-                offset += mul
+        offset, terms = full.count(SCALAR), []
+        for mul, ir in full:
+            if ir in place_of and ir.l == 0:
+                terms.append(activated(place_of[ir], *(even if ir == SCALAR else odd), block_of[ir]))
+            elif ir in place_of:
+                terms.append(gated(place_of[ir], block_of[ir], 0, block_of[SCALAR], offset, *even))
+            offset += mul if ir.l > 0 else 0
         self.add_gate(source, irreps_in, target, irreps_out, terms)
 
-    def layer(self, t, source, irreps_in, target):
-        """Returns the irreps of the output."""
+    def layer(self, t, source, target, before, behind):
+        """before, behind: of features(); what the energy does not depend on is left out."""
         name, y, z = f"NequipLayer_{t}", f"y{t}", f"z{t}"
-        irreps_out = self.reachable(irreps_in)
-        gates = sum(mul for mul, ir in irreps_out if ir.l > 0)
-        irreps_z = Irreps((mul + gates if ir == SCALAR else mul, ir) for mul, ir in irreps_out)
+        (full_in, irreps_in), (full_out, irreps_out) = before, behind
+        gates = sum(mul for mul, ir in full_out if ir.l > 0)
+        full_z = Irreps((mul + gates if ir == SCALAR else mul, ir) for mul, ir in full_out)
+        has_gates = any(ir.l > 0 for _, ir in irreps_out)
+        irreps_z = Irreps((mul + gates if ir == SCALAR and has_gates else mul, ir) for mul, ir in irreps_out)
         has_residual = bool(self.options["use_residual_connection"])
         if has_residual:
-            self.linear(f"{name}#residual_block", source, irreps_in, z, irreps_z, per_species=True)
-        block = f"{name}#convolution_block"
-        self.linear(f"{block}#linear_in", source, irreps_in, y, irreps_in)
-        self.messages(block, y, irreps_in, z, irreps_z, gcd(*(mul for mul, _ in irreps_in)), accumulate=has_residual)
-        self.gate(z, irreps_z, target, irreps_out)
-        return irreps_out
+            self.linear(f"{name}#residual_block", source, irreps_in, z, irreps_z, per_species=True, stored=(full_in, full_z))
+        block, channels = f"{name}#convolution_block", gcd(*(mul for mul, _ in full_in))
+        self.linear(f"{block}#linear_in", source, irreps_in, y, irreps_in, stored=(full_in, full_in))
+        self.messages(block, y, irreps_in, z, irreps_z, channels, accumulate=has_residual, stored=(full_in, full_z))
+        self.gate(z, irreps_z, target, full_out, irreps_out)
 
     def readout(self, source, irreps):
         """Two linear maps of the scalars, of the chosen head."""
@@ -131,10 +143,10 @@ class Converter(MessagePassing):
         block = "JointNodeEmbeddingBlock_0" if self.options["use_total_charge_embedding"] else "NodeEmbeddingBlock_0"
         rows, scale = self.embedding(f"NequipEmbeddingBlock_0#{block}", width)
         self.add_species_embedding("x0", "embedding", rows, scale)
-        irreps = Irreps([(width, SCALAR)])
-        for t in range(self.options["num_layers"]):
-            irreps = self.layer(t, f"x{t}", irreps, f"x{t + 1}")
-        self.readout(f"x{self.options['num_layers']}", irreps)
+        features = self.features()
+        for t, (before, behind) in enumerate(zip(features, features[1:])):
+            self.layer(t, f"x{t}", f"x{t + 1}", before, behind)
+        self.readout(f"x{self.options['num_layers']}", features[-1][1])
         self.scale_shift()
         self.state.finish()
         return self.finished("NequIP", self.checkpoint.cutoff, self.lmax, True, radial_basis)
