@@ -80,7 +80,7 @@ def _model_file(name):
 # What a user may have to say of a trained model: option, reader of its word, the word's name in the help, purpose.
 MODEL_OPTIONS = (
     ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
-    ("head", None, "NAME", "the head that is converted, of a MACE model that has several"),
+    ("head", None, "NAME", "the head that is converted, of a MACE or mlip model that has several"),
     ("task", None, "NAME", "the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ..."),
     ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, where the types are not chemical symbols"),
     (
@@ -88,10 +88,14 @@ MODEL_OPTIONS = (
         "unit of the energies of a NequIP, MACE or torchmd-net model: eV (default, but of torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
     ),
     ("length-unit", None, "UNIT", "unit of its lengths: Angstrom (default), Bohr, nm"),
-    ("charge", _number, "Q", "total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)"),
+    (
+        "charge", _number, "Q",
+        "total charge, in e, of the systems that a torchmd-net, fairchem or mlip model is converted for (default: 0, but of mlip)",
+    ),
     (
         "spin", _number, "S",
-        "spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
+        "spin multiplicity of the systems that a fairchem or mlip model is converted for (default, but of mlip: 1 for the task omol, else "
+        "0, not known)",
     ),
     (
         "coulomb-cutoff", _positive_number, "R",
@@ -164,7 +168,7 @@ def _add_convert(parser):
         "folder of an old training (best_model.pth, config.yaml); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), trainer's checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
-        "force field of mlip (MACE; .zip); "
+        "force field of mlip (MACE, NequIP, eSEN; .zip); "
         "an .equi file, to bring it to the present version of the format",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")

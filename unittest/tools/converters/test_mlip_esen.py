@@ -111,9 +111,9 @@ def test_the_commands_know_the_files(files, tmp_path, capsys):
 
 
 REFUSED = [
-    ({"radial_envelope": "soft_envelope"}, {}, "radial_envelope soft_envelope is not supported, only polynomial_envelope, cosine_cutoff"),
+    ({"radial_envelope": "soft_envelope"}, {}, "soft_envelope is not supported, only polynomial_envelope, cosine_cutoff"),
     ({"radial_basis": "expnorm"}, {}, "radial_envelope polynomial_envelope is not supported with radial_basis expnorm"),
-    ({"radial_basis": "bessel", "cosine_cutoff": True}, {}, "radial_envelope polynomial_envelope is not supported with radial_basis bessel"),
+    ({"radial_basis": "bessel", "cosine_cutoff": True}, {}, "polynomial_envelope is not supported with radial_basis bessel"),
     ({"cosine_cutoff": True}, {}, "cosine_cutoff with radial_basis gauss is not supported"),
     ({"radial_basis": "fourier"}, {}, "radial_basis fourier is not supported, only gauss, bessel, expnorm"),
     ({"norm_type": "rms_norm"}, {}, "norm_type rms_norm is not supported"),
@@ -126,7 +126,7 @@ REFUSED = [
     ({"basis_width_scalar": 0.0}, {}, "config.basis_width_scalar: expected a number"),
     ({"new": 1, "newer": 2}, {}, "options new of mlip's eSEN, newer of mlip's eSEN are not known"),
     ({"moe": {"num_experts": 3}}, {}, "option moe: expected embed_dim, embedding_scale"),
-    ({"moe": EXPERTS | {"routing_globals": ["composition"]}}, {}, "routing_globals: expected some of charge, spin_multiplicity, dataset_idx"),
+    ({"moe": EXPERTS | {"routing_globals": ["composition"]}}, {}, "expected some of charge, spin_multiplicity, dataset_idx"),
     ({"moe": EXPERTS | {"embedding_type": "sum_emb"}}, {}, "embedding_type sum_emb is not known"),
     ({"moe": EXPERTS | {"router_activation": "elu"}}, {"charge": 0, "spin": 1}, "router_activation elu is not supported"),
     ({"moe": EXPERTS}, {"spin": 1}, "--charge: the model depends on it: state it"),

@@ -98,7 +98,8 @@ class ForceField(Layers):
             return self.state.take(f"{name}#embed#embedding", self.num_species, width)[self.species], scales[0]
         rows = self.state.take(f"{name}#species_embedder#embed#embedding", self.num_species, width)[self.species]
         # The first row is that of charges that are not in the data set.
-        charge = self.state.take(f"{name}#charge_embedder#embed#embedding", len(charges) + 1, width)[1 + charges.index(self.checkpoint.charge)]
+        row = 1 + charges.index(self.checkpoint.charge)
+        charge = self.state.take(f"{name}#charge_embedder#embed#embedding", len(charges) + 1, width)[row]
         parts = [part.astype(np.float64) * scale for part, scale in zip((rows, np.tile(charge, (len(rows), 1))), scales)]
         matrix = self.state.take(f"{name}#joint_embedding_projection#kernel", 2 * width, width)
         return activate(self.activation("embed_activation")[0], np.concatenate(parts, axis=1) @ matrix), 1.0

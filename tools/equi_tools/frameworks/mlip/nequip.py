@@ -44,7 +44,8 @@ def check(options):
     if not isinstance(activations, dict) or set(activations) != {"e", "o"}:
         raise EquiError(f"option gate_nonlinearities: expected activations of e and o, found {printable(str(activations), 60)}")
     if PSEUDOSCALAR in irreps and activations["o"] not in ODD:
-        raise EquiError(f"option gate_nonlinearities: o {printable(str(activations['o']), 60)} is no odd function, only {', '.join(ODD)} are")
+        odd = printable(str(activations["o"]), 60)
+        raise EquiError(f"option gate_nonlinearities: o {odd} is no odd function, only {' and '.join(ODD)} are")
 
 
 def target_irreps(options):
