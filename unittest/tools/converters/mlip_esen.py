@@ -164,7 +164,8 @@ class EsenReference(esen_reference.Reference, ForceField):
                 self.p[name] = self.arrays[own].transpose(-1, -2) if transposed else self.arrays[own]
 
     def weight_of_order(self, l, count):
-        return float(np.float32(1 / (2 * l + 1)) / np.float32(count))
+        """In float32, a product with the rounded reciprocal of the count."""
+        return float(np.float32(1 / (2 * l + 1)) * np.float32(1 / count))
 
     def cosine(self, r):
         return (1 + torch.cos(np.pi * r / self.cutoff)) / 2

@@ -141,7 +141,7 @@ def _routes(options):
 
 def _system(options, statistics, charge, spin):
     """(charge, spin) that the user states, both of them where the model takes them and not elsewhere."""
-    has_embedding, routes = options["use_total_charge_embedding"], _routes(options)
+    has_embedding, routes = options.get("use_total_charge_embedding", False), _routes(options)
     takes = {"charge": has_embedding or "charge" in routes, "spin": "spin_multiplicity" in routes}
     given = {"charge": whole_setting(charge, "charge", CHARGES), "spin": whole_setting(spin, "spin", SPINS)}
     for name, value in given.items():

@@ -188,8 +188,8 @@ class Converter(ForceField, EsenLayers):
         return self.state.take(name, self.num_species, width)[self.species]
 
     def weight_of_order(self, l, count):
-        """mlip has these weights in float32."""
-        return float(np.float32(1.0 / (2 * l + 1)) / np.float32(count))
+        """mlip has these weights in float32, and XLA multiplies by the rounded reciprocal of a constant where it divides by it."""
+        return float(np.float32(1.0 / (2 * l + 1)) * (np.float32(1.0) / np.float32(count)))
 
     def energies(self, source):
         self.norm("norm", source, "last")

@@ -84,7 +84,7 @@ class ForceField(Layers):
 
     def activation(self, key, options=None):
         """(activation, its factor) that an option names, by default one of the architecture."""
-        value = str((options or self.options)[key])
+        value = str((options or self.options).get(key))
         if value not in ACTIVATIONS:
             raise EquiError(f"option {key} {value} is not supported, only {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[value]
@@ -94,7 +94,7 @@ class ForceField(Layers):
         stated. name: of mlip's block; scaled: whether mlip divides rows by the root of their number."""
         charges = sorted(set(self.checkpoint.statistics.get("total_charge_set") or []))
         scales = [1 / sqrt(count) if scaled else 1.0 for count in (self.num_species, len(charges) + 1)]
-        if not self.options["use_total_charge_embedding"]:
+        if not self.options.get("use_total_charge_embedding"):
             return self.state.take(f"{name}#embed#embedding", self.num_species, width)[self.species], scales[0]
         rows = self.state.take(f"{name}#species_embedder#embed#embedding", self.num_species, width)[self.species]
         # The first row is that of charges that are not in the data set.

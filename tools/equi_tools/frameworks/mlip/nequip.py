@@ -7,8 +7,6 @@ channel c of copy k of a block with n copies is the block's channel c n + k.
 
 from math import gcd
 
-import numpy as np
-
 from ...errors import EquiError
 from ...irreps import SCALAR, Irrep, Irreps
 from ...printable import printable
@@ -141,7 +139,7 @@ class Converter(MessagePassing):
     def document(self):
         radial_basis = self.bessel_functions()
         width = self.target.count(SCALAR)
-        block = "JointNodeEmbeddingBlock_0" if self.options["use_total_charge_embedding"] else "NodeEmbeddingBlock_0"
+        block = "JointNodeEmbeddingBlock_0" if self.options.get("use_total_charge_embedding") else "NodeEmbeddingBlock_0"
         rows, scale = self.embedding(f"NequipEmbeddingBlock_0#{block}", width)
         self.add_species_embedding("x0", "embedding", rows, scale)
         features = self.features()

@@ -6,12 +6,13 @@ from ...printable import printable
 from ..common.unknown_keys import refuse_unknown
 
 SUPPORTED = "MACE, NequIP and eSEN"
-# Options that every architecture has. Those with a value are refused if they have another one, and why.
+# Of every architecture: refused if they have another value than this one, and why.
 REFUSED = {
     "predict_partial_charges": (False, "charges are not part of the .equi format"),
     "use_coulomb_term": (False, "charges are not part of the .equi format"),
 }  # fmt: skip
-TAKEN = {"use_total_charge_embedding", "embed_activation"}
+# Options that every architecture has, but not in older versions.
+OPTIONAL = {"use_total_charge_embedding", "embed_activation"}
 # These choose how mlip computes, or are superseded by the statistics of the data set.
 IGNORED = {"num_species", "deterministic_scatter_ops"}
 
@@ -40,8 +41,7 @@ def number(values, key, least=None, where="dataset_info"):
 def known_alone(options, kind, taken, ignored, refused):
     """Refuses unknown options, all at once, missing ones, and values in `refused`: {name: (the value that is supported, reason)}."""
     refused = REFUSED | refused
-    taken = TAKEN | taken
-    known = taken | IGNORED | ignored | set(refused)
+    known = taken | OPTIONAL | IGNORED | ignored | set(refused)
     refuse_unknown([(key, kind) for key in options if key not in known], can_pass=False)
     missing = sorted(taken - set(options))
     if missing:

@@ -37,9 +37,13 @@ def float64(is_on):
         jax.config.update("jax_enable_x64", before)
 
 
-def _capacity(count):
-    """Room for so many atoms or edges: structures of similar sizes share a compiled function."""
-    room = 32
+# Room for atoms and edges, which is doubled until a structure fits: structures of similar sizes share a function, whose compilation
+# takes much longer than an evaluation.
+LEAST_ATOMS, LEAST_EDGES = 32, 512
+
+
+def _capacity(count, least):
+    room = least
     while room < count:
         room *= 2
     return room
@@ -103,7 +107,8 @@ class MlipModules(Oracle):
             graph = Graph.from_chemical_system(system, self.cutoff)
             graph = graph.replace_globals(dataset_idx=np.array([self.head]))
             n = len(atoms)
-            padded = next(dynamically_batch([graph], n_node=_capacity(n + 1), n_edge=_capacity(len(graph.senders) + 1), n_graph=2))
+            rooms = {"n_node": _capacity(n + 1, LEAST_ATOMS), "n_edge": _capacity(len(graph.senders) + 1, LEAST_EDGES)}
+            padded = next(dynamically_batch([graph], **rooms, n_graph=2))
             found = self.evaluate(self.parameters, padded)
             energies, forces = (np.array(array, float)[:n] for array in (found.nodes.features["energy"], found.nodes.forces))
             # mlip divides by the determinant of the cell, which may be negative, and by 1 without a cell.
