@@ -81,7 +81,7 @@ def _model_file(name):
 # purpose.
 MODEL_OPTIONS = (
     ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
-    ("head", None, "NAME", "the head that is converted, of a MACE model that has several"),
+    ("head", None, "NAME", "the head that is converted, of a MACE or mlip model that has several"),
     ("task", None, "NAME", "the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ..."),
     ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, if the types are not chemical symbols"),
     (
@@ -89,10 +89,14 @@ MODEL_OPTIONS = (
         "unit of the energies of a NequIP, MACE or torchmd-net model: eV (default except for torchmd-net), Hartree, kcal/mol, kJ/mol, meV",
     ),
     ("length-unit", None, "UNIT", "unit of its lengths: Angstrom (default), Bohr, nm"),
-    ("charge", _number, "Q", "total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)"),
+    (
+        "charge", _number, "Q",
+        "total charge, in e, of the systems that a torchmd-net, fairchem or mlip model is converted for (default except for mlip: 0)",
+    ),
     (
         "spin", _number, "S",
-        "spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, otherwise 0, unknown)",
+        "spin multiplicity of the systems that a fairchem or mlip model is converted for (default except for mlip: 1 for the task omol, "
+        "otherwise 0, unknown)",
     ),
     (
         "coulomb-cutoff", _positive_number, "R",
@@ -165,7 +169,7 @@ def _add_convert(parser):
         "folder of an old training (best_model.pth, config.yaml); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), training checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
-        "force field of mlip (MACE; .zip); "
+        "force field of mlip (MACE, NequIP, eSEN; .zip); "
         "an .equi file, to bring it to the present version of the format",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from ase.calculators.calculator import Calculator, all_changes
-from ase.data import atomic_numbers
-from equi_evaluator import harmonics, neighbors
+from edge_calculator import EdgeCalculator
+from equi_evaluator import harmonics
 
 ENVELOPE_POWER = 5
 INFERENCE = "fairchem.core.units.mlip_unit.api.inference"
@@ -222,15 +221,16 @@ class TrainerCheckpoint(Checkpoint):
         return str(path)
 
 
-class Reference(Calculator):
+class Reference(EdgeCalculator):
     """The model in float64. Features are [atoms, (lmax + 1)^2, channels]."""
 
-    implemented_properties = ["energy", "forces", "stress"]
+    epsilon = 1e-5  # of the norms
+    degrees = 5.0  # what divides the sum of the edge degrees
 
     def __init__(self, checkpoint, task, charge, spin):
         super().__init__()
         self.options, self.checkpoint, self.charge, self.spin = checkpoint.backbone, checkpoint, charge, spin
-        self.elements, self.cutoff = [], self.options["cutoff"]
+        self.elements, self.cutoff, self.num_experts = [], self.options["cutoff"], checkpoint.num_experts
         self.lmax, self.mmax, self.C = (self.options[key] for key in ("lmax", "mmax", "sphere_channels"))
         self.p = {name.removeprefix("backbone."): value.double() for name, value in checkpoint.state.items()}
         p = self.p
@@ -267,24 +267,33 @@ class Reference(Calculator):
         for linear, norm in ((0, 1), (3, 4)):
             x = self.dense(f"{name}.rad_func.net.{linear}", x)
             x = torch.nn.functional.layer_norm(
-                x, (E,), self.p[f"{name}.rad_func.net.{norm}.weight"], self.p[f"{name}.rad_func.net.{norm}.bias"]
+                x, (E,), self.p[f"{name}.rad_func.net.{norm}.weight"], self.p[f"{name}.rad_func.net.{norm}.bias"], self.epsilon
             )
             x = self.silu(x)
         return self.dense(f"{name}.rad_func.net.6", x)
+
+    def weight_of_order(self, l, count):
+        """Of a square in the mean over components and orders."""
+        return 1 / ((2 * l + 1) * count)
 
     def norm(self, name, x):
         kind, L, p = self.options["norm_type"], self.lmax, self.p
         blocks = [x[:, l * l : (l + 1) ** 2] for l in range(L + 1)]
         blocks[0] = blocks[0] - blocks[0].mean(2, keepdim=True)
-        means = [(block**2).sum(1).mean(1) / (2 * l + 1) for l, block in enumerate(blocks)]  # of each l, over components and channels
+        squares = [(block**2).sum(1).mean(1) for block in blocks]  # of each l, over channels
+        means = [square / (2 * l + 1) for l, square in enumerate(squares)]
+
+        def mean(first):
+            return sum(square * self.weight_of_order(l, L + 1 - first) for l, square in enumerate(squares) if l >= first)
+
         if kind == "rms_norm_sh":
-            scales, weights, bias = [sum(means) / (L + 1)] * (L + 1), p[f"{name}.affine_weight"], p[f"{name}.affine_bias"]
+            scales, weights, bias = [mean(0)] * (L + 1), p[f"{name}.affine_weight"], p[f"{name}.affine_bias"]
         elif kind == "layer_norm":
             scales, weights, bias = means, p[f"{name}.affine_weight"], p[f"{name}.affine_bias"]
         else:
-            scales = [means[0]] + [sum(means[1:]) / L] * L
+            scales = [means[0]] + [mean(1)] * L
             weights, bias = torch.cat([p[f"{name}.norm_l0.weight"][None], p[f"{name}.affine_weight"]]), p[f"{name}.norm_l0.bias"]
-        blocks = [weights[l] * b / torch.sqrt(s + 1e-5)[:, None, None] for l, (b, s) in enumerate(zip(blocks, scales))]
+        blocks = [weights[l] * b / torch.sqrt(s + self.epsilon)[:, None, None] for l, (b, s) in enumerate(zip(blocks, scales))]
         blocks[0] = blocks[0] + bias
         return torch.cat(blocks, 1)
 
@@ -372,33 +381,46 @@ class Reference(Calculator):
             h = (h if n == 0 else self.silu(h)) @ self.p[f"{name}.{n}.weight"].T
         return torch.einsum("p,pm,apc->amc", weights, values, h) * np.sqrt(4 * np.pi)
 
-    def energy(self, numbers, i, j, vectors):
-        """Energies of atoms; i: receivers, j: senders, vectors from receivers to senders."""
-        p, L, cutoff = self.p, self.lmax, self.cutoff
-        if self.checkpoint.num_experts:
-            self.mixture = self.coefficients(numbers)
-        r = vectors.norm(dim=1)
-        n, t, power = vectors / r[:, None], r / cutoff, ENVELOPE_POWER
-        envelope = (
+    def envelope(self, r):
+        t, power = r / self.cutoff, ENVELOPE_POWER
+        return (
             1
             - (power + 1) * (power + 2) / 2 * t**power
             + power * (power + 2) * t ** (power + 1)
             - power * (power + 1) / 2 * t ** (power + 2)
         )
+
+    def basis(self, r):
+        """[E, functions]"""
+        cutoff, t = self.cutoff, (r / self.cutoff)[:, None]
         if self.options["distance_function"] == "bessel":
-            basis = (
-                envelope[:, None] * np.sqrt(2 / cutoff**3) / t[:, None] * torch.sin(p["distance_expansion.rbf.frequencies"] * t[:, None])
-            )
-        else:
-            centers = torch.linspace(0, cutoff, self.options["num_distance_basis"], dtype=torch.float64)
-            basis = torch.exp(-((r[:, None] - centers) ** 2) / (2 * (2 * (centers[1] - centers[0])) ** 2))
+            return self.envelope(r)[:, None] * np.sqrt(2 / cutoff**3) / t * torch.sin(self.p["distance_expansion.rbf.frequencies"] * t)
+        centers = torch.linspace(0, cutoff, self.options["num_distance_basis"], dtype=torch.float64)
+        return torch.exp(-((r[:, None] - centers) ** 2) / (2 * (2 * (centers[1] - centers[0])) ** 2))
+
+    def scalars(self, numbers):
+        """The first features of atoms."""
+        return self.p["sphere_embedding.weight"][numbers] + self.system
+
+    def readout(self, h, numbers):
+        head = f"{self.checkpoint.head}.energy_block"
+        for k in (0, 2):
+            h = self.silu(self.dense(f"{head}.{k}", h))
+        return self.checkpoint.rmsd * self.dense(f"{head}.4", h)[:, 0] + torch.tensor(self.checkpoint.references)[numbers]
+
+    def energy(self, numbers, i, j, vectors):
+        p, L = self.p, self.lmax
+        if self.num_experts:
+            self.mixture = self.coefficients(numbers)
+        r = vectors.norm(dim=1)
+        n, envelope, basis = vectors / r[:, None], self.envelope(r), self.basis(r)
         inputs = torch.cat([basis, p["source_embedding.weight"][numbers[j]], p["target_embedding.weight"][numbers[i]]], 1)
         x = torch.zeros(len(numbers), (L + 1) ** 2, self.C, dtype=torch.float64)
-        x[:, 0] = p["sphere_embedding.weight"][numbers] + self.system
+        x[:, 0] = self.scalars(numbers)
         d = self.rotations(n)
         weights = self.radial("edge_degree_embedding", inputs).reshape(len(r), L + 1, self.C)
         degrees = torch.cat([d[l][:, l, :, None] * weights[:, l, None] for l in range(L + 1)], 1)
-        x = x.index_add(0, i, envelope[:, None, None] * degrees / 5.0)
+        x = x.index_add(0, i, envelope[:, None, None] * degrees / self.degrees)
         for b in range(self.options["num_layers"]):
             name = f"blocks.{b}"
             y = self.norm(f"{name}.norm_1", x)
@@ -410,25 +432,4 @@ class Reference(Calculator):
                 channels = self.options.get(key) or []
                 x = x.clone()
                 x[:, 0, channels] = x[:, 0, channels] - (x[:, 0, channels].sum(0) - total) / len(x)
-        h = self.norm("norm", x)[:, 0]
-        head = f"{self.checkpoint.head}.energy_block"
-        for k in (0, 2):
-            h = self.silu(self.dense(f"{head}.{k}", h))
-        return self.checkpoint.rmsd * self.dense(f"{head}.4", h)[:, 0] + torch.tensor(self.checkpoint.references)[numbers]
-
-    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
-        super().calculate(atoms, properties, system_changes)
-        atoms = self.atoms
-        cell = atoms.cell.complete().array if atoms.pbc.any() else None
-        i, j, shift = neighbors(atoms.positions, cell, atoms.pbc, self.cutoff)
-        i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
-        r = torch.tensor(atoms.positions)
-        vectors = (r[j] - r[i] + torch.tensor(shift).reshape(-1, 3)).requires_grad_(True)
-        numbers = torch.tensor([atomic_numbers[s] for s in atoms.get_chemical_symbols()])
-        energies = self.energy(numbers, i, j, vectors)
-        (g,) = torch.autograd.grad(energies.sum(), vectors)
-        forces = torch.zeros_like(r).index_add(0, i, g).index_add(0, j, -g)
-        self.results = {"energy": energies.sum().item(), "forces": forces.numpy()}
-        if atoms.cell.volume > 1e-3:
-            virial = torch.einsum("ea,eb->ab", vectors.detach(), g) / atoms.cell.volume
-            self.results["stress"] = ((virial + virial.T) / 2).numpy()[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+        return self.readout(self.norm("norm", x)[:, 0], numbers)

@@ -1,47 +1,47 @@
 # SPDX-License-Identifier: MIT
 """Makes force fields with the version of mlip on the path, and stores its results for them in float64.
 
-`python made_by_mlip.py DIR` writes DIR/NAME.zip and DIR/NAME.npz.
+`python made_by_mlip.py DIR CLASS` writes DIR/NAME.zip and DIR/NAME.npz for force fields of one of mlip's classes.
 """
 
 import inspect
 import sys
 from pathlib import Path
 
+import mlip_esen
+import mlip_laws
+import mlip_nequip
 import mlip_reference
 import old_versions
-import tensornet_laws as laws
-from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
 from equi_tools.frameworks.mlip import oracle as mlip_oracle
 
+DEFAULTS = {"Mace": mlip_reference.DEFAULTS, "Nequip": mlip_nequip.DEFAULTS, "Esen": mlip_esen.DEFAULTS}
 OPTIONS = {
-    "couplings": {"num_channels": 13, "correlation": 3},
-    "gaunt": {"num_channels": 5, "correlation": 2} | mlip_reference.GAUNT,
-    "pseudotensors": {"include_pseudotensors": True, "l_max": 1, "residual_connection_first_layer": True},
-}
+    "Mace": {
+        "couplings": {"num_channels": 13, "correlation": 3},
+        "gaunt": {"num_channels": 5, "correlation": 2} | mlip_reference.GAUNT,
+        "pseudotensors": {"include_pseudotensors": True, "l_max": 1, "residual_connection_first_layer": True},
+    },
+    "Nequip": {"copies": {}, "parities": mlip_nequip.VARIANTS["parities"]},
+    "Esen": {"gaussians": {}, "bessel": mlip_esen.VARIANTS["bessel"]},
+}  # fmt: skip
 
 
-def main(folder):
+def main(folder, model):
     mlip_oracle.import_mlip()
-    from mlip.data import DatasetInfo
-    from mlip.models import ForceField, Mace
-    from mlip.models.model_io import save_model_to_zip
+    from mlip.models import ForceField
 
     make_head = ForceField.get_energy_head
     if "mlip_network" not in inspect.signature(make_head).parameters:
         # Before 0.2.3 heads were made without the network.
         ForceField.get_energy_head = staticmethod(lambda config, properties, *_: make_head(config, properties))
-    for name, options in OPTIONS.items():
+    for name, options in OPTIONS[model].items():
         path = Path(folder) / f"{name}.zip"
-        with mlip_oracle.float64(True):
-            network = Mace(Mace.Config(**mlip_reference.DEFAULTS | options), DatasetInfo(**mlip_reference.STATISTICS))
-            save_model_to_zip(path, ForceField.from_mlip_network(network, seed=1))
-        calculator = mlip_oracle.float64_calculator(mlip_checkpoint.load(path))
+        mlip_laws.save_own(model, path, DEFAULTS[model] | options, mlip_reference.STATISTICS)
         # Without a left-handed cell, whose stress mlip before 0.2.3 does not divide by the volume.
-        named = dict(laws.structures(["Na", "Cl", "O"], 4.2))
-        kept = [(title, named[title]) for title in ("sheared", "cluster", "wire", "one_atom_cell")]
-        old_versions.store(Path(folder) / f"{name}.npz", calculator, kept)
+        kept = mlip_laws.structures("sheared", "cluster", "wire", "one_atom_cell")
+        old_versions.store(Path(folder) / f"{name}.npz", mlip_laws.oracle_of(path), kept)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""MACE of mlip in float64 Torch, written from its formulas and sharing no code with equi_tools, and random files in mlip's form.
+"""MACE of mlip in float64 Torch, written from its formulas and sharing no code with equi_tools, random files in mlip's form, and
+what mlip_nequip.py and mlip_esen.py have in common with it.
 
 Couplings are evaluated power by power, Gaunt products as means over points of the sphere.
 """
@@ -12,7 +13,8 @@ from itertools import groupby
 
 import numpy as np
 import torch
-from equi_evaluator import coupling, harmonics, neighbors
+from edge_calculator import EdgeCalculator
+from equi_evaluator import coupling, harmonics
 
 PREFIX = "params#mlip_network#"
 # mlip's own defaults.
@@ -30,6 +32,7 @@ STATISTICS = {
     "total_charge_set": None, "graph_cutoff_angstrom": 4.2, "long_range_cutoff_angstrom": None, "avg_num_neighbors": 1.75,
     "avg_r_min_angstrom": None, "scaling_mean": 0.3, "scaling_stdev": 1.2, "atomic_energies_removed": False,
 }  # fmt: skip
+CHARGES = [-1, 0, 2]
 GAUNT = {"symmetric_contraction_backend": "gaunt_tp", "use_gaunt_tp_message_passing": True}
 # All options that are converted, with odd numbers of channels.
 VARIANTS = {
@@ -44,6 +47,7 @@ VARIANTS = {
     "correlation4": {"correlation": 4, "l_max": 1},
     "pseudotensors": {"include_pseudotensors": True, "correlation": 3, "l_max": 1},
     "one_layer": {"num_layers": 1, "radial_mlp_hidden": [], "activation": "tanh", "add_atomic_energies": False},
+    "charged": {"use_total_charge_embedding": True, "num_layers": 1, "embed_activation": "sigmoid"},
     "residual_first": {"residual_connection_first_layer": True, "radial_mlp_activation": "tanh", "num_layers": 3},
 }  # fmt: skip
 
@@ -99,15 +103,32 @@ def powers(x, outs, correlation, multiply):
     return found
 
 
-def shapes_of(options, num_species):
-    """The arrays of a file: (name, shape, the width that mlip divides by)."""
-    channels, s = options["num_channels"], num_species
-    yield "embedding_block#node_embedding_block#embed#embedding", (s, channels)
+def linear(name, source, target, species=()):
+    """Arrays of a linear map, (name, shape). source, target: {irrep: channels}"""
+    for n, ir in enumerate(sorted({*source, *target}, key=key)):
+        yield f"{name}#weight{n}_{ir[0]}_{ir[1]}", (*species, target.get(ir, 0), source.get(ir, 0))
 
-    def linear(name, source, target, species=()):
-        """source, target: {irrep: channels}"""
-        for n, ir in enumerate(sorted({*source, *target}, key=key)):
-            yield f"{name}#weight{n}_{ir[0]}_{ir[1]}", (*species, target.get(ir, 0), source.get(ir, 0))
+
+def embedding(name, width, statistics, with_charge):
+    """Arrays of the embedding of species, or of species and total charge."""
+    if not with_charge:
+        yield f"{name}#embed#embedding", (len(species_of(statistics)), width)
+        return
+    yield f"{name}#species_embedder#embed#embedding", (len(species_of(statistics)), width)
+    yield f"{name}#charge_embedder#embed#embedding", (len(statistics["total_charge_set"]) + 1, width)
+    yield f"{name}#joint_embedding_projection#kernel", (2 * width, width)
+
+
+def species_of(statistics):
+    """Atomic numbers, sorted."""
+    tables = statistics["atomic_energies_map"]
+    return sorted({int(number) for table in (tables if isinstance(tables, list) else [tables]) for number in table})
+
+
+def shapes_of(options, statistics):
+    """The arrays of a file: (name, shape)."""
+    channels, s = options["num_channels"], len(species_of(statistics))
+    yield from embedding("embedding_block#node_embedding_block", channels, statistics, options["use_total_charge_embedding"])
 
     for t in range(options["num_layers"]):
         block = f"layers_{t}"
@@ -156,20 +177,22 @@ def shapes_of(options, num_species):
                 yield from linear(f"{name}1", {(0, 1): width}, {(0, 1): 1})
 
 
-def write(path, options=None, statistics=None, seed=1, change=lambda hyperparameters, arrays: None):
-    """A file with random numbers and energies of order eV. change: what else it does to the two parts."""
-    options, statistics = DEFAULTS | (options or {}), STATISTICS | (statistics or {})
-    rng = np.random.default_rng(seed)
-    arrays = {}
-    tables = statistics["atomic_energies_map"]
-    species = {number for table in (tables if isinstance(tables, list) else [tables]) for number in table}
-    for name, shape in shapes_of(options, len(species)):
+def random_arrays(named_shapes, seed):
+    """Random numbers with which energies are of order eV."""
+    rng, arrays = np.random.default_rng(seed), {}
+    for name, shape in named_shapes:
         # Larger embeddings make forces of order eV/Angstrom.
         scale = 4.0 if name.endswith("embedding") else 1.0
         if "#LinearIndexwise_0#" in name:
             scale = max(1, shape[-1]) ** -0.5
         dtype = np.float32 if name.endswith(("kernel", "embedding")) else np.float64
-        arrays[PREFIX + name] = (scale * rng.normal(0, 1, shape)).astype(dtype)
+        arrays[name] = (scale * rng.normal(0, 1, shape)).astype(dtype)
+    return arrays
+
+
+def save(path, options, statistics, arrays, change=lambda hyperparameters, arrays: None):
+    """A file as mlip writes it. change: what else is done to its two parts."""
+    arrays = {PREFIX + name: array for name, array in arrays.items()}
     hyperparameters = {"dataset_info": statistics, "config": options, "available_properties": {"energy": True}, "version": "0.2.5"}
     change(hyperparameters, arrays)
     content = io.BytesIO()
@@ -178,6 +201,18 @@ def write(path, options=None, statistics=None, seed=1, change=lambda hyperparame
         archive.writestr("hyperparams.json", json.dumps(hyperparameters))
         archive.writestr("params.npz", content.getvalue())
     return path
+
+
+def statistics_of(options):
+    """Of the data set of a random model."""
+    return STATISTICS | ({"total_charge_set": CHARGES} if options["use_total_charge_embedding"] else {})
+
+
+def write(path, options=None, statistics=None, seed=1, change=lambda hyperparameters, arrays: None):
+    """A file of a MACE with random numbers."""
+    options = DEFAULTS | (options or {})
+    statistics = statistics_of(options) | (statistics or {})
+    return save(path, options, statistics, random_arrays(shapes_of(options, statistics), seed), change)
 
 
 def points_of_sphere(degree, lmax):
@@ -191,12 +226,20 @@ def points_of_sphere(degree, lmax):
     return weights, [h / math.sqrt(2 * l + 1) for l, h in enumerate(harmonics(lmax, points))]
 
 
-ACTIVATIONS = {"silu": torch.nn.functional.silu, "tanh": torch.tanh}
+ACTIVATIONS = {
+    "silu": torch.nn.functional.silu, "swish": torch.nn.functional.silu, "tanh": torch.tanh, "relu": torch.relu,
+    "sigmoid": torch.sigmoid, "none": lambda x: x,
+}  # fmt: skip
 
 
-class MlipReference:
-    def __init__(self, path, head=0):
-        self.head = head
+class ForceField(EdgeCalculator):
+    """The arrays and options of a file, and what its architectures have in common. head: number of a data set."""
+
+    elements = ()
+
+    def __init__(self, path, head=0, charge=None):
+        super().__init__()
+        self.head, self.charge = head, charge
         with zipfile.ZipFile(path) as archive:
             hyperparameters = json.loads(archive.read("hyperparams.json"))
             with np.load(io.BytesIO(archive.read("params.npz"))) as arrays:
@@ -205,10 +248,47 @@ class MlipReference:
         self.cutoff = self.statistics["graph_cutoff_angstrom"]
         tables = self.statistics["atomic_energies_map"]
         tables = tables if isinstance(tables, list) else [tables]
-        self.numbers = sorted({int(number) for table in tables for number in table})
+        self.numbers = torch.tensor(species_of(self.statistics))
         self.energies = {int(number): energy for number, energy in tables[min(head, len(tables) - 1)].items()}
         quantiles = math.sqrt(2) * torch.erfinv(torch.linspace(-1, 1, 1_000_003, dtype=torch.float64)[1:-1])
         self.constants = {name: (f(quantiles) ** 2).mean().sqrt() for name, f in ACTIVATIONS.items()}
+
+    def species(self, numbers):
+        return torch.searchsorted(self.numbers, numbers)
+
+    def embedding(self, name, species, scaled=True):
+        """[N, channels]: rows of species, or a layer of rows of species and charge. scaled: divided by the root of their number."""
+        def rows(part):
+            table = self.arrays[f"{name}#{part}embed#embedding"]
+            return table / math.sqrt(len(table)) if scaled else table
+
+        if not self.options["use_total_charge_embedding"]:
+            return rows("")[species]
+        charge = rows("charge_embedder#")[1 + sorted(self.statistics["total_charge_set"]).index(self.charge)]
+        both = torch.cat([rows("species_embedder#")[species], charge.expand(len(species), -1)], 1)
+        return ACTIVATIONS[self.options["embed_activation"]](both @ self.arrays[f"{name}#joint_embedding_projection#kernel"])
+
+    def total(self, energy, numbers):
+        """Energies of atoms from those of the network."""
+        energy = self.statistics["scaling_stdev"] * energy + self.statistics["scaling_mean"]
+        if self.options["add_atomic_energies"]:
+            energy = energy + torch.tensor([self.energies[int(z)] for z in numbers], dtype=torch.float64)
+        return energy
+
+    def bessel(self, r):
+        """[E, functions]: Bessel functions without an envelope."""
+        n = torch.arange(1, self.options["num_rbf"] + 1, dtype=torch.float64)
+        return math.sqrt(2 / self.cutoff) * torch.sin(n * math.pi * r[:, None] / self.cutoff) / r[:, None]
+
+    def polynomial(self, r):
+        u = r / self.cutoff
+        return 1 - 21 * u**5 + 35 * u**6 - 15 * u**7
+
+    def evaluate(self, atoms):
+        """Energy, forces."""
+        atoms = atoms.copy()
+        atoms.calc = self
+        return atoms.get_potential_energy(), atoms.get_forces()
 
     def activate(self, name, x):
         return ACTIVATIONS[name](x) / self.constants[name]
@@ -229,6 +309,9 @@ class MlipReference:
             out[ir] = torch.einsum("oi,nim->nom", w, x[ir]) if species is None else torch.einsum("noi,nim->nom", w[species], x[ir])
         return out
 
+
+
+class MlipReference(ForceField):
     def messages(self, t, x, y, radial, sender, receiver):
         o, name = self.options, f"layers_{t}#interaction_block"
         h = radial
@@ -295,18 +378,12 @@ class MlipReference:
             out[ir] = torch.einsum("nuk,nukm->num", self.matrix(f"{name}#LinearIndexwise_0", ir)[species, :, 0], values)
         return out
 
-    def energies_of(self, positions, cell, numbers, receiver, sender, shift):
+    def energy(self, numbers, receiver, sender, vectors):
         o = self.options
-        species = torch.tensor([self.numbers.index(z) for z in numbers])
-        vectors = positions[sender] + shift @ cell - positions[receiver]
-        r = vectors.norm(dim=1)
+        species, r = self.species(numbers), vectors.norm(dim=1)
         y = harmonics(o["l_max"], -vectors / r[:, None])
-        n = torch.arange(1, o["num_rbf"] + 1, dtype=torch.float64)
-        u = (r / self.cutoff)[:, None]
-        radial = math.sqrt(2 / self.cutoff) * torch.sin(n * math.pi * u) / r[:, None] * (1 - 21 * u**5 + 35 * u**6 - 15 * u**7)
-        x = {
-            (0, 1): self.arrays["embedding_block#node_embedding_block#embed#embedding"][species][:, :, None] / math.sqrt(len(self.numbers))
-        }
+        radial = self.bessel(r) * self.polynomial(r)[:, None]
+        x = {(0, 1): self.embedding("embedding_block#node_embedding_block", species)[:, :, None]}
         energy = torch.zeros(len(species), dtype=torch.float64)
         for t in range(o["num_layers"]):
             outs = node_irreps(o, t + 1)
@@ -325,19 +402,4 @@ class MlipReference:
             if t + 1 == o["num_layers"]:
                 out = self.linear(f"{head}1", {(0, 1): self.activate(o["activation"], out[0, 1])}, [(0, 1)])
             energy = energy + out[0, 1][:, 0, 0]
-        energy = self.statistics["scaling_stdev"] * energy + self.statistics["scaling_mean"]
-        if o["add_atomic_energies"]:
-            energy = energy + torch.tensor([self.energies[z] for z in numbers], dtype=torch.float64)
-        return energy
-
-    def evaluate(self, atoms):
-        """Energy, forces."""
-        cell = atoms.cell.complete().array
-        i, j, shift = neighbors(atoms.positions, cell, atoms.pbc, self.cutoff)
-        positions = torch.tensor(atoms.positions, requires_grad=True)
-        shift = torch.tensor(np.asarray(shift) @ np.linalg.inv(cell))
-        energy = self.energies_of(
-            positions, torch.tensor(cell), [int(z) for z in atoms.numbers], torch.tensor(i), torch.tensor(j), shift
-        ).sum()
-        (gradient,) = torch.autograd.grad(energy, positions)
-        return energy.item(), -gradient.numpy()
+        return self.total(energy, numbers)

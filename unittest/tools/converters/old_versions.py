@@ -39,11 +39,11 @@ def folder_of(*requirements):
     return folder
 
 
-def run(script, requirements, target, environment=(), interpreter=sys.executable):
-    """Runs a script of this folder with older versions, which writes into the folder `target`."""
+def run(script, requirements, target, environment=(), interpreter=sys.executable, arguments=()):
+    """Runs a script of this folder with older versions, which writes into the folder `target`. arguments: further ones of the script."""
     paths = [folder_of(*requirements), ROOT / "tools", ROOT / "unittest" / "python", HERE, *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **dict(environment)}
-    done = subprocess.run([interpreter, str(HERE / script), str(target)], env=variables, capture_output=True, text=True)
+    done = subprocess.run([interpreter, str(HERE / script), str(target), *arguments], env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 

@@ -21,15 +21,17 @@ from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
-from equi_tools.frameworks.mlip import convert as mlip_convert
-from mlip_reference import GAUNT, PREFIX, STATISTICS, VARIANTS, MlipReference
+from equi_tools.frameworks.mlip import mace as mlip_mace
+from mlip_laws import COMPARED, CUTOFF, assert_arrays_are_those_of_mlip, oracle_of, structures
+from mlip_reference import GAUNT, PREFIX, VARIANTS, MlipReference
 
 # Two evaluations in float64: energies per atom, and forces relative to the largest one if it exceeds 1.
 SAME = 1e-12
-CUTOFF, ELEMENTS = STATISTICS["graph_cutoff_angstrom"], ["O", "Na", "Cl"]
 # Each step of the converter is in one of these, the rest of the options in the others.
 IN_LAMMPS = ("couplings", "gaunt", "gaunt_products")
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_LAMMPS]
+# Settings of a variant.
+SETTINGS = {"charged": {"charge": 2}}
 # A change of 1e-3 in any tensor changes forces by more than this, eV/A.
 NOTICED = 1e-11
 
@@ -42,15 +44,10 @@ def files(tmp_path_factory):
     @lru_cache(maxsize=None)
     def make(name):
         source = mlip_reference.write(folder / f"{name}.zip", VARIANTS[name])
-        convert(source, folder / f"{name}.equi", quiet=True, license="MIT", citation="none: random numbers")
+        convert(source, folder / f"{name}.equi", quiet=True, license="MIT", citation="none: random numbers", **SETTINGS.get(name, {}))
         return source, folder / f"{name}.equi"
 
     return make
-
-
-def structures(*names):
-    found = laws.structures(ELEMENTS, CUTOFF)
-    return [(name, atoms) for name, atoms in found if not names or name in names]
 
 
 def assert_same(reference, energy, forces, atoms, where):
@@ -63,7 +60,7 @@ def assert_same(reference, energy, forces, atoms, where):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_option_is_converted_exactly(name, files):
     source, path = files(name)
-    reference, evaluator = MlipReference(source), EquiEvaluator(path)
+    reference, evaluator = MlipReference(source, **SETTINGS.get(name, {})), EquiEvaluator(path)
     largest = 0.0
     for where, atoms in structures("cluster", "isolated"):
         cell = atoms.cell.complete().array
@@ -76,7 +73,7 @@ def test_every_option_is_converted_exactly(name, files):
 @pytest.mark.parametrize("name", [*IN_LAMMPS, *REST])
 def test_lammps_evaluates_mlips_formulas(name, files):
     source, path = files(name)
-    reference, native = MlipReference(source), laws.native(path, radial="exact")
+    reference, native = MlipReference(source, **SETTINGS.get(name, {})), laws.native(path, radial="exact")
     for where, atoms in structures():
         found = native(atoms)
         assert_same(reference, found.energy, found.forces, atoms, where)
@@ -122,7 +119,7 @@ def test_radial_functions_are_normalized_between_distances(tmp_path):
     r = np.linspace(1.7, CUTOFF, 100001)[:, None]
     u, n = r / CUTOFF, np.arange(1, 7)
     functions = np.sqrt(2 / CUTOFF) * np.sin(n * np.pi * u) / r * (1 - 21 * u**5 + 35 * u**6 - 15 * u**7)
-    assert mlip_convert.prefactor(mlip_checkpoint.load(source)) * np.sqrt(np.mean(functions**2)) == pytest.approx(1.0, abs=1e-3)
+    assert mlip_mace.prefactor(mlip_checkpoint.load(source)) * np.sqrt(np.mean(functions**2)) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_reading_needs_neither_mlip_nor_jax_nor_torch(files):
@@ -152,7 +149,7 @@ REFUSED = [
     ({"soft_normalization": 2.0}, {}, "soft_normalization 2.0 is not supported"),
     ({"predict_partial_charges": True}, {}, "predict_partial_charges True"),
     ({"use_coulomb_term": True}, {}, "use_coulomb_term True"),
-    ({"use_total_charge_embedding": True}, {}, "takes a total charge"),
+    ({"use_total_charge_embedding": True}, {}, "--charge: the model depends on it: state it"),
     ({"radial_envelope": "soft_envelope"}, {}, "radial_envelope soft_envelope is not supported"),
     ({"symmetric_contraction_backend": "e3nn"}, {}, "symmetric_contraction_backend e3nn is not supported"),
     ({"activation": "elu"}, {}, "activation elu is not supported"),
@@ -163,9 +160,7 @@ REFUSED = [
     ({"correlation": 5}, {}, "correlation 5 is not supported"),
     ({"num_channels": 0.5}, {}, "config.num_channels: expected a whole number"),
     ({"node_symmetry": 3}, {}, "node_symmetry is larger than l_max"),
-    ({"vecnorm_type": "max_min"}, {}, "architecture ViSNet; of mlip only MACE"),
-    ({"target_irreps": "8x0e"}, {}, "architecture NequIP; of mlip only MACE"),
-    ({"sphere_channels": 8}, {}, "architecture eSEN; of mlip only MACE"),
+    ({"vecnorm_type": "max_min"}, {}, "architecture ViSNet; of mlip only MACE, NequIP and eSEN are supported"),
     ({"new": 1, "newer": 2}, {}, "options new of mlip's MACE, newer of mlip's MACE are not known"),
     ({}, {"long_range_cutoff_angstrom": 9.0}, "beyond the cutoff"),
     ({}, {"avg_num_neighbors": 0.0}, "avg_num_neighbors: expected a number"),
@@ -248,18 +243,12 @@ def test_an_archive_that_is_cut_off_is_named(tmp_path):
 # ---- against mlip itself
 
 
-def oracle_of(source, **more):
-    from equi_tools.frameworks.mlip import oracle as mlip_oracle
-
-    return mlip_oracle.float64_calculator(source, **more)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_lammps_gives_mlips_own_results(name, files):
     source, path = files(name)
-    named = structures("sheared", "left_handed", "cluster", "wire", "isolated", "one_atom_cell")
-    laws.assert_within_bars(laws.differences(path, oracle_of(source), named, radial="exact"))
+    named = structures(*COMPARED)
+    laws.assert_within_bars(laws.differences(path, oracle_of(source, **SETTINGS.get(name, {})), named, radial="exact"))
     if name in IN_LAMMPS:
         laws.assert_within_bars(laws.differences(path, oracle_of(source), named))
         laws.assert_mixed(laws.differences(path, oracle_of(source), named, "mixed"))
@@ -267,35 +256,19 @@ def test_lammps_gives_mlips_own_results(name, files):
 
 @pytest.mark.slow
 def test_the_reference_has_the_arrays_of_mlips_own_files(files, tmp_path):
-    """A file that mlip writes of a network that it made itself."""
-    import jax
-    from equi_tools.frameworks.mlip import oracle as mlip_oracle
-
-    mlip_oracle.import_mlip()
-    from mlip.data import DatasetInfo
-    from mlip.models import ForceField, Mace
-    from mlip.models.model_io import save_model_to_zip
-
-    for name in ("couplings", "gaunt", "pseudotensors"):
-        source, _ = files(name)
-        checkpoint = mlip_checkpoint.load(source)
-        with mlip_oracle.float64(True):
-            network = Mace(Mace.Config(**checkpoint.options), DatasetInfo(**checkpoint.statistics))
-            save_model_to_zip(tmp_path / "own.zip", ForceField.from_mlip_network(network, seed=1))
-            jax.clear_caches()
-        own = mlip_checkpoint.load(tmp_path / "own.zip")
-        assert {k: a.shape for k, a in own.state.items()} == {k: a.shape for k, a in checkpoint.state.items()}
-        assert own.options == checkpoint.options
-        convert(tmp_path / "own.zip", tmp_path / "own.equi", quiet=True)
-        laws.assert_within_bars(
-            laws.differences(tmp_path / "own.equi", oracle_of(tmp_path / "own.zip"), structures("sheared"), radial="exact")
-        )
+    for name in ("couplings", "gaunt", "pseudotensors", "charged"):
+        assert_arrays_are_those_of_mlip("Mace", files(name)[0], tmp_path / "own.zip", **SETTINGS.get(name, {}))
+        if name != "charged":
+            convert(tmp_path / "own.zip", tmp_path / "own.equi", quiet=True)
+            laws.assert_within_bars(
+                laws.differences(tmp_path / "own.equi", oracle_of(tmp_path / "own.zip"), structures("sheared"), radial="exact")
+            )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.2.2", "0.2.3", "0.2.4"])
 def test_older_versions_agree(version, tmp_path):
-    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], tmp_path)
+    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], tmp_path, arguments=["Mace"])
     for results in sorted(tmp_path.glob("*.npz")):
         laws.assert_within_bars(old_versions.differences(results.with_suffix(".zip"), results, results.with_suffix(".equi")))
 

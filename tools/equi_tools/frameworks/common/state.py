@@ -18,6 +18,9 @@ class State:
     kind: str  # of model, for messages: "a TensorNet"
     taken: set = field(default_factory=set)
 
+    def __contains__(self, name):
+        return name in self.source
+
     def array(self, name, shape=None):
         """The numbers of one name, of a given shape or of any."""
         if name not in self.source:

@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import EquiError
 from .elements import chosen_elements
 from .layers import Layers, added, gated, network, path
+from .numbers import activate
 from .state import State
 
 # Scales of the paths (l1, l2, l3) of Y M + M Y with normalized couplings; 2 Y M also has those of odd sums.
@@ -69,11 +70,6 @@ def activation_of(name):
     if name not in ACTIVATIONS:
         raise EquiError(f"activation {name} is not supported, only {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
-
-
-def activate(name, x):
-    sigmoid = np.exp(-np.logaddexp(0, -x))
-    return {"silu": x * sigmoid, "sigmoid": sigmoid, "tanh": np.tanh(x), "ssp": np.logaddexp(0, x) - np.log(2)}[name]
 
 
 def cosine_cutoff(apply):

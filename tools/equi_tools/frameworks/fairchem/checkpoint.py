@@ -11,6 +11,7 @@ import numpy as np
 from ... import torch_archive
 from ...errors import EquiError
 from ...printable import printable
+from ..common.numbers import whole_setting
 from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
 from .config import plain
@@ -361,14 +362,6 @@ def _balanced_channels(found, key, channels):
     return numbers
 
 
-def _whole(value, name, limits):
-    if value is None:
-        return None
-    if float(value) != int(value) or not limits[0] <= value <= limits[1]:
-        raise EquiError(f"--{name} {value:g}: expected a whole number from {limits[0]} to {limits[1]}")
-    return int(value)
-
-
 def state_of(found, key):
     """The numbers of a state dict, the entry `key` of a file, by their names in the model without the names of
     wrappers."""
@@ -424,7 +417,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
             tasks=_tasks(tasks),
             model_id=model_id,
             state=state_of(found.state.get("ema_state_dict"), "ema_state_dict"),
-            charge=_whole(charge, "charge", CHARGES) or 0,
-            spin=_whole(spin, "spin", SPINS),
+            charge=whole_setting(charge, "charge", CHARGES) or 0,
+            spin=whole_setting(spin, "spin", SPINS),
             composition=composition,
         )

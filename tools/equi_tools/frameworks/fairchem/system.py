@@ -10,14 +10,11 @@ import numpy as np
 
 from ...errors import EquiError
 from ...printable import printable
+from ..common.numbers import activate, mixed, softmax
 
 CHARGES, SPINS = (-100, 100), (0, 100)
 # fairchem adds this to each coefficient of the softmax.
 LEAST_COEFFICIENT = 0.005
-
-
-def silu(x):
-    return x * np.exp(-np.logaddexp(0.0, -x))
 
 
 def formula_counts(text):
@@ -104,7 +101,7 @@ def _embedding(field, row, charge, spin, number):
     rows = [number(field[name]["rows"])[value - field[name]["first"]] for name, value in (("charge", charge), ("spin", spin))]
     if "task" in field:
         rows.append(number(field["task"])[row])
-    return silu(np.concatenate(rows) @ number(field["weight"]) + number(field["bias"]))
+    return activate("silu", np.concatenate(rows) @ number(field["weight"]) + number(field["bias"]))
 
 
 def _coefficients(field, embedding, counts, number):
@@ -114,9 +111,8 @@ def _coefficients(field, embedding, counts, number):
         fractions = np.array(counts, float) / (sum(counts) + field.get("extra_atoms", 0))
         x = np.concatenate([fractions @ number(field["composition"]), x])
     for weight, bias in zip(field["weights"], field["biases"]):
-        x = silu(x @ number(weight) + number(bias))
-    exponentials = np.exp(x - x.max())
-    return exponentials / exponentials.sum() + field["least"]
+        x = activate("silu", x @ number(weight) + number(bias))
+    return softmax(x) + field["least"]
 
 
 def merge(body, tensors, task, charge, spin, counts=None):
@@ -147,5 +143,5 @@ def merge(body, tensors, task, charge, spin, counts=None):
         elif kind in ("charge", "spin"):
             made[name] = tensors[name] * float(charge if kind == "charge" else spin - 1)
         else:
-            made[name] = np.tensordot(coefficients, tensors[name].astype(np.float64), 1)
+            made[name] = mixed(coefficients, tensors[name])
     return body, made

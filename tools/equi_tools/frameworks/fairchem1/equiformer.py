@@ -5,7 +5,7 @@ import numpy as np
 
 from ..common.layers import network, path
 from ..common.sphere_points import rescale
-from ..fairchem.convert import EPSILON, Converter
+from ..fairchem.convert import Converter
 
 # The float32 exponentials of scores up to this size have relative errors below this.
 WEIGHT_ERROR = 1e-4
@@ -105,7 +105,7 @@ class EquiformerConverter(Converter):
         attention = {
             "heads": heads, "channels": scores, "weight": self.tensor(f"{name}.alpha_norm.weight", scores),
             "bias": self.tensor(f"{name}.alpha_norm.bias", scores), "vector": self.tensor(f"{name}.alpha_dot", heads, scores),
-            "epsilon": EPSILON,
+            "epsilon": self.epsilon,
         }  # fmt: skip
         self.check_scores(name, *(self.table.tensors[attention[key]] for key in ("weight", "bias", "vector")))
         second, second_bias = self.so2_weights(f"{name}.{self.so2_linear}_2", self.hidden, heads * values, self.rescale)

@@ -14,32 +14,22 @@ import numpy as np
 
 from ...errors import EquiError
 from ...printable import printable
+from ..common.numbers import whole_setting
 from ..common.origin import Origin, file_of, naming
-from ..common.unknown_keys import refuse_unknown
+from . import esen as mlip_esen
+from . import mace as mlip_mace
+from . import nequip as mlip_nequip
+from .options import SUPPORTED, check_statistics
 
 HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
 MAX_JSON_BYTES = 1 << 24
 MAX_NUMBERS = 1 << 30  # bytes of all arrays
+# mlip's table of charges has these.
+CHARGES, SPINS = (-50, 50), (0, 100)
 PREFIX = "params#mlip_network#"
-# Options of a MaceConfig. Those with a value are refused if they have another one, and why.
-REFUSED = {
-    "gate_nodes": (False, "the product basis would be multiplied by gates, which no layer does"),
-    "soft_normalization": (None, "features would be divided by a function of their norms, which no layer does"),
-    "predict_partial_charges": (False, "charges are not part of the .equi format"),
-    "use_coulomb_term": (False, "charges are not part of the .equi format"),
-    "use_total_charge_embedding": (False, "the model takes a total charge, which a LAMMPS pair style does not have"),
-    "radial_envelope": ("polynomial_envelope", "only the polynomial one is supported"),
-}  # fmt: skip
-BACKENDS = ("e3j", "gaunt_tp")
-TAKEN = {
-    "add_atomic_energies", "num_layers", "num_channels", "l_max", "node_symmetry", "correlation", "readout_irreps",
-    "num_readout_heads", "include_pseudotensors", "num_rbf", "activation", "radial_mlp_hidden", "radial_mlp_activation",
-    "residual_connection_first_layer", "symmetric_contraction_backend", "use_gaunt_tp_message_passing",
-}  # fmt: skip
-# These choose how mlip computes, or are superseded by the statistics of the data set.
-IGNORED = {"avg_num_neighbors", "avg_r_min", "num_species", "embed_activation", "deterministic_scatter_ops"}
-# Options by which the other architectures of mlip show themselves.
-OTHER_MODELS = {
+ARCHITECTURES = {"MACE": mlip_mace, "NequIP": mlip_nequip, "eSEN": mlip_esen}
+# Options by which architectures other than MACE show themselves.
+SIGNS = {
     "vecnorm_type": "ViSNet", "attn_activation": "ViSNet", "num_heads": "ViSNet", "target_irreps": "NequIP",
     "gate_nonlinearities": "NequIP", "use_residual_connection": "NequIP", "sphere_channels": "eSEN", "edge_channels": "eSEN",
     "m_max": "eSEN",
@@ -50,11 +40,14 @@ OTHER_MODELS = {
 class Checkpoint(Origin):
     elements: list
     cutoff: float
-    options: dict  # of the MaceConfig
+    architecture: str  # one of ARCHITECTURES
+    options: dict  # of the architecture
     statistics: dict  # of the DatasetInfo
     heads: list
     state: dict  # arrays by name
     empty: dict  # arrays of no numbers, which mlip has for irreps of one side of a linear map
+    charge: int  # of the whole system, in e; None for a model that takes none
+    spin: int  # multiplicity, likewise
 
     def chosen(self, choice):
         return self.heads[self.head_index(choice)] if len(self.heads) > 1 else None
@@ -79,58 +72,15 @@ def is_archive_of_mlip(names):
     return HYPERPARAMETERS in names and PARAMETERS in names
 
 
-def _whole(options, key, least):
-    value = options.get(key)
-    if type(value) is not int or not least <= value <= 65536:
-        raise EquiError(f"config.{key}: expected a whole number from {least} on, found {printable(str(value), 60)}")
-    return value
-
-
-def _number(statistics, key, least=None):
-    value = statistics.get(key)
-    if type(value) not in (int, float) or not abs(value) < 1e30 or (least is not None and not value > least):
-        raise EquiError(f"dataset_info.{key}: expected a number, found {printable(str(value), 60)}")
-    return float(value)
-
-
-def _audit(options, statistics):
-    known = TAKEN | IGNORED | set(REFUSED)
-    for key, name in OTHER_MODELS.items():
-        if key in options:
-            raise EquiError(f"option {key}: a model of the architecture {name}; of mlip only MACE is supported")
-    refuse_unknown([(key, "mlip's MACE") for key in options if key not in known], can_pass=False)
-    missing = sorted(TAKEN - set(options))
-    if missing:
-        raise EquiError(f"option {missing[0]} of mlip's MACE is missing; of mlip only MACE, saved by version 0.2.5, is supported")
-    for key, (allowed, why) in REFUSED.items():
-        if options.get(key, allowed) != allowed:
-            raise EquiError(f"option {key} {printable(str(options[key]), 60)} is not supported: {why}")
-    backend = options["symmetric_contraction_backend"]
-    if backend not in BACKENDS:
-        raise EquiError(
-            f"option symmetric_contraction_backend {printable(str(backend), 60)} is not supported: its basis is not in the file; "
-            f"only {' and '.join(BACKENDS)} are"
-        )
-    for key in ("num_layers", "num_channels", "correlation", "num_readout_heads", "num_rbf"):
-        _whole(options, key, 1)
-    for key in ("l_max", "node_symmetry"):
-        _whole(options, key, 0)
-    if options["correlation"] > 4:
-        raise EquiError(f"option correlation {options['correlation']} is not supported, at most 4")
-    if options["node_symmetry"] > options["l_max"]:
-        raise EquiError("option node_symmetry is larger than l_max")
-    hidden = options["radial_mlp_hidden"]
-    if not isinstance(hidden, list) or not all(type(n) is int and 0 < n <= 65536 for n in hidden):
-        raise EquiError("option radial_mlp_hidden: expected a list of whole numbers")
-    has_gaunt = options["use_gaunt_tp_message_passing"] or backend == "gaunt_tp"
-    if has_gaunt and options["include_pseudotensors"]:
-        raise EquiError("option include_pseudotensors: Gaunt products have no pseudotensors")
-    if statistics.get("long_range_cutoff_angstrom") is not None:
-        raise EquiError("dataset_info.long_range_cutoff_angstrom: interactions beyond the cutoff are not supported")
-    for key, least in (("graph_cutoff_angstrom", 0), ("avg_num_neighbors", 0), ("scaling_mean", None), ("scaling_stdev", None)):
-        _number(statistics, key, least)
-    if statistics.get("avg_r_min_angstrom") is not None:
-        _number(statistics, "avg_r_min_angstrom", 0)
+def _architecture(options):
+    """The name of the architecture that these are options of."""
+    for key, name in SIGNS.items():
+        if key not in options:
+            continue
+        if name not in ARCHITECTURES:
+            raise EquiError(f"option {key}: a model of the architecture {name}; of mlip only {SUPPORTED} are supported")
+        return name
+    return "MACE"
 
 
 def _tables(statistics):
@@ -183,8 +133,29 @@ def _whole_archive(path):
         raise EquiError(f"damaged archive: {error}") from error
 
 
-def load(source, ignore_keys=()):
-    """The force field in a file."""
+def _routes(options):
+    """Names of what experts are mixed by."""
+    experts = options.get("moe")
+    return experts["routing_globals"] if experts else []
+
+
+def _system(options, statistics, charge, spin):
+    """(charge, spin) that the user states, both of them where the model takes them and not elsewhere."""
+    has_embedding, routes = options.get("use_total_charge_embedding", False), _routes(options)
+    takes = {"charge": has_embedding or "charge" in routes, "spin": "spin_multiplicity" in routes}
+    given = {"charge": whole_setting(charge, "charge", CHARGES), "spin": whole_setting(spin, "spin", SPINS)}
+    for name, value in given.items():
+        if takes[name] != (value is not None):
+            what = "the model depends on it: state it" if takes[name] else "the model does not depend on it; leave it out"
+            raise EquiError(f"--{name}: {what}")
+    known = statistics.get("total_charge_set")
+    if has_embedding and (not isinstance(known, list) or given["charge"] not in known):
+        raise EquiError(f"--charge {given['charge']}: the model was trained with {printable(str(known), 60)}")
+    return given["charge"], given["spin"]
+
+
+def load(source, ignore_keys=(), charge=None, spin=None):
+    """The force field in a file, of which the user states the charge and the spin multiplicity of the system if it depends on them."""
     from ase.data import chemical_symbols
 
     path = file_of(source)
@@ -194,7 +165,10 @@ def load(source, ignore_keys=()):
         options, statistics = document["config"], document["dataset_info"]
         if version.startswith("0.1") or "cutoff_distance_angstrom" in statistics:
             raise EquiError(f"saved by mlip {printable(version, 20)}, whose models of version 1 are not supported")
-        _audit(options, statistics)
+        architecture = _architecture(options)
+        ARCHITECTURES[architecture].check(options)
+        check_statistics(statistics)
+        charge, spin = _system(options, statistics, charge, spin)
         tables = _tables(statistics)
         state, empty = _state(archive)
     numbers = sorted({int(key) for table in tables for key in table})
@@ -209,9 +183,12 @@ def load(source, ignore_keys=()):
         version=version,
         elements=[chemical_symbols[number] for number in numbers],
         cutoff=float(statistics["graph_cutoff_angstrom"]),
+        architecture=architecture,
         options=options,
         statistics=statistics,
         heads=heads,
         state=state,
         empty=empty,
+        charge=charge,
+        spin=spin,
     )

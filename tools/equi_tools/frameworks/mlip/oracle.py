@@ -17,7 +17,7 @@ def import_mlip():
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     for name in ("mlip", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with importing("MACE models of mlip need the package mlip: pip install mlip"):
+    with importing("models of mlip need the package mlip: pip install mlip"):
         import mlip
         import mlip.models
     return mlip
@@ -37,9 +37,13 @@ def float64(is_on):
         jax.config.update("jax_enable_x64", before)
 
 
-def _capacity(count):
-    """Room for so many atoms or edges: structures of similar sizes share a compiled function."""
-    room = 32
+# Room for atoms and edges, which is doubled until a structure fits: structures of similar sizes share a function, whose compilation
+# takes much longer than an evaluation.
+LEAST_ATOMS, LEAST_EDGES = 32, 512
+
+
+def _capacity(count, least):
+    room = least
     while room < count:
         room *= 2
     return room
@@ -50,21 +54,23 @@ class MlipModules(Oracle):
 
     def __init__(self, checkpoint, head, is_float64):
         super().__init__()
-        import_mlip()
+        mlip = import_mlip()
         import jax
 
         from mlip.data import DatasetInfo
-        from mlip.models import ForceField, Mace
+        from mlip.models import ForceField
         from mlip.typing.properties import Properties
         from mlip.utils.dict_flatten import unflatten_dict
 
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
+        self.charge, self.spin = checkpoint.charge, checkpoint.spin
         self.is_float64 = is_float64
-        self.head = checkpoint.head_index(head) if len(checkpoint.heads) > 1 else None
+        self.head = checkpoint.head_index(head)
         statistics = checkpoint.statistics
+        model = getattr(mlip.models, mlip_checkpoint.ARCHITECTURES[checkpoint.architecture].MODEL)
         with float64(is_float64):
-            network = Mace(Mace.Config(**checkpoint.options), DatasetInfo(**statistics))
+            network = model(model.Config(**checkpoint.options), DatasetInfo(**statistics))
             properties = Properties(stress=True)
             predictor = ForceField.get_predictor_class(properties, network.config)(
                 mlip_network=network,
@@ -95,12 +101,14 @@ class MlipModules(Oracle):
                 positions=atoms.positions,
                 cell=atoms.cell.array if is_periodic else None,
                 pbc=tuple(bool(p) for p in atoms.pbc) if is_periodic else None,
+                charge=self.charge,
+                spin_multiplicity=self.spin,
             )
             graph = Graph.from_chemical_system(system, self.cutoff)
-            if self.head is not None:
-                graph = graph.replace_globals(dataset_idx=np.array([self.head]))
+            graph = graph.replace_globals(dataset_idx=np.array([self.head]))
             n = len(atoms)
-            padded = next(dynamically_batch([graph], n_node=_capacity(n + 1), n_edge=_capacity(len(graph.senders) + 1), n_graph=2))
+            rooms = {"n_node": _capacity(n + 1, LEAST_ATOMS), "n_edge": _capacity(len(graph.senders) + 1, LEAST_EDGES)}
+            padded = next(dynamically_batch([graph], **rooms, n_graph=2))
             found = self.evaluate(self.parameters, padded)
             energies, forces = (np.array(array, float)[:n] for array in (found.nodes.features["energy"], found.nodes.forces))
             # mlip divides by the determinant of the cell, which may be negative, and by 1 without a cell.

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of mlip's architectures share: structures, and mlip itself, which their slow tests run."""
+
+import tensornet_laws as laws
+from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
+from equi_tools.frameworks.mlip import oracle as mlip_oracle
+from mlip_reference import STATISTICS
+
+ELEMENTS, CUTOFF = ["O", "Na", "Cl"], STATISTICS["graph_cutoff_angstrom"]
+# On which mlip is compared.
+COMPARED = ("sheared", "left_handed", "cluster", "wire", "isolated", "one_atom_cell")
+
+
+def structures(*names):
+    return [(name, atoms) for name, atoms in laws.structures(ELEMENTS, CUTOFF) if not names or name in names]
+
+
+def oracle_of(source, head=None, **settings):
+    return mlip_oracle.float64_calculator(mlip_checkpoint.load(source, **settings), head)
+
+
+def save_own(model, path, options, statistics):
+    """Saves a file of a force field that mlip makes, of one of its classes."""
+    import jax
+
+    mlip_oracle.import_mlip()
+    import mlip.models
+    from mlip.data import DatasetInfo
+    from mlip.models.model_io import save_model_to_zip
+
+    with mlip_oracle.float64(True):
+        network = getattr(mlip.models, model)
+        network = network(network.Config(**options), DatasetInfo(**statistics))
+        save_model_to_zip(path, mlip.models.ForceField.from_mlip_network(network, seed=1))
+        jax.clear_caches()
+
+
+def assert_arrays_are_those_of_mlip(model, source, path, **settings):
+    """Whether a file of the tests has the arrays and the options of one that mlip makes, and is saved here."""
+    checkpoint = mlip_checkpoint.load(source, **settings)
+    save_own(model, path, checkpoint.options, checkpoint.statistics)
+    own = mlip_checkpoint.load(path, **settings)
+    assert {k: a.shape for k, a in own.state.items()} == {k: a.shape for k, a in checkpoint.state.items()}
+    assert own.options == checkpoint.options
