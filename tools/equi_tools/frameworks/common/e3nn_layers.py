@@ -11,6 +11,7 @@ import numpy as np
 from ... import torch_archive
 from ...coupling import coupling
 from ...errors import EquiError
+from ...irreps import Irrep
 from .layers import activated, gated
 
 # e3nn divides an activation by the root mean square that it has for normally distributed arguments, which it estimates from
@@ -20,6 +21,12 @@ ACTIVATION_CONSTANTS = {
     "tanh": float.fromhex("0x1.97feea4a85186p+0"), "abs": float.fromhex("0x1.0048c8ca47b65p+0"),
     "ssp": float.fromhex("0x1.e0d2056a949acp+0"), "sigmoid": float.fromhex("0x1.d8c1b1a2cc34cp+0"),
 }  # fmt: skip
+
+# e3nn for JAX takes the root mean square over a million quantiles of the normal distribution; these are its factors in float64.
+JAX_ACTIVATION_CONSTANTS = {
+    "silu": float.fromhex("0x1.ad332bc093dedp+0"), "tanh": float.fromhex("0x1.97b09ccbb67b8p+0"),
+}  # fmt: skip
+
 
 # What a precision leaves of a coupling; other conventions and damaged buffers differ by tenths.
 ROUNDED = {"float64": 1e-5, "float32": 1e-5, "float16": 2e-3, "bfloat16": 8e-3}
@@ -37,6 +44,18 @@ def sign_of_coupling(stored, l1, l2, l3, where, precision=None):
         if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < tolerance:
             return sign
     raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
+
+
+def paths_to(irreps, lmax, target):
+    """[(block, l2, ir)] of the products of `irreps` with harmonics up to lmax that make an irrep of `target`, sorted by it."""
+    found = [
+        (i, l2, ir)
+        for i, (_, source) in enumerate(irreps)
+        for l2 in range(lmax + 1)
+        for ir in source * Irrep(l2, (-1) ** l2)
+        if ir in target
+    ]
+    return sorted(found, key=lambda path: path[2])
 
 
 def split_rows(name, merged, fine):

@@ -1,48 +1,21 @@
 # SPDX-License-Identifier: MIT
 """mlip's own force fields as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
-import contextlib
-import logging
-import os
-
 import numpy as np
 from ase.calculators.calculator import all_changes
 
-from ..common.oracle import Oracle, importing, loaded, quiet
+from ..common.jax_numbers import capacity, float64, prepare_jax
+from ..common.oracle import Oracle, importing, loaded
 from . import checkpoint as mlip_checkpoint
 
 
 def import_mlip():
     """The package, with its import noise silenced."""
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    for name in ("mlip", "jax", "absl"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    prepare_jax("mlip")
     with importing("MACE models of mlip need the package mlip: pip install mlip"):
         import mlip
         import mlip.models
     return mlip
-
-
-@contextlib.contextmanager
-def float64(is_on):
-    """Numbers of JAX in float64, or in float32 as is its default."""
-    import jax
-
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", is_on)
-    try:
-        with quiet():
-            yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
-
-
-def _capacity(count):
-    """Room for so many atoms or edges: structures of similar sizes share a compiled function."""
-    room = 32
-    while room < count:
-        room *= 2
-    return room
 
 
 class MlipModules(Oracle):
@@ -100,7 +73,7 @@ class MlipModules(Oracle):
             if self.head is not None:
                 graph = graph.replace_globals(dataset_idx=np.array([self.head]))
             n = len(atoms)
-            padded = next(dynamically_batch([graph], n_node=_capacity(n + 1), n_edge=_capacity(len(graph.senders) + 1), n_graph=2))
+            padded = next(dynamically_batch([graph], n_node=capacity(n + 1), n_edge=capacity(len(graph.senders) + 1), n_graph=2))
             found = self.evaluate(self.parameters, padded)
             energies, forces = (np.array(array, float)[:n] for array in (found.nodes.features["energy"], found.nodes.forces))
             # mlip divides by the determinant of the cell, which may be negative, and by 1 without a cell.
