@@ -45,12 +45,13 @@ add_custom_command(
 
 # build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those
 # of slow_frameworks are for the slow tests.
-set(slow_frameworks fairchem mlip)
+set(slow_frameworks fairchem mlip nequix)
 set(random_models "")
 set(slow_random_models "")
 foreach(framework IN LISTS known_frameworks)
   string(TOUPPER ${framework} name)
-  if(EQUI_PYTHON_${name}_EXECUTABLE)
+  # The tests of mlip write their models themselves.
+  if(EQUI_PYTHON_${name}_EXECUTABLE AND EXISTS ${makers}/${framework}.py)
     equi_converter_sources(${framework} sources)
     add_custom_command(
       OUTPUT ${models}/${framework}.stamp

@@ -9,23 +9,23 @@
 
 namespace equi {
 
-// Blocks that are divided by the same norm: y_b = scale_b x_b / sqrt(sum over these blocks of weight_b |x_b|^2 +
-// epsilon), where |x_b|^2 is summed over components and channels.
+// Blocks that are divided by the same norm: y_b[u] = scale_b[u] x_b[u] / sqrt(sum over these blocks and their channels
+// of weight_b[u] |x_b[u]|^2 + epsilon), where |x_b[u]|^2 is summed over components.
 struct NormGroup {
   std::vector<int> blocks;
-  std::vector<double> weights;    // weight per block, not negative
-  bool center;                    // whether the mean of channels is first subtracted from its 0e blocks
+  std::vector<std::vector<double>> weights;    // per block a weight per channel, not negative
+  bool center;                                 // whether the mean of channels is first subtracted from its 0e blocks
 };
 
-// All blocks have the same number of channels, and each belongs to one group.
+// Each block belongs to one group.
 struct SphericalNorm {
   static constexpr const char *TYPE = "spherical_norm";
 
   int input, output;
   std::vector<NormGroup> groups;
   double epsilon;
-  Matrix scale;                // [blocks, channels]
-  std::vector<double> bias;    // [channels], added to the only 0e block; or empty
+  std::vector<std::vector<double>> scale;    // per block a factor per channel
+  std::vector<double> bias;                  // [channels], added to the only 0e block; or empty
 
   static const FieldSpecs &fields();
   static SphericalNorm read(const JsonField &layer, LayerReader &reader);

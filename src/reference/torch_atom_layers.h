@@ -373,19 +373,22 @@ struct TorchSphericalNorm {
   int input, output;
   Irreps irreps;
   std::vector<NormGroup> groups;
+  std::vector<std::vector<Tensor>> weights;    // per group and block of it: [channels, 1]
   double epsilon;
-  Tensor scale, bias;    // [blocks, channels, 1], [channels, 1] or undefined
+  std::vector<Tensor> scale;    // per block: [channels, 1]
+  Tensor bias;                  // [channels, 1] or undefined
 
   void evaluate(auto &run) const {
     const Tensor x = run.read(input);
     std::vector<Tensor> blocks(irreps.size());
-    for (const NormGroup &group : groups) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const NormGroup &group = groups[g];
       Tensor squares = at::full({x.size(0), 1, 1}, epsilon, x.options());
       for (size_t k = 0; k < group.blocks.size(); ++k) {
         const int b = group.blocks[k];
         blocks[b] = block_of(x, irreps, b);
         if (group.center && is_scalar(b)) blocks[b] = blocks[b] - blocks[b].mean(1, /*keepdim=*/true);
-        squares = squares + group.weights[k] * blocks[b].square().sum({1, 2}, /*keepdim=*/true);
+        squares = squares + (weights[g][k] * blocks[b].square()).sum({1, 2}, /*keepdim=*/true);
       }
       for (const int b : group.blocks) {
         blocks[b] = scale[b] * blocks[b] * at::rsqrt(squares);
@@ -399,9 +402,15 @@ struct TorchSphericalNorm {
 };
 
 inline TorchSphericalNorm make_layer(const SphericalNorm &l, const LayerOptions &o) {
-  const Tensor scale = to_tensor(l.scale, o.type).unsqueeze(2);
+  const auto columns = [&](const std::vector<std::vector<double>> &rows) {
+    std::vector<Tensor> tensors;
+    for (const std::vector<double> &row : rows) tensors.push_back(to_tensor(row, o.type).unsqueeze(1));
+    return tensors;
+  };
+  std::vector<std::vector<Tensor>> weights;
+  for (const NormGroup &group : l.groups) weights.push_back(columns(group.weights));
   const Tensor bias = l.bias.empty() ? Tensor() : to_tensor(l.bias, o.type).unsqueeze(1);
-  return {l.input, l.output, o.model.features[l.input], l.groups, l.epsilon, scale, bias};
+  return {l.input, l.output, o.model.features[l.input], l.groups, weights, l.epsilon, columns(l.scale), bias};
 }
 
 struct TorchGridNetwork {

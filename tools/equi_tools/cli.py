@@ -63,6 +63,12 @@ def _types(text):
     return parse_types(text)
 
 
+def _settings(text):
+    from .convert import parse_settings
+
+    return parse_settings(text)
+
+
 class _Parser(argparse.ArgumentParser):
     """Reports a wrong command line in one line, like other errors."""
 
@@ -106,6 +112,10 @@ MODEL_OPTIONS = (
     (
         "framework-version", None, "VERSION",
         "version of torchmd-net that wrote the checkpoint: needed for 2.6.2, whose files do not show the older order of numbers",
+    ),
+    (
+        "settings", _settings, "NAME|FILE.yaml",
+        "settings of an eqnorm model: the name of a published one, eqnorm-mptrj or eqnorm-max-mptrj, or a file that is called after it",
     ),
     ("composition", None, "FORMULA", "chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."),
 )  # fmt: skip
@@ -169,7 +179,7 @@ def _add_convert(parser):
         "folder of an old training (best_model.pth, config.yaml); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), training checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
-        "force field of mlip (MACE, NequIP, eSEN; .zip); "
+        "force field of mlip (MACE, NequIP, eSEN; .zip); Nequix model (.nqx, .pt); eqnorm checkpoint (.pt); "
         "an .equi file, to bring it to the present version of the format",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")

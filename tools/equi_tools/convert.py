@@ -2,6 +2,7 @@
 """`equi convert`: a file of a training framework -> one .equi file."""
 
 import datetime
+import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from .errors import EquiError
 from .kernels import not_tried, try_file
 from .printable import printable
 from .progress import Steps
+from .yaml_options import yaml_options
 
 CHOICES = ("modality", "head", "task")
 MODEL_OPTIONS = (*CHOICES, *frameworks.SETTINGS)
@@ -33,6 +35,16 @@ def parse_types(text):
     if len({name for name, _ in pairs}) != len(pairs):
         raise EquiError("--types: a type is named twice")
     return dict(pairs)
+
+
+def parse_settings(text):
+    """The name of a model, or a file NAME.yaml with its settings, as a dict with the name as `variant`."""
+    path = Path(text)
+    if path.suffix not in (".yaml", ".yml"):
+        return {"variant": text}
+    if not path.is_file():
+        raise EquiError(f"--settings: cannot read {text}: no such file")
+    return {"variant": path.stem, **yaml_options(path)}
 
 
 @contextmanager
@@ -70,7 +82,7 @@ def check_ignored(framework, keys):
 PROVENANCE = {
     "types": ("types", parse_types), "unit": ("energy_unit", str), "length_unit": ("length_unit", str), "charge": ("charge", float),
     "spin": ("spin", float), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
-    "framework_version": ("framework_version", str),
+    "framework_version": ("framework_version", str), "settings": ("settings", json.loads),
 }  # fmt: skip
 
 
@@ -78,6 +90,8 @@ def _settings_as_text(settings):
     texts = {PROVENANCE[name][0]: str(value) for name, value in settings.items()}
     if "types" in settings:
         texts["types"] = ",".join(f"{name}={symbol}" for name, symbol in settings["types"].items())
+    if "settings" in settings:
+        texts["settings"] = json.dumps(settings["settings"])
     return texts
 
 

@@ -18,6 +18,10 @@ NEQUIP = "https://www.nequip.net/models/mir-group"
 UMA = "https://huggingface.co/facebook/UMA"
 OMOL = "https://huggingface.co/facebook/OMol25"
 OMAT = "https://huggingface.co/facebook/OMAT24"
+# From these the package nequix downloads its models, and the package eqnorm its model.
+NEQUIX = "https://github.com/atomicarchitects/nequix/raw/7c2854de8e754b1a60274c7d9d2e014989ed632e/models"
+NEQUIX_OMAT = "https://github.com/atomicarchitects/nequix/raw/9c852a9c4cce69ae5e75bc5a2cf670be21ff8c28/models"
+EQNORM = "https://api.figshare.com/v2/file/download/55429685"
 # Gated: one gets the files after agreeing to these licenses, which also bind converted files.
 FAIR, OMAT24 = "FAIR Chemistry License (gated)", "OMat24 license (gated)"
 TESTED, NOT_TESTED = "tested", "not tested"
@@ -61,6 +65,14 @@ MODELS = (
     Published("MACE-OFF23 large", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_large.model"),
     Published("NequIP-OAM-L", "nequip", None, "CC-BY-4.0", NEQUIP, "NequIP-OAM-L-0.1.nequip.zip"),
     Published("NequIP-OAM-XL", "nequip", None, "see source", NEQUIP, "NequIP-OAM-XL-0.1.nequip.zip"),
+    Published("Nequix-MP-1", "nequix", 89, "MIT", NEQUIX, "nequix-mp-1.nqx", TESTED,
+              "1647af8e627e1afa11e2bfadeab0797326513a521afd7dd01606a96f56783eee"),
+    Published("Nequix-MP-1-PFT", "nequix", None, "MIT", NEQUIX, "nequix-mp-1-pft.nqx"),
+    Published("Nequix-OMat-1", "nequix", 89, "MIT", NEQUIX_OMAT, "nequix-omat-1.nqx", TESTED,
+              "2d0802ae7f5915cb488c44d25649d98404a103697e6500abb40f515e003a46a6"),
+    Published("Nequix-OAM-1", "nequix", None, "MIT", NEQUIX_OMAT, "nequix-oam-1.nqx"),
+    Published("Nequix-OAM-1-PFT", "nequix", None, "MIT", NEQUIX_OMAT, "nequix-oam-1-pft.nqx"),
+    Published("eqnorm MPtrj", "eqnorm", None, "see source", EQNORM, "eqnorm-mptrj.pt"),
     Published("UMA-S-1.1", "fairchem", None, FAIR, UMA, "uma-s-1p1.pt --task NAME --composition FORMULA"),
     Published("UMA-M-1.1", "fairchem", None, FAIR, UMA, "uma-m-1p1.pt --task NAME --composition FORMULA"),
     Published("eSEN-sm-conserving-omol", "fairchem", None, FAIR, OMOL, "esen_sm_conserving_all.pt"),

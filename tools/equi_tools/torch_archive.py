@@ -577,11 +577,20 @@ def read(path):
     """
     path = Path(path)
     with blaming(path), open(path, "rb") as file:
-        if is_zip(file):
-            with zipfile.ZipFile(file) as archive:
-                return _Zip(archive).load()
-        file.seek(0)
-        return _read_legacy(file, path.stat().st_size)
+        return _read(file, path.stat().st_size)
+
+
+def read_bytes(data):
+    """The same of a file that stands in memory."""
+    return _read(io.BytesIO(data), len(data))
+
+
+def _read(file, size):
+    if is_zip(file):
+        with zipfile.ZipFile(file) as archive:
+            return _Zip(archive).load()
+    file.seek(0)
+    return _read_legacy(file, size)
 
 
 def _read_legacy(file, size):

@@ -20,8 +20,9 @@ NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 
 def _scalar(text):
     text = text.strip()
-    if text[:1] in "'\"" and len(text) > 1 and text[-1] == text[0]:
-        return text[1:-1]
+    quoted = re.fullmatch(r"(['\"])(.*)\1(\s+#[^'\"]*)?", text)
+    if quoted:
+        return quoted.group(2)
     text = re.sub(r"\s#.*$", "", text).strip()
     if text.lower() in WORDS:
         return WORDS[text.lower()]

@@ -279,12 +279,27 @@ TEST(ModelFile, refuses_bad_spherical_norms) {
   refused("/groups/1/center", true, {"groups[1].center", "no 0e block"});
   refused("/groups/1/scale", 1.0, {"\"scale\""});
   for (const double epsilon : {0.0, 1e-31}) refused("/epsilon", epsilon, {"epsilon", "at least 1e-30"});
+  refused("/groups/1/weights/0", "scale", {"groups[1].weights[0]", "[5]"});
   refused("/scale", "scale", {"scale", "[3, 5]"});
+  refused("/scale", {"scale", "scale"}, {"scale", "3 scales, one per block", "2"});
   refused("/bias", "scale", {"bias", "[5]"});
   refused("/affine", true, {"\"affine\""});
   TinyModelOptions uneven = o;
   uneven.hidden = {"5x0e+4x1e", "5x0e"};
-  expect_refusal(make_tiny_model(uneven).bytes(), {"irreps_in", "blocks of 5 channels", "4x1e"});
+  uneven.channel_weights = true;
+  const auto refused_uneven = [&](const auto &change, const std::vector<std::string> &parts) {
+    ModelDocument d = make_tiny_model(uneven);
+    const Json &norm = layer(d, find_layer(d, "spherical_norm"));
+    change(d, layer(d, find_layer(d, "spherical_norm")), norm["groups"][1]["weights"][0].template get<std::string>());
+    expect_refusal(d.bytes(), parts);
+  };
+  refused_uneven([](ModelDocument &, Json &norm, const std::string &) { norm["scale"] = norm["scale"][0]; },
+                 {"irreps_in", "blocks of 5 channels", "4x1e"});
+  refused_uneven(
+      [](ModelDocument &, Json &norm, const std::string &) { std::swap(norm["scale"][0], norm["scale"][1]); },
+      {"scale[0]", "[5]", "[4]"});
+  refused_uneven([](ModelDocument &d, Json &, const std::string &weights) { d.tensors[weights].values[3] = -0.1; },
+                 {"groups[1].weights[0]", "without negative numbers", "-0.1"});
   TinyModelOptions two = o;
   two.hidden = {"5x0e+5x0e+5x1e", "5x0e"};
   expect_refusal(make_tiny_model(two).bytes(), {"bias", "one 0e block"});

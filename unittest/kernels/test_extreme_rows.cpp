@@ -216,7 +216,8 @@ TYPED_TEST(ExtremeRows, spherical_norms_have_their_digits) {
         for (const long double v : x) y.push_back(1.5L * (v - (center ? mean_of(x) : 0)) / length(x));
         return y;
       };
-      const SphericalNorm layer{0, 1, {{{0}, {0.25}, center}}, epsilon, {1, 4, std::vector<double>(4, 1.5)}, {}};
+      const std::vector<double> weights(4, 0.25), scales(4, 1.5);
+      const SphericalNorm layer{0, 1, {{{0}, {weights}, center}}, epsilon, {scales}, {}};
       const SphericalNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, scalars(4),
                                                       FeatureLayout(scalars(4), PLANES<T>));
       expect_norm<T>(LARGEST, "spherical norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,

@@ -478,11 +478,14 @@ class EquiEvaluator:
                 for group in layer["groups"]:
                     square = layer["epsilon"]
                     for b, weight in zip(group["blocks"], group["weights"]):
+                        weight = self.tensors[weight][:, None] if isinstance(weight, str) else weight
                         if group["center"] and scalars[b]:
                             out[b] = out[b] - out[b].mean(dim=1, keepdim=True)
-                        square = square + weight * (out[b] ** 2).sum(dim=(1, 2), keepdim=True)
+                        square = square + (weight * out[b] ** 2).sum(dim=(1, 2), keepdim=True)
                     for b in group["blocks"]:
-                        out[b] = self.tensors[layer["scale"]][b][:, None] * out[b] / torch.sqrt(square)
+                        scale = layer["scale"]
+                        scale = self.tensors[scale[b]] if isinstance(scale, list) else self.tensors[scale][b]
+                        out[b] = scale[:, None] * out[b] / torch.sqrt(square)
                         if "bias" in layer and scalars[b]:
                             out[b] = out[b] + self.tensors[layer["bias"]][:, None]
                 features[layer["output"]] = out

@@ -206,7 +206,11 @@ class LayerMaker {
 
   void spherical_norm(const std::string &input, const std::string &output, const Irreps &irreps) {
     Json groups = Json::array();
-    const auto weight = [&](int b) { return (0.5 + 0.25 * b) / (irreps[b].mul * irreps[b].irrep.dim()); };
+    const auto weight = [&](int b) -> Json {
+      const double mean = (0.5 + 0.25 * b) / (irreps[b].mul * irreps[b].irrep.dim());
+      if (!o_.channel_weights) return mean;
+      return uniform(output + "_norm.weights" + std::to_string(b), {irreps[b].mul}, 0.0, 2.0 * mean);
+    };
     for (int b = 0; b < irreps.size(); ++b) {
       // The order within a group is descending, so that a mix-up shows.
       const bool is_new = b == 0 || o_.spherical_norm == "each" || (o_.spherical_norm == "first_alone" && b == 1);
@@ -215,6 +219,14 @@ class LayerMaker {
       group["blocks"].insert(group["blocks"].begin(), b);
       group["weights"].insert(group["weights"].begin(), weight(b));
     }
+    const std::string scale_name = output + "_norm.scale";
+    Json scale = Json::array();
+    const auto has_first_mul = [&](const IrrepBlock &block) { return block.mul == irreps[0].mul; };
+    if (std::all_of(irreps.begin(), irreps.end(), has_first_mul))
+      scale = uniform(scale_name, {irreps.size(), irreps[0].mul}, 0.5, 1.5);
+    else
+      for (int b = 0; b < irreps.size(); ++b)
+        scale.push_back(uniform(scale_name + std::to_string(b), {irreps[b].mul}, 0.5, 1.5));
     add({{"type", "spherical_norm"},
          {"input", input},
          {"irreps_in", irreps.to_string()},
@@ -222,7 +234,7 @@ class LayerMaker {
          {"irreps_out", irreps.to_string()},
          {"groups", groups},
          {"epsilon", 1e-5},
-         {"scale", uniform(output + "_norm.scale", {irreps.size(), irreps[0].mul}, 0.5, 1.5)}});
+         {"scale", scale}});
     if (o_.biases) d_.document["layers"].back()["bias"] = tensor(output + "_norm.bias", {irreps[0].mul}, 0.3);
   }
 

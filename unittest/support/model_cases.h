@@ -195,7 +195,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(24);
+  std::vector<TinyCase> cases(26);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -457,6 +457,25 @@ inline std::vector<TinyCase> family_cases() {
   points.denominator = 1.0;
   points.seed = 45;
   cases[23].turn_error = 2e-3;
+  // A block of one channel has a whole block of padding beside it.
+  cases[24].name = "spherical_norm_of_unequal_blocks";
+  TinyModelOptions &unequal = cases[24].options;
+  unequal.elements = {"O", "H", "Si"};
+  unequal.parity = true;
+  unequal.hidden = {"13x0e+33x1o+1x2e", "33x0e+5x0e+1x1o+17x2e"};
+  unequal.spherical_norm = "all";
+  unequal.xplor = false;
+  unequal.seed = 56;    // with which an exchange matters
+  cases[24].keeps_parity = true;
+  // The centered block has weights that differ, so its adjoint has two means.
+  cases[25].name = "spherical_norm_with_weights_of_channels";
+  TinyModelOptions &weighted = cases[25].options;
+  weighted.hidden = {"13x0e+5x1e+33x2e", "33x0e+13x1e"};
+  weighted.spherical_norm = "first_alone";
+  weighted.channel_weights = true;
+  weighted.biases = true;
+  weighted.seed = 52;
+  cases[25].keeps_parity = true;
   // Messages that more than a linear layer of the same interaction reads.
   for (const char *reader : {"norm_scale", "later", "convolution"}) {
     TinyCase of_messages;

@@ -480,15 +480,15 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
             const bool is_centered = group.center && irreps[b].irrep == Irrep{0, 1};
             double *const first = &row[irreps.offset(b)];
             const double mean = is_centered ? std::accumulate(first, first + size, 0.0) / size : 0.0;
-            for (double *v = first; v < first + size; ++v) {
-              *v -= mean;
-              square += group.weights[k] * *v * *v;
+            for (int n = 0; n < size; ++n) {
+              first[n] -= mean;
+              square += group.weights[k][n / irreps[b].irrep.dim()] * first[n] * first[n];
             }
           }
           for (const int b : group.blocks)
             for (int k = 0, dim = irreps[b].irrep.dim(); k < irreps[b].dim(); ++k) {
               double &v = row[irreps.offset(b) + k];
-              v *= spherical->scale(b, k / dim) / std::sqrt(square);
+              v *= spherical->scale[b][k / dim] / std::sqrt(square);
               if (!spherical->bias.empty() && irreps[b].irrep == Irrep{0, 1}) v += spherical->bias[k];
             }
         }

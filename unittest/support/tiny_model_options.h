@@ -51,9 +51,9 @@ struct TinyModelOptions {
   std::string node_product = "";
   bool gaunt = false;    // these are products of functions on the sphere; then orders of blocks differ in each entry
   // Behind each gate a spherical norm with the blocks in one group ("all"), with the first one in a group of its own
-  // ("first_alone"), or with each in one of its own ("each"). Then all blocks of an entry of `hidden` have equal
-  // multiplicities, and the first one is the only 0e block.
+  // ("first_alone"), or with each in one of its own ("each"). With biases the first one is the only 0e block.
   std::string spherical_norm = "";
+  bool channel_weights = false;    // whether the weights of these norms differ by channel
   // Behind each gate a network with hidden layers of these widths at points on so many rings of the sphere; not 0 only
   // where all blocks of an entry of `hidden` have equal multiplicities.
   int grid_rings = 0;

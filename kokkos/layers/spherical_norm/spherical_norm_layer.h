@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The spherical norm of rows: y_b = scale_b x_b s + bias with s = 1 / sqrt(sum_b weight_b |x_b|^2 + epsilon), summed
-// over the blocks of a group. Its scalars may be centered first.
+// The spherical norm of rows: y_b[u] = scale_b[u] x_b[u] s + bias[u] with s = 1 / sqrt(sum weight_b[u] |x_b[u]|^2 +
+// epsilon), summed over the channels u of the blocks b of a group. Its scalars may be centered first.
 #ifndef EQUI_SPHERICAL_NORM_LAYER_H
 #define EQUI_SPHERICAL_NORM_LAYER_H
 
@@ -15,45 +15,62 @@
 
 namespace equi {
 
-// The layer's numbers for a row, besides scales and biases. Blocks are in the order of their groups.
+// The layer's numbers for a row, besides scales, weights and biases. Blocks are in the order of their groups.
 struct SphericalNormShape {
-  int num_blocks, num_groups, mul, channels;    // channels: of a block, with padding
+  int num_blocks, num_groups;
   double epsilon;
   // All numbers are initialized, because kernel arguments are copied whole.
   int group_end[MAX_NORMALIZED_BLOCKS] = {};    // number of the first block of the next group
   int block[MAX_NORMALIZED_BLOCKS] = {};        // its number in the feature
   int dim[MAX_NORMALIZED_BLOCKS] = {};
-  double weight[MAX_NORMALIZED_BLOCKS] = {};
-  bool center[MAX_NORMALIZED_BLOCKS] = {}, has_bias[MAX_NORMALIZED_BLOCKS] = {};
+  int mul[MAX_NORMALIZED_BLOCKS] = {}, channels[MAX_NORMALIZED_BLOCKS] = {};    // channels: with padding
+  int first_constant[MAX_NORMALIZED_BLOCKS] = {};                               // in constants()
+  bool center[MAX_NORMALIZED_BLOCKS] = {};
 
   SphericalNormShape(const SphericalNorm &layer, const Irreps &irreps)
-      : num_blocks(0),
-        num_groups(static_cast<int>(layer.groups.size())),
-        mul(irreps[0].mul),
-        channels(padded(irreps[0].mul)),
-        epsilon(layer.epsilon) {
+      : num_blocks(0), num_groups(static_cast<int>(layer.groups.size())), epsilon(layer.epsilon) {
+    int num_constants = 0;
     for (int g = 0; g < num_groups; g++) {
       const NormGroup &group = layer.groups[g];
       for (size_t k = 0; k < group.blocks.size(); k++) {
-        const Irrep irrep = irreps[group.blocks[k]].irrep;
-        const bool is_scalar = irrep == Irrep{0, 1};
-        block[num_blocks] = group.blocks[k];
-        dim[num_blocks] = irrep.dim();
-        weight[num_blocks] = group.weights[k];
-        center[num_blocks] = group.center && is_scalar;
-        has_bias[num_blocks++] = !layer.bias.empty() && is_scalar;
+        const IrrepBlock &in = irreps[group.blocks[k]];
+        const int b = num_blocks++;
+        block[b] = group.blocks[k];
+        dim[b] = in.irrep.dim();
+        mul[b] = in.mul;
+        channels[b] = padded(in.mul);
+        first_constant[b] = num_constants;
+        num_constants += ROWS * channels[b];
+        center[b] = group.center && in.irrep == Irrep{0, 1};
       }
       group_end[g] = num_blocks;
     }
   }
-  // Scales by block of the shape, then the bias, with zeros in the padding: [blocks + 1][channels].
-  std::vector<double> constants(const SphericalNorm &layer) const {
-    std::vector<double> numbers(static_cast<size_t>(num_blocks + 1) * channels, 0.0);
-    for (int u = 0; u < mul; u++) {
-      for (int b = 0; b < num_blocks; b++) numbers[b * channels + u] = layer.scale(block[b], u);
-      if (!layer.bias.empty()) numbers[num_blocks * channels + u] = layer.bias[u];
-    }
+  // For each block of the shape its scales, weights and biases: [ROWS][channels], with zeros in the padding and where a
+  // block has no bias.
+  static constexpr int ROWS = 3;
+  std::vector<double> constants(const SphericalNorm &layer, const Irreps &irreps) const {
+    std::vector<double> numbers;
+    const auto append = [&](const std::vector<double> &row, int b) {
+      numbers.insert(numbers.end(), row.begin(), row.end());
+      numbers.resize(numbers.size() + channels[b] - row.size(), 0.0);
+    };
+    int b = 0;
+    for (const NormGroup &group : layer.groups)
+      for (size_t k = 0; k < group.blocks.size(); k++, b++) {
+        append(layer.scale[block[b]], b);
+        append(group.weights[k], b);
+        append(irreps[block[b]].irrep == Irrep{0, 1} ? layer.bias : std::vector<double>(), b);
+      }
     return numbers;
+  }
+  // Rows of the constants of a block.
+  EQUI_FUNCTION const double *scales(const double *constants, int b) const { return constants + first_constant[b]; }
+  EQUI_FUNCTION const double *weights(const double *constants, int b) const {
+    return scales(constants, b) + channels[b];
+  }
+  EQUI_FUNCTION const double *biases(const double *constants, int b) const {
+    return scales(constants, b) + 2 * channels[b];
   }
 };
 
@@ -95,18 +112,18 @@ struct SphericalNormRow {
   EQUI_FUNCTION D center(int b, int64_t row, int lane, const Sum &sum) const {
     if (!shape.center[b]) return D(0.0);
     D total = D(0.0);
-    for_numbers(b, row, lane, shape.mul, [&](int64_t k, int) { total += static_cast<D>(x[b][k]); });
-    return (1.0 / shape.mul) * sum(total);
+    for_numbers(b, row, lane, shape.mul[b], [&](int64_t k, int) { total += static_cast<D>(x[b][k]); });
+    return (1.0 / shape.mul[b]) * sum(total);
   }
   template <class Sum>
   EQUI_FUNCTION D factor(int first, int end, int64_t row, int lane, const D *centers, const Sum &sum) const {
     D squares = D(0.0);
     for (int b = first; b < end; b++) {
-      const double weight = shape.weight[b];
+      const double *weight = shape.weights(constants, b);
       const D center = centers[b];
-      for_numbers(b, row, lane, shape.mul, [&](int64_t k, int) {
+      for_numbers(b, row, lane, shape.mul[b], [&](int64_t k, int u) {
         const D d = static_cast<D>(x[b][k]) - center;
-        squares += weight * (d * d);
+        squares += weight[u] * (d * d);
       });
     }
     using std::sqrt;
@@ -116,48 +133,52 @@ struct SphericalNormRow {
   template <class Sum>
   EQUI_FUNCTION void forward(int64_t row, int lane, const Sum &sum) const {
     D centers[MAX_NORMALIZED_BLOCKS];
-    const double *bias = constants + shape.num_blocks * shape.channels;
     for (int g = 0, first = 0; g < shape.num_groups; first = shape.group_end[g++]) {
       const int end = shape.group_end[g];
       for (int b = first; b < end; b++) centers[b] = center(b, row, lane, sum);
       const D s = factor(first, end, row, lane, centers, sum);
       for (int b = first; b < end; b++) {
-        const double *scale = constants + b * shape.channels;
-        for_numbers(b, row, lane, shape.channels, [&](int64_t k, int u) {
+        const double *scale = shape.scales(constants, b), *bias = shape.biases(constants, b);
+        for_numbers(b, row, lane, shape.channels[b], [&](int64_t k, int u) {
           const D normalized = (static_cast<D>(x[b][k]) - centers[b]) * s;
-          put(y[b], k, static_cast<T>(scale[u] * normalized + D(shape.has_bias[b] ? bias[u] : 0.0)));
+          put(y[b], k, static_cast<T>(scale[u] * normalized + D(bias[u])));
         });
       }
     }
   }
   // Replaces x by its adjoint; y holds the adjoint of the output. With d = x - center and a = scale y_adj the
   // adjoint is
-  //   s (a - mean(a)) - s^3 weight (sum of a d over the group) d,
-  // where only centered blocks have the mean.
+  //   s (a - mean(a)) - s^3 (weight d - mean(weight d)) (sum of a d over the group),
+  // where only centered blocks have means.
   template <class Sum>
   EQUI_FUNCTION void backward(int64_t row, int lane, const Sum &sum) const {
-    D centers[MAX_NORMALIZED_BLOCKS], means[MAX_NORMALIZED_BLOCKS];
+    // mean(a) and mean(weight d).
+    D centers[MAX_NORMALIZED_BLOCKS], means[MAX_NORMALIZED_BLOCKS], drifts[MAX_NORMALIZED_BLOCKS];
     for (int g = 0, first = 0; g < shape.num_groups; first = shape.group_end[g++]) {
       const int end = shape.group_end[g];
       for (int b = first; b < end; b++) centers[b] = center(b, row, lane, sum);
       const D s = factor(first, end, row, lane, centers, sum);
       D along = D(0.0);
       for (int b = first; b < end; b++) {
-        const double *scale = constants + b * shape.channels;
-        D total = D(0.0);
-        for_numbers(b, row, lane, shape.mul, [&](int64_t k, int u) {
+        const double *scale = shape.scales(constants, b), *weight = shape.weights(constants, b);
+        D total = D(0.0), drift = D(0.0);
+        for_numbers(b, row, lane, shape.mul[b], [&](int64_t k, int u) {
           const D a = scale[u] * static_cast<D>(y[b][k]);
+          const D d = static_cast<D>(x[b][k]) - centers[b];
           total += a;
-          along += a * (static_cast<D>(x[b][k]) - centers[b]);
+          along += a * d;
+          drift += weight[u] * d;
         });
-        means[b] = shape.center[b] ? (1.0 / shape.mul) * sum(total) : D(0.0);
+        means[b] = shape.center[b] ? (1.0 / shape.mul[b]) * sum(total) : D(0.0);
+        drifts[b] = shape.center[b] ? (1.0 / shape.mul[b]) * sum(drift) : D(0.0);
       }
       const D slope = sum(along) * s * s * s;
       for (int b = first; b < end; b++) {
-        const double *scale = constants + b * shape.channels, weight = shape.weight[b];
-        for_numbers(b, row, lane, shape.channels, [&](int64_t k, int u) {
+        const double *scale = shape.scales(constants, b), *weight = shape.weights(constants, b);
+        for_numbers(b, row, lane, shape.channels[b], [&](int64_t k, int u) {
           const D d = static_cast<D>(x[b][k]) - centers[b], a = scale[u] * static_cast<D>(y[b][k]);
-          put(x[b], k, u < shape.mul ? static_cast<T>((a - means[b]) * s - weight * (slope * d)) : T(0));
+          const D x_adj = (a - means[b]) * s - slope * (weight[u] * d - drifts[b]);
+          put(x[b], k, u < shape.mul[b] ? static_cast<T>(x_adj) : T(0));
         });
       }
     }
@@ -175,7 +196,7 @@ class SphericalNormRows {
   SphericalNormRows(const typename Backend::Target &target, const SphericalNorm &layer, const Irreps &irreps,
                     const FeatureLayout &layout)
       : shape_(layer, irreps), layout_(layout) {
-    Backend::copy(target, shape_.constants(layer), constants_);
+    Backend::copy(target, shape_.constants(layer, irreps), constants_);
   }
   void forward(const Work &work, int64_t count, FeatureRows<const R> x, FeatureRows<R> y, int direction) const {
     using Row = SphericalNormRow<T, const T, T, Backend::LANES>;

@@ -4,6 +4,7 @@
 A source is recognized by the contents of the file, which is read without being run.
 """
 
+from .eqnorm import FRAMEWORK as EQNORM
 from .fairchem import FRAMEWORK as FAIRCHEM
 from .fairchem1 import FRAMEWORK as FAIRCHEM1
 from .framework import SETTINGS, MissingFramework
@@ -11,12 +12,13 @@ from .mace import FRAMEWORK as MACE
 from .matgl import FRAMEWORK as MATGL
 from .mlip import FRAMEWORK as MLIP
 from .nequip import FRAMEWORK as NEQUIP
+from .nequix import FRAMEWORK as NEQUIX
 from .sevenn import FRAMEWORK as SEVENN
 from .torchmd import FRAMEWORK as TORCHMD
 
 __all__ = ["FRAMEWORKS", "SETTINGS", "MissingFramework", "detect", "require"]
 
-FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP)}
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM)}
 
 
 def detect(source):

@@ -26,6 +26,7 @@ SETTINGS = {
     "composition": "{title} models do not depend on the composition",
     "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
     "framework_version": "{title} files need no version to be read",
+    "settings": "{title} files have the settings of their models",
 }
 
 

@@ -346,7 +346,6 @@ def pickle_of(*classes, strings=()):
 
 # Content of a file, by the names in a zip archive or as bytes, or in a folder; its name; and its kind in messages.
 OTHER_FAMILIES = {
-    "Nequix": ({"": b'{"cutoff": 6.0}\n1234'}, "nequix-mp-1.nqx"),
     "CHGNet": (pickle_of(strings=["model", "composition_model.fc.weight"]), "chgnet.pth.tar"),
     "Orb": (pickle_of(strings=["gnn_stacks.0._edge_mlp.NN-0.weight"]), "orb-v3.ckpt"),
     "MatterSim": (pickle_of(strings=["model_name", "m3gnet", "model_args"]), "mattersim-v1.0.0-1M.pth"),

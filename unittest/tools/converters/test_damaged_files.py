@@ -421,11 +421,14 @@ def sources(folder):
             made.append((path, words))
     old = folder / "old.pth"
     old.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / "nequip-0.6.2.pth.xz").read_bytes()))
+    stored = [folder / name for name in ("nequix-0.4.5-jax.nqx", "nequix-0.4.5-torch.pt")]
+    for path in stored:
+        path.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / f"{path.name}.xz").read_bytes()))
     direct = folder / "direct.pt"
     torch.save(direct_checkpoint.checkpoint("equiformer_v2"), direct)
     esen_reference.Checkpoint(num_experts=3).save(folder / "uma.pt")
     mlip_reference.write(folder / "mlip.zip")
-    return [*made, *((path, ()) for path in (old, direct, folder / "uma.pt", folder / "mlip.zip", *MODELS))]
+    return [*made, *((path, ()) for path in (old, *stored, direct, folder / "uma.pt", folder / "mlip.zip", *MODELS))]
 
 
 @pytest.mark.parametrize(

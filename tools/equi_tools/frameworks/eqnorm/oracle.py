@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""eqnorm's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
+
+import argparse
+import importlib
+import sys
+import types
+
+import numpy as np
+from ase.calculators.calculator import all_changes
+from ase.neighborlist import neighbor_list
+
+from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
+from . import checkpoint as eqnorm_checkpoint
+
+NEED = "eqnorm models need the package eqnorm: pip install --no-deps eqnorm, and e3nn"
+SCATTER = "torch_scatter"
+
+
+def _sums(source, index, dim=0, dim_size=None):
+    """In place of what torch-scatter compiles: sums of the rows of each index."""
+    import torch
+
+    return torch.zeros((int(dim_size), *source.shape[1:]), dtype=source.dtype).index_add(dim, index, source)
+
+
+def import_module(variant):
+    """The module of a model of eqnorm, with sums of torch where the package torch-scatter is not installed."""
+    with importing(NEED), quiet():
+        is_missing = SCATTER not in sys.modules and importlib.util.find_spec(SCATTER) is None
+        if is_missing:
+            sys.modules[SCATTER] = types.ModuleType(SCATTER)
+            sys.modules[SCATTER].scatter = _sums
+        try:
+            return importlib.import_module(f"eqnorm.{variant}")
+        finally:
+            if is_missing:
+                del sys.modules[SCATTER]
+
+
+class EqnormModules(Oracle):
+    """eqnorm's layers with the numbers of a checkpoint, on edges of ASE: those of the package are of periodic structures only."""
+
+    def __init__(self, checkpoint, dtype):
+        super().__init__()
+        import torch
+
+        self.elements = checkpoint.elements
+        self.cutoff = checkpoint.cutoff
+        self.dtype = getattr(torch, dtype)
+        variant = next(name for name, times_cutoff in eqnorm_checkpoint.VARIANTS.items() if times_cutoff == checkpoint.times_cutoff)
+        settings = argparse.Namespace(
+            **checkpoint.settings | {"shift_trainable": False, "scale_trainable": False, "STRESS": True, "DIPOLE": False, "POLAR": False,
+                                     "grad_mode": "edge"}
+        )  # fmt: skip
+        scales, shifts = (torch.tensor(array[:, None]).to(self.dtype) for array in (checkpoint.scales, checkpoint.shifts))
+        with default_dtype(self.dtype), quiet():
+            self.model = import_module(variant).HDNNP(settings, torch.arange(len(self.elements)), shifts, scales)
+        state = self.model.state_dict()
+        for name, array in checkpoint.state.source.items():
+            # Couplings are those that e3nn makes in this precision.
+            if "._w3j_" not in name:
+                state[eqnorm_checkpoint.PREFIX + name] = torch.tensor(np.asarray(array))
+        self.model.load_state_dict(state)
+        self.model.eval()
+        for parameter in self.model.parameters():
+            parameter.requires_grad = False
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        import torch
+
+        i, j, vectors = neighbor_list("ijD", self.atoms, self.cutoff)
+        count = len(self.atoms)
+        species = torch.tensor([self.elements.index(symbol) for symbol in self.atoms.get_chemical_symbols()])
+        edge_vec = torch.tensor(vectors, dtype=self.dtype, requires_grad=True)
+        data = {"atomic_numbers": species, "edge_index": torch.tensor(np.array([i, j])), "edge_vec": edge_vec}
+        layers = self.model.e3nn_layer
+        # The package's encoding of species is float32 in any precision.
+        encode = layers.embedding.linear.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(self.dtype),))
+        with default_dtype(self.dtype):
+            energies = layers(data)
+        encode.remove()
+        energies = (energies * self.model.scale[species] + self.model.shift[species])[:, 0]
+        (slopes,) = torch.autograd.grad(energies.sum(), edge_vec)
+        slopes, energies = slopes.double().numpy(), energies.detach().double().numpy()
+        forces = np.zeros((count, 3))
+        np.add.at(forces, i, slopes)
+        np.add.at(forces, j, -slopes)
+        self.set_results(energies.sum(), forces, energies, virial=vectors.T @ slopes)
+
+
+def float64_calculator(source, choice=None):
+    """ASE calculator of a source (file or loaded Checkpoint) in float64."""
+    return EqnormModules(loaded(source, eqnorm_checkpoint.load), "float64")
+
+
+def framework_calculator(source, choice=None):
+    """The same layers in float32, as users run them; the package's calculator reads no file but its own."""
+    return EqnormModules(loaded(source, eqnorm_checkpoint.load), "float32")
