@@ -457,7 +457,7 @@ inline std::vector<TinyCase> family_cases() {
   points.denominator = 1.0;
   points.seed = 45;
   cases[23].turn_error = 2e-3;
-  // A block of one channel has a whole block of padding beside it.
+  // A block of one channel has a whole block of padding after it.
   cases[24].name = "spherical_norm_of_unequal_blocks";
   TinyModelOptions &unequal = cases[24].options;
   unequal.elements = {"O", "H", "Si"};

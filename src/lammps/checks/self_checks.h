@@ -8,7 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // The checks of `check yes`: the structures of the file and the kernels of the model, then laws that hold for the
-// system at hand, and forces of a few of its atoms by differences of energies.
+// present system, and forces of a few of its atoms by differences of energies.
 
 #ifndef EQUI_SELF_CHECKS_H
 #define EQUI_SELF_CHECKS_H

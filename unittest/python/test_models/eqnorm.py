@@ -60,7 +60,7 @@ def make_checkpoint(path, settings, elements=ELEMENTS, seed=1):
 
 
 def make_variant(name, directory, seed=1):
-    """(path, what `convert` is told of it)."""
+    """(path, options of `convert` for it)."""
     settings = settings_of(name)
     elements = many_elements() if name in LARGE else ELEMENTS
     return make_checkpoint(directory / f"{name}.pt", settings, elements, seed), {"settings": settings}

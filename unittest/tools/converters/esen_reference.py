@@ -273,7 +273,7 @@ class Reference(EdgeCalculator):
         return self.dense(f"{name}.rad_func.net.6", x)
 
     def weight_of_order(self, l, count):
-        """Of a square in the mean over components and orders."""
+        """The weight of a square in the mean over components and orders."""
         return 1 / ((2 * l + 1) * count)
 
     def norm(self, name, x):

@@ -204,7 +204,7 @@ def save(path, options, statistics, arrays, change=lambda hyperparameters, array
 
 
 def statistics_of(options):
-    """Of the data set of a random model."""
+    """Statistics of the data set of a random model."""
     return STATISTICS | ({"total_charge_set": CHARGES} if options["use_total_charge_embedding"] else {})
 
 

@@ -78,7 +78,7 @@ class EsenLayers(Layers):
         )  # fmt: skip
 
     def weight_of_order(self, l, count):
-        """Of the squares of one order, in the mean over so many of them."""
+        """The weight of the squares of one order, in the mean over so many orders."""
         return 1.0 / ((2 * l + 1) * count)
 
     def norm(self, name, source, target, with_system=False):

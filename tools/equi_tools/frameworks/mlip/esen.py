@@ -30,7 +30,7 @@ IGNORED = {"use_remat_edgewise", "use_quaternion"}
 REFUSED = {
     "act_type": ("gate", "mlip has no other activation either"),
 }  # fmt: skip
-# Of the experts, and what they may be mixed by.
+# Options of the experts, and what they may be mixed by.
 EXPERTS = {"num_experts", "routing_globals", "embed_dim", "router_hidden_dims", "router_activation", "embedding_type", "embedding_scale"}
 ROUTES = ("charge", "spin_multiplicity", "dataset_idx")
 ROWS, FIRST_ROW = 201, -100  # of an embedding of numbers by a table

@@ -6,7 +6,7 @@ from ...printable import printable
 from ..common.unknown_keys import refuse_unknown
 
 SUPPORTED = "MACE, NequIP and eSEN"
-# Of every architecture: refused if they have another value than this one, and why.
+# Options of every architecture that are refused if they have another value than this one, and why.
 REFUSED = {
     "predict_partial_charges": (False, "charges are not part of the .equi format"),
     "use_coulomb_term": (False, "charges are not part of the .equi format"),
@@ -52,7 +52,7 @@ def known_alone(options, kind, taken, ignored, refused):
 
 
 def check_statistics(statistics):
-    """Of the data set, for all architectures."""
+    """Checks the statistics of the data set, for all architectures."""
     if statistics.get("long_range_cutoff_angstrom") is not None:
         raise EquiError("dataset_info.long_range_cutoff_angstrom: interactions beyond the cutoff are not supported")
     for key, least in (("graph_cutoff_angstrom", 0), ("avg_num_neighbors", 0), ("scaling_mean", None), ("scaling_stdev", None)):
