@@ -32,7 +32,8 @@ def make(name, write, **settings):
 
 
 def main():
-    make("nequix-0.4.5-jax.nqx", lambda path: nequix.make_checkpoint(path, *nequix.config_of("unequal", hidden_irreps="5x0e + 13x1o + 1x2e")))
+    of_jax = nequix.config_of("unequal", hidden_irreps="5x0e + 13x1o + 1x2e")
+    make("nequix-0.4.5-jax.nqx", lambda path: nequix.make_checkpoint(path, *of_jax))
     of_torch = nequix.config_of("torch_norm_of_parities", hidden_irreps=PARITIES)
     make("nequix-0.4.5-torch.pt", lambda path: nequix.make_checkpoint(path, *of_torch))
     settings = eqnorm.settings_of("max_mptrj") | {"irreps_hidden": "5x0e+7x1o+2x2e", "irreps_sh": "1x0e+1x1o+1x2e", "num_convs": 2}

@@ -15,8 +15,8 @@ from . import command, many_elements
 
 ELEMENTS = ["O", "Na", "Cl"]
 DEFAULTS = PUBLISHED | dict(
-    irreps_hidden="13x0e+7x1o+5x2e", irreps_sh="1x0e+1x1o+1x2e", num_convs=2, num_features=17, r_cutoff=4.2, num_basis=5, invariant_neurons=7,
-    avg_nbr=11.3,
+    irreps_hidden="13x0e+7x1o+5x2e", irreps_sh="1x0e+1x1o+1x2e", num_convs=2, num_features=17, r_cutoff=4.2, num_basis=5,
+    invariant_neurons=7, avg_nbr=11.3,
 )  # fmt: skip
 # The model of eqnorm whose module is taken, and settings.
 VARIANTS = {

@@ -65,7 +65,8 @@ def _make_jax(path, config, random):
     model = Nequix(jax.random.key(int(random.integers(1000))), **_options(config))
     at = [lambda model: model.atom_energies]
     for t in range(config["n_layers"] if config["layer_norm"] else 0):
-        at += [lambda model, t=t, b=b: model.layers[t].layer_norm.affine_weight[b] for b in range(len(model.layers[t].layer_norm.affine_weight))]
+        blocks = range(len(model.layers[t].layer_norm.affine_weight))
+        at += [lambda model, t=t, b=b: model.layers[t].layer_norm.affine_weight[b] for b in blocks]
     for where in at:
         model = equinox.tree_at(where, model, random.uniform(0.5, 1.5, where(model).shape).astype(np.float32))
     save_model(str(path), model, config)

@@ -103,8 +103,8 @@ def test_reading_needs_neither_eqnorm_nor_torch(source):
 
 
 def write_settings(path, **more):
-    lines = [f"{key}: {json.dumps(value)}  # a comment" for key, value in {**SETTINGS, "DIPOLE": False, "shift": "per_species", **more}.items()]
-    path.write_text("\n".join(lines))
+    settings = {**SETTINGS, "DIPOLE": False, "shift": "per_species", **more}
+    path.write_text("\n".join(f"{key}: {json.dumps(value)}  # a comment" for key, value in settings.items()))
     return path
 
 

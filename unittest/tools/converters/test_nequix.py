@@ -28,7 +28,9 @@ from equi_tools.frameworks.nequix import checkpoint as nequix_checkpoint
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 STORED = ("nequix-0.4.5-jax.nqx", "nequix-0.4.5-torch.pt")
 # As test_models.nequix makes them.
-VARIANTS = {"unequal": "nqx", "species": "nqx", "one_layer": "nqx", "torch_norm": "pt", "torch_parities": "pt", "torch_norm_of_parities": "pt"}
+VARIANTS = {
+    "unequal": "nqx", "species": "nqx", "one_layer": "nqx", "torch_norm": "pt", "torch_parities": "pt", "torch_norm_of_parities": "pt",
+}  # fmt: skip
 ELEMENTS = ["O", "Na", "Cl"]
 # A change of 1e-3 in any tensor changes energies or forces by more than this.
 NOTICED = 1e-9
@@ -135,7 +137,7 @@ def test_published_models_have_their_license(files, tmp_path):
 
 
 REFUSED = [
-    ({"repulsion": "zbl", "charges": True}, "options repulsion, charges are not known, they may change the energy; --ignore-key repulsion"),
+    ({"repulsion": "zbl", "charges": True}, "options repulsion, charges are not known, they may change the energy; --ignore-key"),
     ({"hidden_irreps": "5x0e + 13x1o + 1x2e + 2x2e"}, "expected each irrep once and in ascending order, 5x0e"),
     ({"hidden_irreps": "13x1o + 5x0e + 1x2e"}, "in ascending order, 5x0e\\+13x1o\\+1x2e: Nequix itself confuses"),
     ({"hidden_irreps": "5x0e + 13x1o + 1x2o"}, "no message of the first layer has 2o, which the back end JAX needs"),
@@ -151,7 +153,7 @@ REFUSED = [
     ({"layer_norm": 1}, "option layer_norm: expected true or false"),
     ({"radial_polynomial_p": 1.5}, "a cutoff function with a second derivative at 0"),
     ({"atomic_numbers": [8, 8, 11]}, "option atomic_numbers: expected different atomic numbers"),
-    ({"lmax": 9, "hidden_irreps": "5x0e + 13x1o + 1x2e", "n_layers": 1, "radial_mlp_layers": 70000}, "radial_mlp_layers: expected a whole"),
+    ({"radial_mlp_layers": 70000}, "option radial_mlp_layers: expected a whole number"),
 ]  # fmt: skip
 
 
@@ -186,7 +188,7 @@ def _with_more(numbers):
     [
         (STORED[0], {"rest": lambda numbers: numbers[:-100]}, "the file ends"),
         (STORED[0], {"rest": lambda numbers: numbers[:300]}, "array layers.0.radial_mlp.layers.0.weights: the file ends"),
-        (STORED[0], {"rest": lambda numbers: numbers.replace(b"'<f4'", b"'<i4'", 1)}, "array atom_energies: expected numbers of the shape"),
+        (STORED[0], {"rest": lambda numbers: numbers.replace(b"'<f4'", b"'<i4'", 1)}, "array atom_energies: expected numbers of"),
         (STORED[0], {"rest": lambda numbers: numbers.replace(b"'<f4'", b"'|O' ", 1)}, "array atom_energies: "),
         (STORED[0], {"drop": ("lmax",)}, "option lmax of a Nequix model is missing"),
         (STORED[1], {"rest": lambda numbers: numbers[:-200]}, "not a file that torch.save has written"),

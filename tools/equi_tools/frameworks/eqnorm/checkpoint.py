@@ -67,7 +67,9 @@ def _complete(settings, name):
     """(settings, whether messages are multiplied by the cutoff function) of what the user names, or of the file's name."""
     variant = (settings or {}).get("variant", name)
     if variant not in VARIANTS:
-        what = f"{printable(str(variant), 60)} names no" if settings else "the file does not say its settings, nor does its name, which is of no"
+        what = "the file does not say its settings, nor does its name, which is of no"
+        if settings:
+            what = f"{printable(str(variant), 60)} names no"
         raise EquiError(
             f"{what} model of eqnorm that is known, {' or '.join(VARIANTS)}: --settings takes one of these names, or a file with settings "
             "that is called after it, like eqnorm-mptrj.yaml"
@@ -104,7 +106,8 @@ def _audit(settings):
 def _irreps(settings, key):
     """One block of each order from 0 on, of parity (-1)^l: eqnorm takes the number of a block for its order."""
     irreps = Irreps(str(settings[key]).replace(" ", ""))
-    if not irreps or [ir for _, ir in irreps] != [ir for _, ir in Irreps.spherical_harmonics(len(irreps) - 1)] or not all(mul for mul, _ in irreps):
+    expected = [ir for _, ir in Irreps.spherical_harmonics(len(irreps) - 1)]
+    if not irreps or [ir for _, ir in irreps] != expected or not all(mul for mul, _ in irreps):
         raise EquiError(f"setting {key} {irreps}: expected a block of channels for each of 0e, 1o, 2e, ... up to an order")
     return irreps
 

@@ -172,7 +172,8 @@ def _audit(config, ignore_keys):
     expect("hidden_irreps", "irreps", isinstance(config["hidden_irreps"], str))
     for key in ("cutoff", "avg_n_neighbors"):
         expect(key, "a positive number", config[key] > 0)
-    expect("radial_polynomial_p", "a number from 2 on, for a cutoff function with a second derivative at 0", config["radial_polynomial_p"] >= 2)
+    smooth = "a number from 2 on, for a cutoff function with a second derivative at 0"
+    expect("radial_polynomial_p", smooth, config["radial_polynomial_p"] >= 2)
     numbers = config["atomic_numbers"]
     is_list = isinstance(numbers, list) and all(type(number) is int and 0 < number < 119 for number in numbers)
     expect("atomic_numbers", "different atomic numbers", is_list and numbers and len(set(numbers)) == len(numbers))
