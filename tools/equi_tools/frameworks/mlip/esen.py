@@ -37,6 +37,8 @@ ROWS, FIRST_ROW = 201, -100  # of an embedding of numbers by a table
 NORMS = ("rms_norm_sh", "layer_norm_sh", "layer_norm")
 BASES = ("gauss", "bessel", "expnorm")
 ENVELOPES = {"polynomial_envelope": {"kind": "polynomial", "p": 5}, "cosine_cutoff": {"kind": "cosine"}}
+# Norms that divide orders by their own size, and when that is nearly zero.
+SHARP_NORMS = {"layer_norm_sh": "all orders above 0 vanish", "layer_norm": "an order vanishes"}
 # mlip's constants: what it adds to divisors and to the width of a Gaussian, and the epsilon of norms.
 ADDED = EPSILON = 1e-12
 # Tensors of fairchem's names: patterns, mlip's names, and whether mlip's matrices are transposed.
@@ -261,10 +263,19 @@ class Converter(ForceField, EsenLayers):
             if kind == "experts":
                 self.table.tensors[name] = mixed(coefficients, self.table.tensors[name])
 
+    def note_sharp_norms(self):
+        vanishing = SHARP_NORMS.get(self.options["norm_type"])
+        if vanishing:
+            self.checkpoint.remarks += (
+                f"norm_type {self.options['norm_type']}: where {vanishing} by symmetry, mlip's norms multiply deviations from it, and errors "
+                f"of rounding, by {EPSILON**-0.5:.0e}: forces change within {EPSILON**0.5:.0e} Angstrom; use precision double",
+            )  # fmt: skip
+
     def document(self):
         radial_basis = self.radial_basis()
         self.energies(self.add_features())
         if self.num_experts:
             self.mix_experts()
         self.state.finish()
+        self.note_sharp_norms()
         return self.finished("eSEN", self.checkpoint.cutoff, self.lmax, False, radial_basis)
