@@ -26,7 +26,7 @@ constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
 template <class T>
 class DeviceCase {
  public:
-  using G = T;
+  using G = double;    // type of the geometry
   DeviceCase(int problem, int rows_per_bin, bool is_generated)
       : DeviceCase(kernel_problems()[problem], rows_per_bin, is_generated) {}
   DeviceCase(const KernelProblem &problem, int rows_per_bin, bool is_generated)
