@@ -2,6 +2,7 @@
 """Commands that a new user copies work: the shell snippets of README.md, examples/README.md and the manual, unchanged,
 in a tree that looks like a clone after the demo."""
 
+import lzma
 import os
 import re
 import shutil
@@ -80,6 +81,8 @@ def clone(tmp_path_factory):
     ):  # fmt: skip
         shutil.copyfile(built(model), folder / name)
     shutil.copytree(built("matgl/smooth/model.json").parent, folder / "TensorNet-PES")
+    packed = ROOT / "unittest" / "golden" / "nequix-0.4.5-jax.nqx.xz"
+    (folder / "nequix-mp-1.nqx").write_bytes(lzma.decompress(packed.read_bytes()))
     return folder
 
 
