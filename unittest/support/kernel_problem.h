@@ -164,7 +164,7 @@ inline const std::vector<KernelProblem> &kernel_problems() {
                                       make_kernel_problem("33x0e+5x1e", 1, 1, 8),
                                       make_kernel_problem("5x0e+17x1e", 1, 1, 9, true),
                                       make_kernel_problem("1x0e+13x1e+5x2e", 2, 2, 10, true),
-                                      make_kernel_problem("16x0e+33x1e+13x2e", 3, 3, 11, true),
+                                      make_kernel_problem("16x0e+33x1e+13x2e+5x3e", 3, 3, 11, true),
                                       make_kernel_problem("5x0e+16x1e+3x2e", 3, 2, 12, true),
                                       make_uvw_problem("33x0e+5x1e+13x2e", 2, "5x0e+13x1e+1x2e+33x2e", 13),
                                       make_uvw_problem("5x1o+1x0e+13x1e", 2, "13x1o+5x0e+33x0o+3x1e", 14, true),
