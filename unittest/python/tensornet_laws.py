@@ -141,3 +141,13 @@ def assert_every_number_matters(path, folder, noticed, may_be_zero=(), atoms=Non
         equi_file.write(folder / "spoiled.equi", document, spoiled)
         if changed in may_be_zero or np.any(t):
             assert np.abs(forces(folder / "spoiled.equi") - expected).max() > noticed, changed
+
+
+def assert_compare_agrees(source, path, atoms, folder, capsys):
+    """Runs `equi compare` on a structure."""
+    from ase.io import write
+    from equi_tools.cli import main
+
+    write(folder / "atoms.xyz", atoms)
+    words = ["compare", str(path), str(source), str(folder / "atoms.xyz"), "--precision", "double", "--radial", "exact"]
+    assert main(words) == 0, capsys.readouterr()

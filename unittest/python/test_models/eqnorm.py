@@ -9,7 +9,7 @@ import sys
 
 import torch
 from equi_tools.frameworks.eqnorm.checkpoint import PUBLISHED
-from equi_tools.frameworks.eqnorm.oracle import import_module
+from equi_tools.frameworks.eqnorm.oracle import OF_MODULES, import_module
 
 from . import command, many_elements
 
@@ -40,10 +40,9 @@ def make_checkpoint(path, settings, elements=ELEMENTS, seed=1):
     own = dict(settings)
     module = import_module(own.pop("variant"))
     numbers = torch.tensor(sorted(atomic_numbers[element] for element in elements))
-    options = {"shift_trainable": False, "scale_trainable": False, "STRESS": True, "DIPOLE": False, "POLAR": False, "grad_mode": "edge"}
     states = []
     for _ in range(2):
-        model = module.HDNNP(argparse.Namespace(**own | options), numbers)
+        model = module.HDNNP(argparse.Namespace(**own | OF_MODULES), numbers)
         state = model.state_dict()
         for key, array in state.items():
             if "affine_weight" in key or "bessel_weights" in key:

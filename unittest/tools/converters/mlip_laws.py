@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What the tests of mlip's architectures share: structures, and mlip itself, which their slow tests run."""
 
+from functools import lru_cache
+
+import old_versions
 import tensornet_laws as laws
+from equi_tools.convert import convert
 from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
 from equi_tools.frameworks.mlip import oracle as mlip_oracle
 from mlip_reference import STATISTICS
@@ -17,6 +21,24 @@ def structures(*names):
 
 def oracle_of(source, head=None, **settings):
     return mlip_oracle.float64_calculator(mlip_checkpoint.load(source, **settings), head)
+
+
+def maker_of_files(folder, write_file, variants, settings):
+    """A function that returns (file of mlip, converted file) of a variant, and makes them once. settings: by variant."""
+
+    @lru_cache(maxsize=None)
+    def make(name):
+        source, path = write_file(folder / f"{name}.zip", variants[name]), folder / f"{name}.equi"
+        convert(source, path, quiet=True, license="MIT", citation="none: random numbers", **settings.get(name, {}))
+        return source, path
+
+    return make
+
+
+def assert_older_version_agrees(architecture, version, folder):
+    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], folder, arguments=[architecture])
+    for results in sorted(folder.glob("*.npz")):
+        laws.assert_within_bars(old_versions.differences(results.with_suffix(".zip"), results, results.with_suffix(".equi")))
 
 
 def save_own(model, path, options, statistics):

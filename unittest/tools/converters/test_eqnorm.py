@@ -15,7 +15,6 @@ import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
-from ase.io import write
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks
 from equi_tools.cli import main
@@ -236,7 +235,5 @@ def test_the_layers_are_those_of_the_packages_own_forward(tmp_path):
 
 @pytest.mark.slow
 def test_compare_runs_eqnorm_in_its_own_environment(source, model, tmp_path, capsys):
-    write(tmp_path / "cluster.xyz", dict(laws.structures(ELEMENTS, 4.2))["cluster"])
-    words = ["compare", str(model), str(source), str(tmp_path / "cluster.xyz"), "--precision", "double", "--radial", "exact"]
-    assert main(words) == 0, capsys.readouterr()
+    laws.assert_compare_agrees(source, model, dict(laws.structures(ELEMENTS, 4.2))["cluster"], tmp_path, capsys)
     assert VARIANTS[VARIANT]

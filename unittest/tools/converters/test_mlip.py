@@ -7,14 +7,11 @@ The slow tests run in the environment of tools/requirements-mlip.txt.
 import subprocess
 import sys
 import zipfile
-from functools import lru_cache
 
 import mlip_reference
 import numpy as np
-import old_versions
 import pytest
 import tensornet_laws as laws
-from ase.io import write
 from equi_evaluator import EquiEvaluator
 from equi_tools import frameworks
 from equi_tools.cli import main
@@ -22,7 +19,15 @@ from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks.mlip import checkpoint as mlip_checkpoint
 from equi_tools.frameworks.mlip import mace as mlip_mace
-from mlip_laws import COMPARED, CUTOFF, assert_arrays_are_those_of_mlip, oracle_of, structures
+from mlip_laws import (
+    COMPARED,
+    CUTOFF,
+    assert_arrays_are_those_of_mlip,
+    assert_older_version_agrees,
+    maker_of_files,
+    oracle_of,
+    structures,
+)
 from mlip_reference import GAUNT, PREFIX, VARIANTS, MlipReference
 
 # Two evaluations in float64: energies per atom, and forces relative to the largest one if it exceeds 1.
@@ -39,15 +44,7 @@ NOTICED = 1e-11
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """(file of mlip, converted file) of a variant."""
-    folder = tmp_path_factory.mktemp("mlip")
-
-    @lru_cache(maxsize=None)
-    def make(name):
-        source = mlip_reference.write(folder / f"{name}.zip", VARIANTS[name])
-        convert(source, folder / f"{name}.equi", quiet=True, license="MIT", citation="none: random numbers", **SETTINGS.get(name, {}))
-        return source, folder / f"{name}.equi"
-
-    return make
+    return maker_of_files(tmp_path_factory.mktemp("mlip"), mlip_reference.write, VARIANTS, SETTINGS)
 
 
 def assert_same(reference, energy, forces, atoms, where):
@@ -268,9 +265,7 @@ def test_the_reference_has_the_arrays_of_mlips_own_files(files, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.2.2", "0.2.3", "0.2.4"])
 def test_older_versions_agree(version, tmp_path):
-    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], tmp_path, arguments=["Mace"])
-    for results in sorted(tmp_path.glob("*.npz")):
-        laws.assert_within_bars(old_versions.differences(results.with_suffix(".zip"), results, results.with_suffix(".equi")))
+    assert_older_version_agrees("Mace", version, tmp_path)
 
 
 @pytest.mark.slow
@@ -285,7 +280,4 @@ def test_heads_and_normalized_radial_functions_are_mlips(tmp_path):
 
 @pytest.mark.slow
 def test_compare_runs_mlip_in_its_own_environment(files, tmp_path, capsys):
-    source, path = files("gaunt")
-    write(tmp_path / "cluster.xyz", dict(structures())["cluster"])
-    words = ["compare", str(path), str(source), str(tmp_path / "cluster.xyz"), "--precision", "double", "--radial", "exact"]
-    assert main(words) == 0, capsys.readouterr()
+    laws.assert_compare_agrees(*files("gaunt"), dict(structures())["cluster"], tmp_path, capsys)

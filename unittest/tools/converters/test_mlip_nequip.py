@@ -4,20 +4,23 @@
 The slow tests run in the environment of tools/requirements-mlip.txt.
 """
 
-from functools import lru_cache
-
 import mlip_nequip
 import numpy as np
-import old_versions
 import pytest
 import tensornet_laws as laws
-from ase.io import write
 from equi_evaluator import EquiEvaluator
 from equi_tools import frameworks
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
-from mlip_laws import COMPARED, assert_arrays_are_those_of_mlip, oracle_of, structures
+from mlip_laws import (
+    COMPARED,
+    assert_arrays_are_those_of_mlip,
+    assert_older_version_agrees,
+    maker_of_files,
+    oracle_of,
+    structures,
+)
 from mlip_nequip import VARIANTS, NequipReference
 from mlip_reference import CHARGES, PREFIX
 
@@ -32,15 +35,7 @@ NOTICED = 1e-11
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """(file of mlip, converted file) of a variant."""
-    folder = tmp_path_factory.mktemp("mlip_nequip")
-
-    @lru_cache(maxsize=None)
-    def make(name):
-        source = mlip_nequip.write(folder / f"{name}.zip", VARIANTS[name])
-        convert(source, folder / f"{name}.equi", quiet=True, license="MIT", citation="none: random numbers", **SETTINGS.get(name, {}))
-        return source, folder / f"{name}.equi"
-
-    return make
+    return maker_of_files(tmp_path_factory.mktemp("mlip_nequip"), mlip_nequip.write, VARIANTS, SETTINGS)
 
 
 def reference(name, source):
@@ -204,14 +199,9 @@ def test_the_reference_has_the_arrays_of_mlips_own_files(name, files, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.2.2", "0.2.3", "0.2.4"])
 def test_older_versions_agree(version, tmp_path):
-    old_versions.run("made_by_mlip.py", [f"mlip=={version}"], tmp_path, arguments=["Nequip"])
-    for results in sorted(tmp_path.glob("*.npz")):
-        laws.assert_within_bars(old_versions.differences(results.with_suffix(".zip"), results, results.with_suffix(".equi")))
+    assert_older_version_agrees("Nequip", version, tmp_path)
 
 
 @pytest.mark.slow
 def test_compare_runs_mlip_in_its_own_environment(files, tmp_path, capsys):
-    source, path = files("charged")
-    write(tmp_path / "cluster.xyz", dict(structures())["cluster"])
-    words = ["compare", str(path), str(source), str(tmp_path / "cluster.xyz"), "--precision", "double", "--radial", "exact"]
-    assert main(words) == 0, capsys.readouterr()
+    laws.assert_compare_agrees(*files("charged"), dict(structures())["cluster"], tmp_path, capsys)

@@ -4,6 +4,7 @@
 The slow tests run in the environment of tools/requirements-nequix.txt, the stored files are those of golden/make_nequix.py.
 """
 
+import io
 import json
 import lzma
 import subprocess
@@ -16,7 +17,6 @@ import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
-from ase.io import write
 from built_models import built
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks, published
@@ -175,10 +175,10 @@ def test_an_unknown_key_passes_if_the_user_vouches_for_it(changed, tmp_path):
 
 
 def _with_more(numbers):
-    path = torch.serialization.io.BytesIO(numbers)
+    path = io.BytesIO(numbers)
     state = torch.load(path)
     state["layers.0.new.weight"] = torch.ones(3)
-    changed = torch.serialization.io.BytesIO()
+    changed = io.BytesIO()
     torch.save(state, changed)
     return changed.getvalue()
 
@@ -265,6 +265,5 @@ def test_what_is_refused_of_the_back_end_jax_is_what_it_cannot_evaluate(text, tm
 
 @pytest.mark.slow
 def test_compare_runs_nequix_in_its_own_environment(tmp_path, capsys):
-    write(tmp_path / "cluster.xyz", dict(laws.structures(ELEMENTS, 4.2))["cluster"])
-    words = ["compare", str(built("nequix/torch_norm.equi")), str(built("nequix/torch_norm.pt")), str(tmp_path / "cluster.xyz")]
-    assert main([*words, "--precision", "double", "--radial", "exact"]) == 0, capsys.readouterr()
+    atoms = dict(laws.structures(ELEMENTS, 4.2))["cluster"]
+    laws.assert_compare_agrees(built("nequix/torch_norm.pt"), built("nequix/torch_norm.equi"), atoms, tmp_path, capsys)

@@ -95,6 +95,21 @@ def matrices_of(name, flat, irreps_in, irreps_out, width=None):
     return found
 
 
+def taken_matrices(state, name, irreps_in, irreps_out):
+    """The same for the Linear `name` of a State."""
+    size = sum(mul * out.mul for mul, ir in irreps_in for out in irreps_out if out.ir == ir)
+    return matrices_of(f"{name}.weight", state.take(f"{name}.weight", size), irreps_in, irreps_out)
+
+
+def split_blocks(table, name, matrices, rows):
+    """Blocks of add_linear. matrices: (block in, block out, matrix [..., in, out], scale). rows: as of split_rows."""
+    return [
+        (k, j, table.add(f"{name}.{k}.{j}", matrix[..., begin:end, :]), scale)
+        for i, j, matrix, scale in matrices
+        for k, begin, end in rows[i]
+    ]
+
+
 def expect_used(name, flat, used):
     if flat.size != used:
         raise EquiError(f"tensor {name} has {flat.size} numbers, its irreps ask for {used}")

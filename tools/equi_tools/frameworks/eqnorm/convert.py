@@ -12,7 +12,7 @@ import numpy as np
 from ...document import LMAX_SUPPORTED
 from ...errors import EquiError
 from ...irreps import SCALAR
-from ..common.e3nn_layers import ACTIVATION_CONSTANTS, gate_terms, matrices_of, split_rows
+from ..common.e3nn_layers import ACTIVATION_CONSTANTS, gate_terms, split_blocks, split_rows, taken_matrices
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, fan_in, network, path
 
@@ -35,14 +35,9 @@ class _Converter(Layers):
 
     def linear(self, name, source, irreps_in, target, irreps_out, pieces=None, accumulate=False):
         """pieces: irreps of the source, if these are finer than irreps_in."""
-        size = sum(mul * out.mul for mul, ir in irreps_in for out in irreps_out if out.ir == ir)
-        found = matrices_of(f"{name}.weight", self.state.take(f"{name}.weight", size), irreps_in, irreps_out)
+        matrices = taken_matrices(self.state, name, irreps_in, irreps_out)
         rows = split_rows(name, irreps_in, pieces or irreps_in)
-        blocks = [
-            (k, j, self.table.add(f"{name}.{k}.{j}", matrix[begin:end]), scale)
-            for (i, j), (matrix, scale) in found.items()
-            for k, begin, end in rows[i]
-        ]
+        blocks = split_blocks(self.table, name, ((*pair, *found) for pair, found in matrices.items()), rows)
         self.add_linear(source, pieces or irreps_in, target, irreps_out, blocks, accumulate=accumulate)
 
     def dense(self, name, sizes, columns=None, **more):

@@ -15,6 +15,8 @@ from . import checkpoint as eqnorm_checkpoint
 
 NEED = "eqnorm models need the package eqnorm: pip install --no-deps eqnorm, and e3nn"
 SCATTER = "torch_scatter"
+# Settings that a module of eqnorm needs besides those of a checkpoint.
+OF_MODULES = {"shift_trainable": False, "scale_trainable": False, "STRESS": True, "DIPOLE": False, "POLAR": False, "grad_mode": "edge"}
 
 
 def _sums(source, index, dim=0, dim_size=None):
@@ -49,10 +51,7 @@ class EqnormModules(Oracle):
         self.cutoff = checkpoint.cutoff
         self.dtype = getattr(torch, dtype)
         variant = next(name for name, times_cutoff in eqnorm_checkpoint.VARIANTS.items() if times_cutoff == checkpoint.times_cutoff)
-        settings = argparse.Namespace(
-            **checkpoint.settings | {"shift_trainable": False, "scale_trainable": False, "STRESS": True, "DIPOLE": False, "POLAR": False,
-                                     "grad_mode": "edge"}
-        )  # fmt: skip
+        settings = argparse.Namespace(**checkpoint.settings | OF_MODULES)
         scales, shifts = (torch.tensor(array[:, None]).to(self.dtype) for array in (checkpoint.scales, checkpoint.shifts))
         with default_dtype(self.dtype), quiet():
             self.model = import_module(variant).HDNNP(settings, torch.arange(len(self.elements)), shifts, scales)
@@ -71,7 +70,6 @@ class EqnormModules(Oracle):
         import torch
 
         i, j, vectors = neighbor_list("ijD", self.atoms, self.cutoff)
-        count = len(self.atoms)
         species = torch.tensor([self.elements.index(symbol) for symbol in self.atoms.get_chemical_symbols()])
         edge_vec = torch.tensor(vectors, dtype=self.dtype, requires_grad=True)
         data = {"atomic_numbers": species, "edge_index": torch.tensor(np.array([i, j])), "edge_vec": edge_vec}
@@ -83,11 +81,7 @@ class EqnormModules(Oracle):
         encode.remove()
         energies = (energies * self.model.scale[species] + self.model.shift[species])[:, 0]
         (slopes,) = torch.autograd.grad(energies.sum(), edge_vec)
-        slopes, energies = slopes.double().numpy(), energies.detach().double().numpy()
-        forces = np.zeros((count, 3))
-        np.add.at(forces, i, slopes)
-        np.add.at(forces, j, -slopes)
-        self.set_results(energies.sum(), forces, energies, virial=vectors.T @ slopes)
+        self.set_results_of_edges(energies.detach().double().numpy(), slopes.double().numpy(), i, j, vectors)
 
 
 def float64_calculator(source, choice=None):

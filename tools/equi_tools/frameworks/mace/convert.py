@@ -14,7 +14,7 @@ from ... import torch_modules
 from ...document import LMAX_SUPPORTED
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
-from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_rows
+from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_blocks, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
@@ -116,11 +116,8 @@ class _Converter(Layers):
             # its rows.
             pieces = split_rows(name, merged, irreps_in)
             first = len(irreps_out)
-            blocks += [
-                (k, first + j, self.tensor(f"{name}.weight.{k}.{j}", weight[begin:end]), scale)
-                for i, j, weight, scale in matrices
-                for k, begin, end in pieces[i]
-            ]
+            found = split_blocks(self.table, f"{name}.weight", matrices, pieces)
+            blocks += [(k, first + j, weight, scale) for k, j, weight, scale in found]
             biases += [(first + j, self.tensor(f"{name}.bias.{j}", bias), scale) for j, (bias, scale) in bias_of.items()]
             irreps_out = irreps_out + irreps
         self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)

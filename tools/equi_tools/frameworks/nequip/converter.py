@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
-from ..common.e3nn_layers import gate_terms, matrices_of, split_rows
+from ..common.e3nn_layers import gate_terms, matrices_of, split_blocks, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, network, path
 from .model import MLP_ACTIVATIONS, gate_parts
@@ -71,10 +71,7 @@ class Converter(Layers):
     def linear_2(self, t, source, irreps_mid, target, accumulate):
         name, module = f"layer{t}_convnet.conv.linear_2", self.conv(t).linear_2
         pieces = split_rows(name, Irreps(module.irreps_in), irreps_mid)
-        blocks = []
-        for (i, j), (matrix, scale) in self.matrices(name, module).items():
-            for k, begin, end in pieces[i]:
-                blocks.append((k, j, self.table.add(f"{name}.{k}.{j}", matrix[begin:end]), scale))
+        blocks = split_blocks(self.table, name, ((*pair, *found) for pair, found in self.matrices(name, module).items()), pieces)
         irreps_out = Irreps(module.irreps_out)
         self.add_linear(source, irreps_mid, target, irreps_out, blocks, accumulate=accumulate)
         return irreps_out

@@ -16,7 +16,7 @@ from ... import torch_archive
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
 from ...printable import printable
-from ..common.e3nn_layers import matrices_of
+from ..common.e3nn_layers import taken_matrices
 from ..common.origin import Origin, file_of, naming
 from ..common.state import State
 from ..common.unknown_keys import refuse_unknown
@@ -27,7 +27,7 @@ MAX_JSON_BYTES = 1 << 20
 SIGNS = {"hidden_irreps", "radial_mlp_size", "radial_polynomial_p"}
 WHOLE = {"lmax": 0, "n_layers": 1, "radial_basis_size": 1, "radial_mlp_size": 1, "radial_mlp_layers": 0}  # with the least value
 NUMBERS = ("cutoff", "radial_polynomial_p", "shift", "scale", "avg_n_neighbors")
-PER_SPECIES, NORM = FLAGS = tuple("index_weights layer_norm".split())
+FLAGS = ("index_weights", "layer_norm")
 NEEDED = ("atomic_numbers", "hidden_irreps", *WHOLE, *NUMBERS, *FLAGS)
 WITHOUT_EFFECT = {
     # superseded by numbers of the file; how a model begins, and how it is evaluated
@@ -115,8 +115,7 @@ class _State(State):
 
     def linear(self, name, irreps_in, irreps_out, num_species=None):
         """Matrices; the back end torch has none for each species."""
-        size = sum(mul * out.mul for mul, ir in irreps_in for out in irreps_out if out.ir == ir)
-        return matrices_of(f"{name}.weight", self.take(f"{name}.weight", size), irreps_in, irreps_out)
+        return taken_matrices(self, name, irreps_in, irreps_out)
 
     def finish(self):
         super().finish(lambda name: ".tp." in name or name.endswith(".output_mask"))
@@ -140,10 +139,10 @@ def _numbers(arrays, config, found):
         for part, *irreps in (
             ("linear_1", convolution.irreps_in, convolution.irreps_in),
             ("linear_2", mid.simplify(), convolution.irreps_z),
-            ("skip", convolution.irreps_in, convolution.irreps_z, species if config[PER_SPECIES] else None),
+            ("skip", convolution.irreps_in, convolution.irreps_z, species if config["index_weights"] else None),
         ):
             numbers[f"{name}.{part}"] = arrays.linear(f"{name}.{part}", *irreps)
-        for b, block in enumerate(convolution.irreps_z if config[NORM] else ()):
+        for b, block in enumerate(convolution.irreps_z if config["layer_norm"] else ()):
             key = f"{name}.layer_norm.affine_weight.{b}"
             numbers[key] = arrays.take(key, block.mul)
     out = found[-1].irreps_out
@@ -194,7 +193,7 @@ def load(source, ignore_keys=()):
             raise EquiError("expected an object of JSON in front of the numbers")
         _audit(config, ignore_keys)
         backend = "jax" if rest.startswith(np.lib.format.MAGIC_PREFIX) else "torch"
-        if backend == "torch" and config[PER_SPECIES]:
+        if backend == "torch" and config["index_weights"]:
             raise EquiError("option index_weights true: the back end torch has no weights for each species")
         found = convolutions(config, backend)
         numbers = _numbers(_Arrays(rest) if backend == "jax" else _state(source, rest), config, found)
@@ -203,7 +202,7 @@ def load(source, ignore_keys=()):
         source=source,
         path=path.resolve(),
         license=LICENSE if name in PUBLISHED else "unknown",
-        citation=CITATION if name in ("nequix-mp-1", *{name} - {*PUBLISHED}) else CITATION_OF_OTHERS,
+        citation=CITATION_OF_OTHERS if name in PUBLISHED[1:] else CITATION,
         elements=[chemical_symbols[number] for number in sorted(config["atomic_numbers"])],
         cutoff=float(config["cutoff"]),
         config=config,

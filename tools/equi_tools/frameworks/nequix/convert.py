@@ -12,10 +12,9 @@ import numpy as np
 from ...document import LMAX_SUPPORTED
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
-from ..common.e3nn_layers import JAX_ACTIVATION_CONSTANTS, gate_terms, split_rows
+from ..common.e3nn_layers import JAX_ACTIVATION_CONSTANTS, gate_terms, split_blocks, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, network, path
-from .checkpoint import NORM, PER_SPECIES
 
 EPSILON = 1e-12
 SILU = ("silu", JAX_ACTIVATION_CONSTANTS["silu"])
@@ -35,11 +34,8 @@ class _Converter(Layers):
     def linear(self, name, source, irreps_in, target, irreps_out, pieces=None, per_species=False, accumulate=False):
         """pieces: irreps of the source, if these are finer than irreps_in."""
         rows = split_rows(name, irreps_in, pieces or irreps_in)
-        blocks = []
-        for (i, j), (matrix, scale) in self.numbers[name].items():
-            matrix = matrix[self.species] if per_species else matrix
-            for k, begin, end in rows[i]:
-                blocks.append((k, j, self.table.add(f"{name}.{k}.{j}", matrix[..., begin:end, :]), scale))
+        matrices = ((i, j, matrix[self.species] if per_species else matrix, scale) for (i, j), (matrix, scale) in self.numbers[name].items())
+        blocks = split_blocks(self.table, name, matrices, rows)
         self.add_linear(source, pieces or irreps_in, target, irreps_out, blocks, per_species=per_species, accumulate=accumulate)
 
     def convolution(self, t, source, target):
@@ -62,12 +58,12 @@ class _Converter(Layers):
         """A convolution, what skips it, the norm and the gate."""
         convolution, name = self.checkpoint.convolutions[t], f"layers.{t}"
         z, y, m = f"z{t}", f"y{t}", f"m{t}"
-        self.linear(f"{name}.skip", x, irreps_x, z, convolution.irreps_z, per_species=self.config[PER_SPECIES])
+        self.linear(f"{name}.skip", x, irreps_x, z, convolution.irreps_z, per_species=self.config["index_weights"])
         self.linear(f"{name}.linear_1", x, irreps_x, y, convolution.irreps_in)
         self.convolution(t, y, m)
         mid = convolution.irreps_mid
         self.linear(f"{name}.linear_2", m, mid.simplify(), z, convolution.irreps_z, pieces=mid, accumulate=True)
-        if self.config[NORM]:
+        if self.config["layer_norm"]:
             self.norm(t, z, f"{z}_norm")
             z += "_norm"
         irreps = convolution.irreps_out

@@ -27,10 +27,7 @@ class NequixModules(Oracle):
         i, j, vectors = neighbor_list("ijD", self.atoms, self.cutoff)
         species = np.array([self.elements.index(symbol) for symbol in self.atoms.get_chemical_symbols()])
         energies, slopes = self.evaluate(vectors, species, j, i)
-        forces = np.zeros((len(self.atoms), 3))
-        np.add.at(forces, i, slopes)
-        np.add.at(forces, j, -slopes)
-        self.set_results(energies.sum(), forces, energies, virial=vectors.T @ slopes)
+        self.set_results_of_edges(energies, slopes, i, j, vectors)
 
 
 def _of_jax(checkpoint):

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 
 from ...errors import EquiError
-from ..common.e3nn_layers import ACTIVATION_CONSTANTS, expect_used, gate_terms, matrices_of, split_rows
+from ..common.e3nn_layers import ACTIVATION_CONSTANTS, expect_used, gate_terms, matrices_of, split_blocks, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from . import model as sevenn_model
@@ -78,10 +78,8 @@ class _Converter(Layers):
         finer than the framework's merged blocks."""
         irreps_in, irreps_out, matrices, biases, scales = self.linear_parts(name)
         pieces = split_rows(name, irreps_in, split or irreps_in)
-        blocks = []
-        for (i, j), matrix in matrices.items():
-            for k, begin, end in pieces[i]:
-                blocks.append((k, j, self.table.add(f"{name}.weight.{k}.{j}", matrix[begin:end]), scales[j]))
+        parts = ((i, j, matrix, scales[j]) for (i, j), matrix in matrices.items())
+        blocks = split_blocks(self.table, f"{name}.weight", parts, pieces)
         biases = [(j, self.table.add(f"{name}.bias.{j}", bias), scale) for j, (bias, scale) in biases.items()]
         self.add_linear(source, split or irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
         return irreps_out
