@@ -139,12 +139,12 @@ void directions(const Model &model, EvaluatorOptions options, const char *precis
 
 // Times of single convolutions with their radial functions: outputs, adjoints of edges, adjoints of senders, and the
 // last two in one kernel. The last number is zero if there is no such kernel.
-template <class T, class G>
+template <class T>
 void layers(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
   const EvaluationPlan plan = make_evaluation_plan(model, true);
   const DeviceExec exec;
-  DeviceEdges<T, G> edges(exec, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff);
+  DeviceEdges<T> edges(exec, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff);
   const int num_atoms = s.neighborhood.num_receivers;
   DeviceNeighborhood neighborhood;
   copy_neighborhood(exec, s.neighborhood, neighborhood);
@@ -311,9 +311,9 @@ int main(int argc, char **argv) {
     else if (task == "steps")
       steps(model, options, argv[5], number > 0.0 ? number : 60.0);
     else if (options.precision == Precision::double_)
-      layers<double, double>(model, options, argv[5], cells);
+      layers<double>(model, options, argv[5], cells);
     else
-      layers<float, double>(model, options, argv[5], cells);
+      layers<float>(model, options, argv[5], cells);
   } catch (const std::exception &e) {
     std::fprintf(stderr, "bench_device: %s\n", e.what());
     return 1;

@@ -34,8 +34,8 @@ constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 
 
 }    // namespace
 
-template <class T, class G>
-DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
+template <class T>
+DeviceEvaluation<T>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
     : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0)),
       own_exec_(make_own_instance()),
       dense_(DeviceExec()),
@@ -54,8 +54,8 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
   evaluate_fixed_features();
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::evaluate_fixed_features() {
+template <class T>
+void DeviceEvaluation<T>::evaluate_fixed_features() {
   const int num_species = model_.num_species();
   std::vector<int> species(num_species), begin(num_species + 1);
   std::iota(species.begin(), species.end(), 0);
@@ -70,8 +70,8 @@ void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   check_launches();
 }
 
-template <class T, class G>
-std::string DeviceEvaluation<T, G>::describe() const {
+template <class T>
+std::string DeviceEvaluation<T>::describe() const {
   char text[200];
   std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n", Base::precision_name(),
                 DeviceExec::name());
@@ -79,8 +79,8 @@ std::string DeviceEvaluation<T, G>::describe() const {
 }
 
 // ---- neighborhood
-template <class T, class G>
-void DeviceEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
+template <class T>
+void DeviceEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   copy_neighborhood(exec_, n, copied_neighborhood_);
   const int64_t size = 3 * static_cast<int64_t>(n.num_atoms);
   positions_.reserve(size);
@@ -88,8 +88,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   set_neighborhood(copied_neighborhood_);
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
+template <class T>
+void DeviceEvaluation<T>::set_neighborhood(DeviceNeighborhood &n) {
   exec_ = DeviceExec();
   neighborhood_ = &n;
   values_are_kept_ = false;
@@ -174,8 +174,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   sort_batches_by_species();
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::sort_batches_by_species() {
+template <class T>
+void DeviceEvaluation<T>::sort_batches_by_species() {
   const int num_species = model_.num_species(), num_batches = static_cast<int>(batches_.size());
   std::vector<int> first_row;
   for (const BatchAtoms &atoms : batches_) first_row.push_back(atoms.first);
@@ -192,14 +192,14 @@ void DeviceEvaluation<T, G>::sort_batches_by_species() {
 }
 
 // ---- memory
-template <class T, class G>
-void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
+template <class T>
+void DeviceEvaluation<T>::for_arrays(const ArrayVisitor &f) {
   features_.set_rows(neighborhood_->num_rows, num_owned(), slice_rows());
   Base::for_arrays(num_owned(), f);
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::for_arrays_of_step(const ArrayVisitor &f) {
+template <class T>
+void DeviceEvaluation<T>::for_arrays_of_step(const ArrayVisitor &f) {
   const int64_t owned = num_owned(), rows = neighborhood_->num_rows, atoms = std::min<int64_t>(owned, batch_size_);
   int64_t batch_row_size = 0, in_place_row_size = 0;
   for (const Stage &stage : plan_.stages) batch_row_size = std::max(batch_row_size, stage.batch_row_size);
@@ -216,12 +216,12 @@ void DeviceEvaluation<T, G>::for_arrays_of_step(const ArrayVisitor &f) {
   f(energy_, owned * plan_.max_directions());
 }
 
-template <class T, class G>
-int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
+template <class T>
+int64_t DeviceEvaluation<T>::sender_adjoints_per_edge() {
   int64_t most = 0;
   for (const Stage &stage : plan_.stages) {
     int num_layers = 0;
-    Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
+    Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T> &layer) {
       if (layer.kept_per_edge() == 0) return;
       most = std::max(most, layer.kept_per_edge());
       num_layers++;
@@ -231,8 +231,8 @@ int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
   return most;
 }
 
-template <class T, class G>
-DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, const Stage &stage) {
+template <class T>
+DeviceBatch<T> DeviceEvaluation<T>::batch_of(const BatchAtoms &atoms, const Stage &stage) {
   Batch batch{state_,
               atoms.first,
               atoms.count,
@@ -249,10 +249,10 @@ DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, cons
 // ---- stages
 // An exchange of rows, with work in the queue that neither reads nor writes them. Earlier work has ended when the
 // exchange begins.
-template <class T, class G>
+template <class T>
 template <class Work>
-void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
-                                             const Work &work) {
+void DeviceEvaluation<T>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
+                                          const Work &work) {
   exec_.fence("equi: features ready for other ranks");
   check_launches();
   if (!options_.overlap) {
@@ -269,8 +269,8 @@ void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int featur
 
 // Exchanges rows of a feature, or of its adjoint, with other ranks on the default instance; through host memory if
 // the exchange requires it. Complete on return.
-template <class T, class G>
-void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
+template <class T>
+void DeviceEvaluation<T>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
   const int64_t rows = neighborhood_->num_rows, owned = num_owned(), border = neighborhood_->num_interior;
   const bool is_staged = !DeviceTraits<>::ON_HOST && !exchange.takes_device_rows();
@@ -316,8 +316,8 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
               [&](const auto &host, const auto &device) { Kokkos::deep_copy(copies, device, host); });
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::launch_forward(const Stage &stage, bool interior) {
+template <class T>
+void DeviceEvaluation<T>::launch_forward(const Stage &stage, bool interior) {
   recorder_.run(exec_, [&] {
     for (const BatchAtoms &atoms : batches_)
       if ((atoms.first < neighborhood_->num_interior) == interior) {
@@ -327,8 +327,8 @@ void DeviceEvaluation<T, G>::launch_forward(const Stage &stage, bool interior) {
   });
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::forward_stage(int s, GhostExchange &exchange) {
+template <class T>
+void DeviceEvaluation<T>::forward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input;
   if (input >= 0 && is_exchanging_)
@@ -344,11 +344,11 @@ void DeviceEvaluation<T, G>::forward_stage(int s, GhostExchange &exchange) {
 // Adds contributions of a slice's receivers to the adjoint of a stage's exchanged input, for owned or for remote
 // rows. It gathers over the edges that point at each row. For owned rows the gather may be one pass with the
 // derivatives with respect to edges.
-template <class T, class G>
-void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
+template <class T>
+void DeviceEvaluation<T>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
-  Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T, G> &layer) {
+  Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T> &layer) {
     if (!remote && layer.is_fused(state_)) {
       for (const BatchAtoms &atoms : batches_)
         layer.fused(state_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
@@ -362,8 +362,8 @@ void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *ad
   });
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
+template <class T>
+void DeviceEvaluation<T>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
   if (last - first == neighborhood_->num_rows && !state_.tangents_alone()) {    // the groups are adjacent
     static_assert(CHANNEL_PAD % 4 == 0, "rows that are no multiple of four numbers");
     device_fill(exec_, reinterpret_cast<Four<R> *>(data), (last - first) * layout.row_size() / 4, Four<R>{});
@@ -374,8 +374,8 @@ void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, in
 
 // Gathers of duals add to values too. In a pass over tangents only, the values of receivers' rows are those of the
 // last evaluation and must stay so.
-template <class T, class G>
-void DeviceEvaluation<T, G>::save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back) {
+template <class T>
+void DeviceEvaluation<T>::save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back) {
   const FeatureRows<R> rows{adjoint, neighborhood_->num_rows, 0};
   R *aside = aside_.data();
   for (const FeatureGroup &group : layout.groups()) {
@@ -393,8 +393,8 @@ void DeviceEvaluation<T, G>::save_or_restore_values(const FeatureLayout &layout,
   }
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
+template <class T>
+void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
   const bool is_gathered = stage.returns_adjoints;
@@ -433,8 +433,8 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
 }
 
 // ---- an evaluation
-template <class T, class G>
-EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
+template <class T>
+EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
   const bool backward_is_wanted = request.forces && !Base::is_direct_;
   state_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
@@ -463,8 +463,8 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
 }
 
 // Selects the instance that the evaluation runs on, and whether its launches are recorded.
-template <class T, class G>
-void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
+template <class T>
+void DeviceEvaluation<T>::begin_step(const DeviceRequest &request) {
   exec_ = DeviceExec();
   if (is_exchanging_ || !edges_.is_counted()) {
     exec_.fence("equi: positions ready for the own instance");
@@ -481,8 +481,8 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
 }
 
 // Computes the edges of an evaluation, and what does not go through the layers.
-template <class T, class G>
-void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
+template <class T>
+void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.directions, state_.tangents_alone() && divides_edges_);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
@@ -508,8 +508,8 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
     fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), state_.energy_of(d));
 }
 
-template <class T, class G>
-void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
+template <class T>
+void DeviceEvaluation<T>::launch_results(const DeviceRequest &request) {
   StepSummary *summary = summary_.data();
   const bool has_derivatives = request.forces && !state_.direct_forces;
   if (has_derivatives) edges_.finish(exec_, request.virial, request.atom_virial);
@@ -521,7 +521,7 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
       {reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, summary->energy}};
   if (has_derivatives && request.virial) sums.push_back(edges_.virial_sum(summary->virial));
   if (request.forces) sums.push_back(edges_.force_sum(summary->forces));
-  if (request.forces && IS_DUAL<G>) sums.push_back(edges_.tangent_sum(summary->tangents));
+  if (request.forces && IS_DUAL<D>) sums.push_back(edges_.tangent_sum(summary->tangents));
   sum_.add_up(exec_, sums);
   edges_.find_most_neighbors(exec_, model_.max_neighbors);
   const auto *closest = edges_.closest(), *most_neighbors = edges_.most_neighbors();
@@ -538,8 +538,8 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
       });
 }
 
-template <class T, class G>
-EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_virial, GhostExchange &exchange) {
+template <class T>
+EvaluationResult DeviceEvaluation<T>::end_step(bool with_forces, bool with_virial, GhostExchange &exchange) {
   recorder_.end_step();
   exec_.fence("equi: results of a step");
   check_launches();
@@ -569,8 +569,8 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
 }
 
 // After an evaluation whose sums are not finite: returns an atom whose energy or force is not finite, or -1.
-template <class T, class G>
-int DeviceEvaluation<T, G>::find_not_finite(bool with_forces) const {
+template <class T>
+int DeviceEvaluation<T>::find_not_finite(bool with_forces) const {
   const int num_rows = neighborhood_->num_rows;
   std::vector<int> row_atom(num_rows);
   copy_to_host(exec_, row_atom.data(), neighborhood_->row_atom.data(), num_rows);
@@ -589,15 +589,15 @@ int DeviceEvaluation<T, G>::find_not_finite(bool with_forces) const {
   return atom;
 }
 
-template <class T, class G>
-DeviceResults DeviceEvaluation<T, G>::results() const {
+template <class T>
+DeviceResults DeviceEvaluation<T>::results() const {
   double *energy = nullptr;
   if constexpr (!IS_DUAL<T>) energy = energy_.data();
   return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_tangents(), edges_.row_virial(), energy};
 }
 
-template <class T, class G>
-EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+template <class T>
+EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   if (Base::is_direct_) check_request_of_direct_forces(request);
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
@@ -640,8 +640,8 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
   return result;
 }
 
-template <class T, class G>
-std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
+template <class T>
+std::size_t DeviceEvaluation<T>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
          energy_.bytes() + returned_.bytes() + state_.in_place.bytes() + state_.layer_scratch.bytes() +
          state_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
@@ -649,9 +649,9 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
          (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
-template <class T, class G>
-std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
-  const auto additional_edge_bytes = [&](const DeviceEdges<T, G> &edges, int64_t number, int directions, bool divides) {
+template <class T>
+std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
+  const auto additional_edge_bytes = [&](const DeviceEdges<T> &edges, int64_t number, int directions, bool divides) {
     return edges.additional_bytes(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
   std::size_t bytes = memory_bytes() +
@@ -676,13 +676,13 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t n
   return bytes + scratch;
 }
 
-EQUI_INSTANTIATE_PRECISIONS(DeviceEvaluation)
+EQUI_INSTANTIATE_NUMBERS(DeviceEvaluation)
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
   if (options.energy_moments) throw std::invalid_argument("there are no energy moments by kernels for devices yet");
-  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<DeviceEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o);
+  return make_for_precision(options, [&](auto t, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<DeviceEvaluation<decltype(t)>>(o.folds ? fold_linears(model) : model, o);
   });
 }
 

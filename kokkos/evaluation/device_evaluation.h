@@ -11,7 +11,7 @@
 // in the neighborhood. The backward pass gathers the adjoints of remote rows first. These travel while those of
 // owned rows are gathered.
 //
-// T and G are those of host_evaluation.h. The same source also serves a host's execution space, where it is tested;
+// T is that of host_evaluation.h. The same source also serves a host's execution space, where it is tested;
 // the kernels made for hosts are those of HostEvaluation.
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
@@ -41,12 +41,12 @@ struct StepSummary {
   int64_t most_neighbors;
 };
 
-template <class T, class G>
-class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend<T, G>> {
+template <class T>
+class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend<T>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
-  using Batch = DeviceBatch<T, G>;
-  using Base = LayeredEvaluation<DeviceEvaluator, DeviceBackend<T, G>>;
+  using Batch = DeviceBatch<T>;
+  using Base = LayeredEvaluation<DeviceEvaluator, DeviceBackend<T>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
@@ -114,13 +114,13 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
 
   const DeviceNeighborhood *neighborhood_ = nullptr;
   DeviceNeighborhood copied_neighborhood_;    // copy of a host's neighborhood
-  DeviceEdges<T, G> edges_;
-  std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceEvaluationState::far_edges
+  DeviceEdges<T> edges_;
+  std::optional<DeviceEdges<T>> far_edges_;    // DeviceEvaluationState::far_edges
   // A launch stays within one slice, and does not mix interior with boundary receivers or owned with remote rows.
   std::vector<BatchAtoms> batches_, sender_batches_;
   DeviceBuffer<int> species_order_;
 
-  DeviceEvaluationState<T, G> state_;
+  DeviceEvaluationState<T> state_;
   DeviceExec &exec_;    // of this evaluation: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;

@@ -35,8 +35,8 @@ constexpr int DETERMINISTIC_TILE = 32;
 
 }    // namespace
 
-template <class T, class G>
-HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
+template <class T>
+HostEvaluation<T>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
     : Base(model, options,
            make_evaluation_plan(model, options.deterministic, IS_DUAL<T>,
                                 // this evaluation does not gather sums of senders over kept tangents alone
@@ -68,8 +68,8 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
   Base::evaluate_fixed_features(of_species);
 }
 
-template <class T, class G>
-std::string HostEvaluation<T, G>::describe() const {
+template <class T>
+std::string HostEvaluation<T>::describe() const {
   char text[200];
   std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels and dense products%s\n", Base::precision_name(),
                 kokkos_backend().c_str(), state_.kernels.name, options_.deterministic ? ", deterministic" : "");
@@ -102,9 +102,9 @@ std::string HostEvaluation<T, G>::describe() const {
 }
 
 // Calls f(thread index) once per thread.
-template <class T, class G>
+template <class T>
 template <class F>
-void HostEvaluation<T, G>::on_threads(const char *label, const F &f) {
+void HostEvaluation<T>::on_threads(const char *label, const F &f) {
   const int num_threads = static_cast<int>(threads_.size());
   // Threads enlarge their own buffers, for which memory may not suffice.
   parallel_with_faults(
@@ -112,8 +112,8 @@ void HostEvaluation<T, G>::on_threads(const char *label, const F &f) {
 }
 
 // ---- neighborhood
-template <class T, class G>
-void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
+template <class T>
+void HostEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   neighborhood_ = &n;
   values_are_kept_ = false;
   edges_.set_neighborhood(n);
@@ -126,15 +126,15 @@ void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   if (!options_.deterministic) build_partials();
 }
 
-template <class T, class G>
-bool HostEvaluation<T, G>::borrow_edges(const Evaluator &other) {
+template <class T>
+bool HostEvaluation<T>::borrow_edges(const Evaluator &other) {
   const auto *like_this = dynamic_cast<const HostEvaluation *>(&other);
   return like_this && edges_.borrow(like_this->edges_);
 }
 
 // Makes tiles of similar size, and gives each thread consecutive tiles with about the same number of candidates.
-template <class T, class G>
-void HostEvaluation<T, G>::divide_tiles() {
+template <class T>
+void HostEvaluation<T>::divide_tiles() {
   const Neighborhood &n = *neighborhood_;
   const int num_threads = static_cast<int>(threads_.size());
   int64_t row_size = 1;
@@ -170,8 +170,8 @@ void HostEvaluation<T, G>::divide_tiles() {
   }
 }
 
-template <class T, class G>
-void HostEvaluation<T, G>::build_partials() {
+template <class T>
+void HostEvaluation<T>::build_partials() {
   const Neighborhood &n = *neighborhood_;
   candidate_partial_row_.resize(n.first[n.num_receivers]);
   on_threads("equi:partial_rows", [&](int t) {
@@ -200,8 +200,8 @@ void HostEvaluation<T, G>::build_partials() {
 }
 
 // ---- stages
-template <class T, class G>
-void HostEvaluation<T, G>::find_partial_rows() {
+template <class T>
+void HostEvaluation<T>::find_partial_rows() {
   const Neighborhood &n = *neighborhood_;
   int *partial_row = edge_partial_row_.reserve(edges_.size());
   Kokkos::parallel_for("equi:edge_partial_rows", Kokkos::RangePolicy<HostExec>(0, n.num_receivers), [&](int i) {
@@ -211,8 +211,8 @@ void HostEvaluation<T, G>::find_partial_rows() {
 }
 
 // For passes over tangents only: which rows of the stage's input have any.
-template <class T, class G>
-void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
+template <class T>
+void HostEvaluation<T>::find_moving_senders(const Stage &stage) {
   if (!state_.tangents_alone() || stage.exchanged_input < 0) return;
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
   const FeatureRows<R> x{features_.data(stage.exchanged_input), neighborhood_->num_rows, 0};
@@ -231,8 +231,8 @@ void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
 }
 
 // Sums the partial adjoints of a stage's exchanged input from all threads, in the order of threads.
-template <class T, class G>
-void HostEvaluation<T, G>::add_partials(int s) {
+template <class T>
+void HostEvaluation<T>::add_partials(int s) {
   const Stage &stage = plan_.stages[s];
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
   const bool add_owned = stage.input_adjoint_is_written;
@@ -257,14 +257,14 @@ void HostEvaluation<T, G>::add_partials(int s) {
 }
 
 // The same with a gather over the transposed edges of each row.
-template <class T, class G>
-void HostEvaluation<T, G>::gather_senders(int s) {
+template <class T>
+void HostEvaluation<T>::gather_senders(int s) {
   const Stage &stage = plan_.stages[s];
   const FeatureLayout &layout = Base::layout(stage.exchanged_input);
   const int num_rows = neighborhood_->num_rows, num_threads = static_cast<int>(threads_.size());
   R *adjoint = features_.exchanged_adjoint(s);
   bool add_all = false;    // add to the sums of the convolutions before
-  Base::for_convolutions(stage, [&](const Step &step, HostSenderLayer<T, G> &layer) {
+  Base::for_convolutions(stage, [&](const Step &step, HostSenderLayer<T> &layer) {
     const int size = layer.gather_size(), num_blocks = (num_rows + size - 1) / size;
     on_threads("equi:gather", [&](int t) {
       Thread &thread = *threads_[t];
@@ -288,9 +288,9 @@ void HostEvaluation<T, G>::gather_senders(int s) {
   });
 }
 
-template <class T, class G>
+template <class T>
 template <class F>
-void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F &f) {
+void HostEvaluation<T>::for_tiles(Thread &thread, const Stage &stage, const F &f) {
   for (int k = thread.first_tile; k < thread.last_tile; k++) {
     const Tile &tile = tiles_[k];
     thread.scratch.features.reserve(tile.count * stage.batch_row_size);
@@ -300,8 +300,8 @@ void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F
   }
 }
 
-template <class T, class G>
-void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
+template <class T>
+void HostEvaluation<T>::forward(GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
     Base::balance(state_.work(), stage, num_owned(), false, exchange);
     if (stage.exchanged_input >= 0)
@@ -314,8 +314,8 @@ void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
   }
 }
 
-template <class T, class G>
-void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
+template <class T>
+void HostEvaluation<T>::backward(GhostExchange &exchange) {
   for (int s = static_cast<int>(plan_.stages.size()) - 1; s >= 0; s--) {
     const Stage &stage = plan_.stages[s];
     const int input = stage.exchanged_input;
@@ -333,8 +333,8 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
 }
 
 // Sends adjoints of a stage's senders to the ranks that own these atoms.
-template <class T, class G>
-void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
+template <class T>
+void HostEvaluation<T>::return_senders(int s, GhostExchange &exchange) {
   const int input = plan_.stages[s].exchanged_input;
   if (options_.deterministic)
     gather_senders(s);
@@ -348,8 +348,8 @@ void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
 // ---- an evaluation
 // Returns an atom with a result that is not finite, or -1. A receiver is recognized by its energy; otherwise the
 // arrays of the request show the first such atom.
-template <class T, class G>
-int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) const {
+template <class T>
+int HostEvaluation<T>::find_not_finite(const EvaluationRequest &request) const {
   const auto is_finite = [](const double *numbers, int count) {
     return std::all_of(numbers, numbers + count, [](double number) { return std::isfinite(number); });
   };
@@ -373,8 +373,8 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
   return first < num_atoms ? first : -1;
 }
 
-template <class T, class G>
-void HostEvaluation<T, G>::add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const {
+template <class T>
+void HostEvaluation<T>::add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const {
   for (int i = 0; i < num_owned(); i++) {
     const double e = value_of(state_.energy_of(0)[i]) + Base::energies_.shift[state_.row_species[i]];
     result.energy += e;
@@ -395,8 +395,8 @@ constexpr double BUFFER_ROOM = 1.125;
 
 // Reserves memory for the numbers of edges that the backward pass needs from the forward pass, for as many edges as
 // the memory allows.
-template <class T, class G>
-void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
+template <class T>
+void HostEvaluation<T>::keep_edges(bool backward_is_wanted) {
   state_.kept = nullptr;
   state_.num_kept = 0;
   if (kept_per_edge_ == 0) return;
@@ -413,8 +413,8 @@ void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
   state_.num_kept = count;
 }
 
-template <class T, class G>
-EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+template <class T>
+EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
   if (Base::is_direct_) check_request_of_direct_forces(request);
   const bool backward_is_wanted = !Base::is_direct_ && (request.forces || request.force_tangents);
@@ -454,8 +454,8 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   return result;
 }
 
-template <class T, class G>
-std::size_t HostEvaluation<T, G>::memory_bytes() const {
+template <class T>
+std::size_t HostEvaluation<T>::memory_bytes() const {
   std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
                       kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + edge_partial_row_.bytes() +
                       candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
@@ -470,8 +470,8 @@ constexpr int MAX_SCRATCH_ARRAYS = 16;
 
 // For all threads: rows of the widest stage, and the memory of convolutions for lists of edges. Layers share the
 // buffers.
-template <class T, class G>
-std::size_t HostEvaluation<T, G>::additional_scratch_bytes(int64_t num_edges) const {
+template <class T>
+std::size_t HostEvaluation<T>::additional_scratch_bytes(int64_t num_edges) const {
   int64_t row_size = 0;
   for (const Stage &stage : plan_.stages) row_size = std::max(row_size, stage.batch_row_size);
   std::size_t bytes = 0;
@@ -492,15 +492,15 @@ std::size_t HostEvaluation<T, G>::additional_scratch_bytes(int64_t num_edges) co
     for (int k = thread->first_tile; k < thread->last_tile; k++)
       add(thread->scratch.features, tiles_[k].count * row_size);
     const bool has_edges = thread->first_tile < thread->last_tile || options_.deterministic;
-    for (const HostSenderLayer<T, G> *layer : Base::sender_layers_)
+    for (const HostSenderLayer<T> *layer : Base::sender_layers_)
       if (has_edges) layer->for_edge_scratch(state_, thread->scratch, num_edges, add);
     for (const Growth &g : growth) bytes += g.bytes;
   }
   return bytes;
 }
 
-template <class T, class G>
-std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
+template <class T>
+std::size_t HostEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
   std::size_t bytes = memory_bytes() + edges_.additional_bytes(num_edges) +
                       (far_edges_ ? far_edges_->additional_bytes(num_far_edges) : 0) +
                       Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
@@ -513,14 +513,14 @@ std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num
   return bytes;
 }
 
-EQUI_INSTANTIATE_PRECISIONS(HostEvaluation)
+EQUI_INSTANTIATE_NUMBERS(HostEvaluation)
 
 std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
   const InstructionSet set =
       options.instruction_set.empty() ? best_instruction_set() : instruction_set_of_name(options.instruction_set);
-  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o, set);
+  return make_for_precision(options, [&](auto t, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<HostEvaluation<decltype(t)>>(o.folds ? fold_linears(model) : model, o, set);
   });
 }
 

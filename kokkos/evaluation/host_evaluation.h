@@ -2,10 +2,10 @@
 // The evaluation of a model on CPUs. The stages of an EvaluationPlan run tile by tile and thread by thread, with the
 // exchange of remote rows between stages.
 //
-// T is the type of the network (features, radial weights), G that of the geometry: mixed is <float,double>, double
-// <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
-// duals of these types (dual.h) the same stages also compute the derivatives along a direction. Features, and the
-// messages between ranks, then have twice as many numbers.
+// T is the type of the network (features, radial weights): float in mixed precision. The geometry has the type
+// DoubleOf<T>, and energies, forces and virials are summed in float64 in a fixed order. With duals (dual.h) the same
+// stages also compute the derivatives along a direction. Features, and the messages between ranks, then have twice as
+// many numbers.
 //
 // Each thread owns consecutive tiles. It scatters the adjoints of sender features into partial adjoints of its own,
 // which have rows only for senders of its receivers. The partial adjoints are summed in the order of threads. There
@@ -24,12 +24,12 @@
 
 namespace equi {
 
-template <class T, class G>
-class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
+template <class T>
+class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
-  using Batch = HostBatch<T, G>;
-  using Base = LayeredEvaluation<Evaluator, HostBackend<T, G>>;
+  using Batch = HostBatch<T>;
+  using Base = LayeredEvaluation<Evaluator, HostBackend<T>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
@@ -39,7 +39,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t memory_bytes() const override;
-  bool has_virial_tangents() const override { return IS_DUAL<G>; }
+  bool has_virial_tangents() const override { return IS_DUAL<D>; }
   bool borrow_edges(const Evaluator &other) override;
 
  private:
@@ -50,7 +50,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
     int first_tile = 0, last_tile = 0;    // [first, last)
     std::vector<int> partial_rows;        // row of each partial row
     Buffer<R> partial;                    // adjoints of senders
-    HostScratch<T, G> scratch;
+    HostScratch<T> scratch;
   };
 
   void divide_tiles();
@@ -79,9 +79,9 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T, G>> {
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
   InstructionSet set_;
-  Edges<T, G> edges_;
-  std::optional<Edges<T, G>> far_edges_;    // HostEvaluationState::far_edges
-  HostEvaluationState<T, G> state_;
+  Edges<T> edges_;
+  std::optional<Edges<T>> far_edges_;    // HostEvaluationState::far_edges
+  HostEvaluationState<T> state_;
 
   const Neighborhood *neighborhood_ = nullptr;
   std::vector<Tile> tiles_;

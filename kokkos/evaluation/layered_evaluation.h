@@ -185,13 +185,12 @@ class LayeredEvaluation : public Interface {
   FeaturePieces<R> pieces_;
 };
 
-// Calls make(T(), G(), options) with the types of the network and of the geometry that the options request.
+// Calls make(T(), options) with the type of the network that the options request.
 template <class Make>
 std::unique_ptr<Evaluator> make_for_precision(const EvaluatorOptions &options, const Make &make) {
   const bool is_double = options.precision == Precision::double_;
-  if (options.directional)
-    return is_double ? make(Dual<double>(), Dual<double>(), options) : make(Dual<float>(), Dual<double>(), options);
-  return is_double ? make(double(), double(), options) : make(float(), double(), options);
+  if (options.directional) return is_double ? make(Dual<double>(), options) : make(Dual<float>(), options);
+  return is_double ? make(double(), options) : make(float(), options);
 }
 
 }    // namespace equi

@@ -56,9 +56,9 @@ void begins(const DeviceExec &exec, const int64_t *before, const int64_t *first,
 
 }    // namespace
 
-template <class T, class G>
-DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff,
-                               const Matrix &pair_cutoff, const NearestNeighbors &nearest)
+template <class T>
+DeviceEdges<T>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff,
+                            const NearestNeighbors &nearest)
     : lmax_(lmax),
       num_y_((lmax + 1) * (lmax + 1)),
       num_species_(num_species),
@@ -70,10 +70,10 @@ DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species
   assign(exec, cutoff_, of_pairs);
 }
 
-template <class T, class G>
-void DeviceEdges<T, G>::set_neighborhood(const DeviceExec &exec, const DeviceNeighborhood &n,
-                                         const std::vector<int> &receiver_cuts, const std::vector<int64_t> &sender_cuts,
-                                         bool is_counted) {
+template <class T>
+void DeviceEdges<T>::set_neighborhood(const DeviceExec &exec, const DeviceNeighborhood &n,
+                                      const std::vector<int> &receiver_cuts, const std::vector<int64_t> &sender_cuts,
+                                      bool is_counted) {
   neighborhood_ = &n;
   is_counted_ = is_counted;
   if (!is_counted) return;
@@ -86,9 +86,8 @@ void DeviceEdges<T, G>::set_neighborhood(const DeviceExec &exec, const DeviceNei
   host_cuts_.assign(3 * num_cuts_, 0);
 }
 
-template <class T, class G>
-void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions,
-                              bool divides) {
+template <class T>
+void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions, bool divides) {
   const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
   Inside inside{x,
@@ -130,7 +129,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
   reserve_harmonics(harmonics_, of_directions, num_y_);
   device_zero(exec, adjoint_.reserve(num_y_ * of_directions), num_y_ * of_directions);
   force_.reserve(3 * capacity_);
-  const EdgeArrays<T, G> edges = arrays();
+  const EdgeArrays<T> edges = arrays();
   const DeviceDirections v = directions;
   const HarmonicsNorms norms;
   // Candidates, then receivers.
@@ -168,9 +167,9 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
 }
 
 // Copies the number of edges before each cut to the host, which needs it for the size of launches.
-template <class T, class G>
-void DeviceEdges<T, G>::count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin,
-                                    int64_t *counts) {
+template <class T>
+void DeviceEdges<T>::count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin,
+                                 int64_t *counts) {
   const int64_t *cut_row = cut_row_.data();
   int64_t *cut_edge = cut_edge_.data();
   const int num_receiver_cuts = num_receiver_cuts_;
@@ -181,8 +180,8 @@ void DeviceEdges<T, G>::count_edges(const DeviceExec &exec, const int64_t *begin
 }
 
 // Makes the lists of rigid and of moving edges, in both orders.
-template <class T, class G>
-void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &directions) {
+template <class T>
+void DeviceEdges<T>::divide(const DeviceExec &exec, const DeviceDirections &directions) {
   const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates, N = n.num_receivers,
                 num_positions = static_cast<int64_t>(n.num_slices) * n.num_rows;
@@ -239,8 +238,8 @@ void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &d
   }
 }
 
-template <class T, class G>
-EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
+template <class T>
+EdgeArrays<T> DeviceEdges<T>::arrays() const {
   return {lmax_,
           distance_.data(),
           unit_vector_.data(),
@@ -250,8 +249,8 @@ EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
           adjoint_.data()};
 }
 
-template <class T, class G>
-DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part) const {
+template <class T>
+DeviceBatchEdges DeviceEdges<T>::receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part) const {
   const int64_t before = is_counted_ ? counts(part)[cut] : 0, after = is_counted_ ? counts(part)[cut + 1] : capacity_;
   if (part == EdgePart::all)
     return {num_atoms, begin_.data() + first,
@@ -262,8 +261,8 @@ DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms,
           after - before, list.edge.data(),          by_species ? list.sender_species.data() : list.sender_row.data()};
 }
 
-template <class T, class G>
-DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int num_atoms, EdgePart part) const {
+template <class T>
+DeviceBatchEdges DeviceEdges<T>::senders(int cut, int64_t first_position, int num_atoms, EdgePart part) const {
   const int64_t *cuts = is_counted_ ? counts(part) + num_receiver_cuts_ + cut : nullptr;
   const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : capacity_;
   const bool is_all = part == EdgePart::all;
@@ -276,8 +275,8 @@ DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int
           (is_all ? sender_receiver_ : list.sender_receiver).data()};
 }
 
-template <class T, class G>
-void DeviceEdges<T, G>::find_most_neighbors(const DeviceExec &exec, int most) {
+template <class T>
+void DeviceEdges<T>::find_most_neighbors(const DeviceExec &exec, int most) {
   if (most == 0) return;
   const int64_t *begin = begin_.data();
   Kokkos::parallel_reduce(
@@ -291,8 +290,8 @@ void DeviceEdges<T, G>::find_most_neighbors(const DeviceExec &exec, int most) {
       Closest(most_neighbors_));
 }
 
-template <class T, class G>
-Collision DeviceEdges<T, G>::collision(const DeviceExec &exec, int64_t candidate, double distance) const {
+template <class T>
+Collision DeviceEdges<T>::collision(const DeviceExec &exec, int64_t candidate, double distance) const {
   int receiver_row, receiver, sender;
   if (candidate >= neighborhood_->num_candidates) {
     copy_to_host(exec, &receiver, neighborhood_->receiver.data() + (candidate - neighborhood_->num_candidates), 1);
@@ -304,20 +303,20 @@ Collision DeviceEdges<T, G>::collision(const DeviceExec &exec, int64_t candidate
   return {receiver, sender, distance};
 }
 
-template <class T, class G>
-void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial) {
+template <class T>
+void DeviceEdges<T>::finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows,
                 num_positions = neighborhood_->num_slices * rows;
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
   double *row_forces = row_forces_.reserve(3 * rows),
-         *all_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows * num_directions_) : nullptr;
+         *all_tangents = IS_DUAL<D> ? row_tangents_.reserve(3 * rows * num_directions_) : nullptr;
   double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
   double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
 
   const HarmonicsNorms norms;
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   for (int d = 0; d < num_directions_; d++) {
-    const EdgeArrays<T, G> edges = arrays().along(d, capacity_);
+    const EdgeArrays<T> edges = arrays().along(d, capacity_);
     double *row_tangents = all_tangents + 3 * rows * d;
     Kokkos::parallel_for(
         "equi:edge_forces", DeviceRange(exec, 0, capacity_), KOKKOS_LAMBDA(int64_t e) {
@@ -347,7 +346,7 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
             tangent[k] = tangent_of(f[k] - s[k]);
           }
           store_lane_sums<LANES>(force, lane, row_forces + 3 * row, false);
-          if (IS_DUAL<G>) store_lane_sums<LANES>(tangent, lane, row_tangents + 3 * row, false);
+          if (IS_DUAL<D>) store_lane_sums<LANES>(tangent, lane, row_tangents + 3 * row, false);
           if (!want_atom_virial) return;
           for (int k = 0; k < 9; k++) v[k] = 0.5 * (v[k] + w[k]);
           store_lane_sums<LANES>(v, lane, row_virial + 9 * row, false);
@@ -355,38 +354,38 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
   }
 }
 
-template <class T, class G>
-double *DeviceEdges<T, G>::clear_forces(const DeviceExec &exec) {
+template <class T>
+double *DeviceEdges<T>::clear_forces(const DeviceExec &exec) {
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_rows);
   double *forces = row_forces_.reserve(size);
   device_zero(exec, forces, size);
   return forces;
 }
 
-template <class T, class G>
-void DeviceEdges<T, G>::add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial) {
+template <class T>
+void DeviceEdges<T>::add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
   device_add(exec, row_forces_.data(), other.row_forces_.data(), 3 * rows);
-  if (IS_DUAL<G>) device_add(exec, row_tangents_.data(), other.row_tangents_.data(), 3 * rows * num_directions_);
+  if (IS_DUAL<D>) device_add(exec, row_tangents_.data(), other.row_tangents_.data(), 3 * rows * num_directions_);
   if (with_virial || with_atom_virial) device_add(exec, receiver_virial_.data(), other.receiver_virial_.data(), 9 * N);
   if (with_atom_virial) device_add(exec, row_virial_.data(), other.row_virial_.data(), 9 * rows);
 }
 
-template <class T, class G>
-DeviceSum::Term DeviceEdges<T, G>::virial_sum(double *virial) const {
+template <class T>
+DeviceSum::Term DeviceEdges<T>::virial_sum(double *virial) const {
   return {receiver_virial_.data(), neighborhood_->num_receivers, 9, virial};
 }
-template <class T, class G>
-DeviceSum::Term DeviceEdges<T, G>::force_sum(double *forces) const {
+template <class T>
+DeviceSum::Term DeviceEdges<T>::force_sum(double *forces) const {
   return {row_forces_.data(), neighborhood_->num_rows, 3, forces};
 }
-template <class T, class G>
-DeviceSum::Term DeviceEdges<T, G>::tangent_sum(double *tangents) const {
+template <class T>
+DeviceSum::Term DeviceEdges<T>::tangent_sum(double *tangents) const {
   return {row_tangents_.data(), static_cast<int64_t>(num_directions_) * neighborhood_->num_rows, 3, tangents};
 }
 
-template <class T, class G>
-int64_t DeviceEdges<T, G>::capacity_between_cuts() const {
+template <class T>
+int64_t DeviceEdges<T>::capacity_between_cuts() const {
   if (!is_counted_) return capacity_;
   const int64_t *before = counts(EdgePart::all);
   int64_t most = 0;
@@ -395,8 +394,8 @@ int64_t DeviceEdges<T, G>::capacity_between_cuts() const {
   return most;
 }
 
-template <class T, class G>
-std::size_t DeviceEdges<T, G>::bytes() const {
+template <class T>
+std::size_t DeviceEdges<T>::bytes() const {
   std::size_t of_lists = part_before_.bytes() + is_rigid_.bytes();
   for (const List &list : lists_)
     of_lists += list.begin.bytes() + list.edge.bytes() + list.sender_begin.bytes() + list.sender_edge.bytes() +
@@ -408,9 +407,9 @@ std::size_t DeviceEdges<T, G>::bytes() const {
          unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
-template <class T, class G>
-std::size_t DeviceEdges<T, G>::additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
-                                                int num_directions, bool divides, bool with_atom_virial) const {
+template <class T>
+std::size_t DeviceEdges<T>::additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
+                                             int num_directions, bool divides, bool with_atom_virial) const {
   const int64_t of_directions = num_directions * num_edges, N = n.num_receivers, rows = n.num_rows,
                 candidates = n.num_candidates;
   std::size_t of_lists = 0;
@@ -423,7 +422,7 @@ std::size_t DeviceEdges<T, G>::additional_bytes(const DeviceNeighborhood &n, int
                   list.sender_species.additional_bytes(num_edges) + list.sender_receiver.additional_bytes(num_edges);
   }
   return of_lists + row_forces_.additional_bytes(3 * rows) +
-         (IS_DUAL<G> ? row_tangents_.additional_bytes(3 * rows * num_directions) : 0) +
+         (IS_DUAL<D> ? row_tangents_.additional_bytes(3 * rows * num_directions) : 0) +
          receiver_virial_.additional_bytes(9 * N) + (with_atom_virial ? row_virial_.additional_bytes(9 * rows) : 0) +
          edge_before_.additional_bytes(2 * candidates + 1) + begin_.additional_bytes(N + 1) +
          sender_begin_.additional_bytes(n.slices_of(slice_size) * rows + 1) + sender_edge_.additional_bytes(num_edges) +
@@ -435,6 +434,6 @@ std::size_t DeviceEdges<T, G>::additional_bytes(const DeviceNeighborhood &n, int
          harmonics_.additional_bytes(harmonics_row(num_y_) * of_directions);
 }
 
-EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)
+EQUI_INSTANTIATE_NUMBERS(DeviceEdges)
 
 }    // namespace equi

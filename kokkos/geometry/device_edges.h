@@ -61,9 +61,9 @@ struct DeviceDirections {
 };
 
 // With duals, positions move along one direction or several; each direction has arrays of its own.
-template <class T, class G>
+template <class T>
 class DeviceEdges {
-  using D = DoubleOf<G>;
+  using D = DoubleOf<T>;
 
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
@@ -129,14 +129,14 @@ class DeviceEdges {
   const int *pair() const { return pair_.data(); }
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
-  const G *distance(int direction = 0) const { return distance_.data() + direction * capacity_; }
-  const G *unit_vector() const { return unit_vector_.data(); }    // [E][3]
+  const D *distance(int direction = 0) const { return distance_.data() + direction * capacity_; }
+  const D *unit_vector() const { return unit_vector_.data(); }    // [E][3]
   // [E] rows (harmonics_row.h)
   const T *harmonics(int direction = 0) const {
     return harmonics_.data() + NUMBERS_BEFORE_HARMONICS + direction * capacity_ * harmonics_row(num_y_);
   }
   // [E][num_y] dE/dY, slot 0 dE/dr. It is 0 after build(), and the caller adds to it before finish().
-  G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * capacity_; }
+  D *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * capacity_; }
 
   std::size_t bytes() const;
   // Bytes that an evaluation of num_edges edges and this many directions will add, in a neighborhood with slices of
@@ -149,7 +149,7 @@ class DeviceEdges {
   void divide(const DeviceExec &exec, const DeviceDirections &directions);
 
  private:
-  EdgeArrays<T, G> arrays() const;
+  EdgeArrays<T> arrays() const;
   const int64_t *counts(EdgePart part) const { return host_cuts_.data() + static_cast<int>(part) * num_cuts_; }
 
   int lmax_, num_y_, num_species_;
@@ -177,7 +177,7 @@ class DeviceEdges {
   // edge_before: for candidates in the order of receivers, then in the other order.
   DeviceBuffer<int64_t> edge_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;
-  DeviceBuffer<G> distance_, unit_vector_, adjoint_;    // direction by direction
+  DeviceBuffer<D> distance_, unit_vector_, adjoint_;    // direction by direction
   DeviceBuffer<T> harmonics_;                           // direction by direction
   // For each part, as for all edges.
   struct List {
@@ -187,7 +187,7 @@ class DeviceEdges {
   List lists_[2];    // rigid, moving
   DeviceBuffer<int64_t> part_before_;
   DeviceBuffer<int> is_rigid_;    // [E]
-  DeviceBuffer<G> force_;
+  DeviceBuffer<D> force_;
 };
 
 }    // namespace equi

@@ -45,9 +45,9 @@ struct DeviceBinSearch {
         rows_per_bin(rows),
         records(to.records.reserve(num_edges)),
         bins_per_length(to.bins_per_length.reserve(num_edges)) {}
-  // For edge c at a distance in Angstrom, a dual if T is one; pair: defined at DeviceEdges.
-  template <class G>
-  KOKKOS_FUNCTION void operator()(int64_t c, G distance, int pair, int other_row) const {
+  // For edge c at a distance in Angstrom, whose tangent is used if T is a dual; pair: defined at DeviceEdges.
+  template <class D>
+  KOKKOS_FUNCTION void operator()(int64_t c, D distance, int pair, int other_row) const {
     const auto found = find.bin_of(static_cast<double>(value_of(distance)), pair);
     const R per_length = static_cast<R>(found.bins_per_length);
     records[c] = {make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance)) * per_length),
@@ -64,12 +64,12 @@ struct DeviceStepSearch {
 };
 
 // Several searches in a launch. The edges are not counted and have one direction.
-template <class T, class G>
+template <class T>
 struct FindBins {
   static constexpr int AT_ONCE = 8;
   DeviceBatchEdges edges;    // all
   const int *species;        // species of senders
-  const G *distance;
+  const DoubleOf<T> *distance;
   const int *pair;
   DeviceStepSearch<T> searches[AT_ONCE];
   KOKKOS_FUNCTION void operator()(int64_t k) const {
@@ -81,10 +81,10 @@ struct FindBins {
   }
 };
 
-template <class T, class G>
-void find_bins(const DeviceExec &exec, const DeviceEdges<T, G> &edges, int num_receivers,
+template <class T>
+void find_bins(const DeviceExec &exec, const DeviceEdges<T> &edges, int num_receivers,
                const std::vector<DeviceStepSearch<T>> &searches) {
-  using Kernel = FindBins<T, G>;
+  using Kernel = FindBins<T>;
   Kernel kernel{edges.receivers(0, 0, num_receivers, false),
                 edges.receivers(0, 0, num_receivers, true).other_row,
                 edges.distance(),

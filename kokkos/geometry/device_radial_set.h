@@ -60,10 +60,9 @@ class DeviceRadialSet {
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }
 
   // Sets `edges` to what an exact function needs of a batch, whose edges are counted.
-  template <class G>
-  void fetch(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
-             DeviceRadialEdges<DoubleOf<G>> &edges) const {
-    using D = DoubleOf<G>;
+  template <class D>
+  void fetch(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance, const int *pair,
+             DeviceRadialEdges<D> &edges) const {
     const int64_t n = batch.count;
     D *r = edges.device_distance.reserve(n);
     int *function = edges.device_function.reserve(n);
@@ -71,7 +70,7 @@ class DeviceRadialSet {
     Kokkos::parallel_for(
         "equi:distances", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           const int64_t e = batch.edge_at(batch.first + c);
-          r[c] = static_cast<D>(distance[e]);
+          r[c] = distance[e];
           function[c] = find.function(pair[e]);
         });
     edges.distance.resize(n);

@@ -33,23 +33,23 @@ EQUI_FUNCTION bool is_finite(const double *x) {
 }
 
 // The value, or a dual number with its tangent.
-template <class V, class G>
-EQUI_FUNCTION V in_float64(G number) {
+template <class V, class D>
+EQUI_FUNCTION V in_float64(D number) {
   if constexpr (std::is_same_v<V, double>)
     return static_cast<double>(value_of(number));
   else
     return static_cast<V>(number);
 }
 
-// The edges of an evaluation in one direction. T, G: those of Edges.
-template <class T, class G>
+// The edges of an evaluation in one direction. T: that of Edges.
+template <class T>
 struct EdgeArrays {
-  using D = DoubleOf<G>;
+  using D = DoubleOf<T>;
   int lmax;
-  G *distance, *unit, *force;    // [E], [E][3], [E][3]; the forces of one direction follow those of another
+  D *distance, *unit, *force;    // [E], [E][3], [E][3]; the forces of one direction follow those of another
   T *y;                          // [E] rows of y_row numbers, with num_y harmonics first
   int64_t y_row;
-  const G *adjoint;    // [E][num_y], slot 0 for the distance
+  const D *adjoint;    // [E][num_y], slot 0 for the distance
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
   // The arrays of one direction, from arrays for several directions with `capacity` edges each.
@@ -71,25 +71,25 @@ struct EdgeArrays {
     const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
     const D inverse =
         value_of(r) > 0.0 ? D(1.0) / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
-    distance[e] = static_cast<G>(r);
-    G u[3];
-    for (int k = 0; k < 3; k++) unit[3 * e + k] = u[k] = static_cast<G>(d[k] * inverse);
-    evaluate_harmonics<Real<G>>(norms, lmax, u, y + y_row * e);
+    distance[e] = r;
+    D u[3];
+    for (int k = 0; k < 3; k++) unit[3 * e + k] = u[k] = d[k] * inverse;
+    evaluate_harmonics<Real<D>>(norms, lmax, u, y + y_row * e);
     return value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
   }
 
   EQUI_FUNCTION void set_force(const HarmonicsNorms &norms, int64_t e) const {
-    const G *u = unit + 3 * e, *of_y = adjoint + num_y() * e;
-    G g[3] = {0, 0, 0};
-    harmonics_gradient<Real<G>>(norms, lmax, u, of_y, g);
-    gradient_by_vector(u, distance[e] > G(0) ? G(1) / distance[e] : G(0), g, of_y[0], force + 3 * e);
+    const D *u = unit + 3 * e, *of_y = adjoint + num_y() * e;
+    D g[3] = {0, 0, 0};
+    harmonics_gradient<Real<D>>(norms, lmax, u, of_y, g);
+    gradient_by_vector(u, distance[e] > D(0) ? D(1) / distance[e] : D(0), g, of_y[0], force + 3 * e);
   }
   // f += the force of an edge; v -= its virial, if requested, with its tangent if V is a dual number.
   template <class V>
   EQUI_FUNCTION void add_force(int64_t e, D *f, V *v, bool with_virial) const {
     // The index of the position comes first; the order is that of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
     constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
-    for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
+    for (int k = 0; k < 3; k++) f[k] += force[3 * e + k];
     for (int k = 0; with_virial && k < 9; k++)
       v[k] -= in_float64<V>(distance[e] * unit[3 * e + A[k]]) * in_float64<V>(force[3 * e + B[k]]);
   }

@@ -37,8 +37,8 @@ bool move_alike(const EvaluationRequest &request, int i, int j) {
 
 }    // namespace
 
-template <class T, class G>
-bool Edges<T, G>::borrow(const Edges &other) {
+template <class T>
+bool Edges<T>::borrow(const Edges &other) {
   if (lmax_ != other.lmax_ || cutoff_ != other.cutoff_ || pair_cutoff_.cols != other.pair_cutoff_.cols ||
       pair_cutoff_.data != other.pair_cutoff_.data || !(nearest_ == other.nearest_))
     return false;
@@ -47,8 +47,8 @@ bool Edges<T, G>::borrow(const Edges &other) {
   return true;
 }
 
-template <class T, class G>
-void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
+template <class T>
+void Edges<T>::set_neighborhood(const Neighborhood &n) {
   if (is_borrowed_) return;
   data_->neighborhood = &n;
   const int64_t num_candidates = n.first[n.num_receivers];
@@ -73,11 +73,11 @@ void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
       data_->row_atom[r] = n.sender_atom[data_->transposed[data_->transposed_begin[r]]];
 }
 
-template <class T, class G>
-void Edges<T, G>::build(const EvaluationRequest &request) {
+template <class T>
+void Edges<T>::build(const EvaluationRequest &request) {
   if (is_borrowed_) {
     const int64_t width = num_y_ * data_->num_directions;
-    parallel("equi:adjoint", data_->size, [&](int64_t e) { std::fill_n(adjoint() + width * e, width, G(0)); });
+    parallel("equi:adjoint", data_->size, [&](int64_t e) { std::fill_n(adjoint() + width * e, width, D(0)); });
     return;
   }
   const Neighborhood &n = *data_->neighborhood;
@@ -87,7 +87,7 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
   data_->num_directions = num_directions;
   int64_t *begin = data_->begin.reserve(N + 1);
   int64_t *candidate_edge = data_->candidate_edge.reserve(n.first[N]);
-  int64_t *num_rigid = IS_DUAL<G> ? data_->num_rigid.reserve(N) : nullptr;
+  int64_t *num_rigid = IS_DUAL<D> ? data_->num_rigid.reserve(N) : nullptr;
 
   begin[0] = 0;
   parallel("equi:count", N, [&](int64_t i) {
@@ -112,7 +112,7 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
         if (candidate_edge[c] >= 0) candidate_edge[c] = count++;
     }
     begin[i + 1] = count;
-    if constexpr (IS_DUAL<G>) {
+    if constexpr (IS_DUAL<D>) {
       int64_t number = 0;
       for (const bool rigid : {true, false}) {
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
@@ -146,12 +146,12 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
           sender_row[e] = n.sender_row[c];
           sender_species[e] = n.row_species[n.sender_row[c]];
         }
-        if constexpr (IS_DUAL<G>)
+        if constexpr (IS_DUAL<D>)
           set_duals(request, static_cast<int>(i), best);
         else
           set_edges(request, static_cast<int>(i), best);
         for (int d = 0; d < num_directions; d++)
-          std::fill_n(adjoint(d) + num_y * begin[i], num_y * (begin[i + 1] - begin[i]), G(0));
+          std::fill_n(adjoint(d) + num_y * begin[i], num_y * (begin[i + 1] - begin[i]), D(0));
       },
       Kokkos::MinLoc<double, int64_t>(closest));
   data_->collision = {};
@@ -164,13 +164,13 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
 }
 
 // Computes the edges of a receiver, several at a time.
-template <class T, class G>
+template <class T>
 template <class Closest>
-void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Closest &closest) {
+void Edges<T>::set_edges(const EvaluationRequest &request, int receiver, Closest &closest) {
   const Neighborhood &n = *data_->neighborhood;
   const double(*x)[3] = request.positions;
   const double *xi = x[n.receiver[receiver]];
-  const EdgeArrays<T, G> edges = arrays(0);
+  const EdgeArrays<T> edges = arrays(0);
   const int lanes = kernels_.lanes;
   Lanes block;
   int64_t candidate[MAX_EDGE_LANES];
@@ -180,8 +180,8 @@ void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Clos
     kernels_.harmonics(NORMS, lmax_, block.vector, block.length, block.unit, block.y);
     for (int lane = 0; lane < filled; lane++, e++) {
       note_closest(closest, block.length[lane] >= 0.0 ? block.length[lane] : BROKEN_DISTANCE, candidate[lane]);
-      edges.distance[e] = static_cast<G>(block.length[lane]);
-      for (int k = 0; k < 3; k++) edges.unit[3 * e + k] = static_cast<G>(block.unit[k * lanes + lane]);
+      edges.distance[e] = static_cast<D>(block.length[lane]);
+      for (int k = 0; k < 3; k++) edges.unit[3 * e + k] = static_cast<D>(block.unit[k * lanes + lane]);
       for (int k = 0; k < num_y_; k++) edges.y[num_y_ * e + k] = static_cast<T>(block.y[k * lanes + lane]);
     }
     filled = 0;
@@ -197,9 +197,9 @@ void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Clos
 }
 
 // The same for duals, in all directions.
-template <class T, class G>
+template <class T>
 template <class Closest>
-void Edges<T, G>::set_duals(const EvaluationRequest &request, int receiver, Closest &closest) {
+void Edges<T>::set_duals(const EvaluationRequest &request, int receiver, Closest &closest) {
   const Neighborhood &n = *data_->neighborhood;
   for (int64_t c = n.first[receiver]; c < n.first[receiver + 1]; c++) {
     const int64_t e = data_->candidate_edge.data()[c];
@@ -215,19 +215,19 @@ void Edges<T, G>::set_duals(const EvaluationRequest &request, int receiver, Clos
   }
 }
 
-template <class T, class G>
-void Edges<T, G>::add_to_adjoint(int64_t first, int64_t count, const T *of_edges, int direction) {
-  G *to = adjoint(direction) + num_y_ * first;
-  if constexpr (std::is_same_v<T, float> && std::is_same_v<G, double>)
+template <class T>
+void Edges<T>::add_to_adjoint(int64_t first, int64_t count, const T *of_edges, int direction) {
+  D *to = adjoint(direction) + num_y_ * first;
+  if constexpr (std::is_same_v<T, float>)
     kernels_.add_float32(num_y_ * count, of_edges, to);
   else
-    for (int64_t k = 0; k < num_y_ * count; k++) to[k] += static_cast<G>(of_edges[k]);
+    for (int64_t k = 0; k < num_y_ * count; k++) to[k] += static_cast<D>(of_edges[k]);
 }
 
 // The forces of edges `begin` .. `end` - 1.
-template <class T, class G>
-void Edges<T, G>::set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64_t end) const {
-  if constexpr (IS_DUAL<G>) {
+template <class T>
+void Edges<T>::set_forces(const EdgeArrays<T> &edges, int64_t begin, int64_t end) const {
+  if constexpr (IS_DUAL<D>) {
     for (int64_t e = begin; e < end; e++) edges.set_force(NORMS, e);
   } else {
     const int lanes = kernels_.lanes;
@@ -244,32 +244,31 @@ void Edges<T, G>::set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64
       }
       kernels_.gradient(NORMS, lmax_, block.length, block.unit, block.y, block.vector);
       for (int lane = 0; lane < filled; lane++)
-        for (int k = 0; k < 3; k++) edges.force[3 * (e + lane) + k] = static_cast<G>(block.vector[k * lanes + lane]);
+        for (int k = 0; k < 3; k++) edges.force[3 * (e + lane) + k] = static_cast<D>(block.vector[k * lanes + lane]);
     }
   }
 }
 
-template <class T, class G>
-EdgeArrays<T, G> Edges<T, G>::arrays(int d) {
-  return EdgeArrays<T, G>{
+template <class T>
+EdgeArrays<T> Edges<T>::arrays(int d) {
+  return EdgeArrays<T>{
       lmax_,    data_->distance.data(), data_->unit_vector.data(), data_->force.data(), data_->harmonics.data(), num_y_,
       adjoint()}
       .along(d, data_->size);
 }
 
-template <class T, class G>
-void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &result) {
+template <class T>
+void Edges<T>::finish(const EvaluationRequest &request, EvaluationResult &result) {
   for (int d = 0; d < data_->num_directions; d++) finish_direction(request.along(d), d, result);
 }
 
-template <class T, class G>
-void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, EvaluationResult &result) {
-  using D = DoubleOf<G>;
+template <class T>
+void Edges<T>::finish_direction(const EvaluationRequest &request, int d, EvaluationResult &result) {
   const Neighborhood &n = *data_->neighborhood;
   const int N = n.num_receivers;
   const int64_t *begin = data_->begin.data();
   data_->force.reserve(3 * data_->size);
-  const EdgeArrays<T, G> edges = arrays(d);
+  const EdgeArrays<T> edges = arrays(d);
   const bool virial = request.virial || request.atom_virial;
   D *receiver_virial = virial ? data_->receiver_virial.reserve(9 * N) : nullptr;
 
@@ -319,8 +318,8 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
     }
 }
 
-template <class T, class G>
-std::size_t Edges<T, G>::bytes() const {
+template <class T>
+std::size_t Edges<T>::bytes() const {
   if (is_borrowed_) return 0;
   return data_->begin.bytes() + data_->candidate_edge.bytes() + data_->sender_row.bytes() +
          data_->sender_species.bytes() + data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() +
@@ -329,11 +328,11 @@ std::size_t Edges<T, G>::bytes() const {
          data_->row_atom.size() * sizeof(int);
 }
 
-template <class T, class G>
-std::size_t Edges<T, G>::additional_bytes(int64_t num_edges) const {
+template <class T>
+std::size_t Edges<T>::additional_bytes(int64_t num_edges) const {
   if (is_borrowed_) return 0;
   const int64_t N = data_->neighborhood->num_receivers, of_directions = data_->num_directions * num_edges;
-  return data_->begin.additional_bytes(N + 1) + (IS_DUAL<G> ? data_->num_rigid.additional_bytes(N) : 0) +
+  return data_->begin.additional_bytes(N + 1) + (IS_DUAL<D> ? data_->num_rigid.additional_bytes(N) : 0) +
          data_->candidate_edge.additional_bytes(data_->neighborhood->first[N]) +
          data_->sender_row.additional_bytes(num_edges) + data_->sender_species.additional_bytes(num_edges) +
          data_->distance.additional_bytes(of_directions) + data_->unit_vector.additional_bytes(3 * of_directions) +
@@ -341,6 +340,6 @@ std::size_t Edges<T, G>::additional_bytes(int64_t num_edges) const {
          data_->harmonics.additional_bytes(num_y_ * of_directions) + data_->receiver_virial.additional_bytes(9 * N);
 }
 
-EQUI_INSTANTIATE_PRECISIONS(Edges)
+EQUI_INSTANTIATE_NUMBERS(Edges)
 
 }    // namespace equi

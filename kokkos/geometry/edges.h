@@ -23,10 +23,12 @@ struct EnergyMoments {
   static constexpr int DIRECTIONS = 4;
 };
 
-// T: type of the harmonics that kernels read. G: type of the geometry and of derivatives with respect to it. With
-// duals, positions move along one direction or several; each direction has arrays of its own.
-template <class T, class G>
+// T: type of the harmonics that kernels read. The geometry and derivatives with respect to it have the type
+// DoubleOf<T>. With duals, positions move along one direction or several; each direction has arrays of its own.
+template <class T>
 class Edges {
+  using D = DoubleOf<T>;
+
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
   Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {}, const NearestNeighbors &nearest = {},
@@ -56,13 +58,13 @@ class Edges {
   const int64_t *begin() const { return data_->begin.data(); }    // [N+1] edges of receiver i
   const int *sender_row() const { return data_->sender_row.data(); }
   const int *sender_species() const { return data_->sender_species.data(); }
-  const G *distance(int direction = 0) const { return data_->distance.data() + direction * data_->size; }
+  const D *distance(int direction = 0) const { return data_->distance.data() + direction * data_->size; }
   // [E][3] from the receiver to the sender
-  const G *unit_vector(int direction = 0) const { return data_->unit_vector.data() + 3 * direction * data_->size; }
+  const D *unit_vector(int direction = 0) const { return data_->unit_vector.data() + 3 * direction * data_->size; }
   // [E][num_y]
   const T *harmonics(int direction = 0) const { return data_->harmonics.data() + direction * num_y_ * data_->size; }
   // [E][num_y] dE/dY, slot 0 dE/dr. It is zero after build(), and the caller adds to it before finish().
-  G *adjoint(int direction = 0) { return data_->adjoint.data() + direction * num_y_ * data_->size; }
+  D *adjoint(int direction = 0) { return data_->adjoint.data() + direction * num_y_ * data_->size; }
   // Adds to the adjoints of the `count` edges that begin with number `first`.
   void add_to_adjoint(int64_t first, int64_t count, const T *of_edges, int direction = 0);
 
@@ -91,10 +93,10 @@ class Edges {
     Collision collision;
     Buffer<int64_t> begin, candidate_edge, num_rigid;
     Buffer<int> sender_row, sender_species;
-    Buffer<G> distance, unit_vector, adjoint;    // direction by direction
+    Buffer<D> distance, unit_vector, adjoint;    // direction by direction
     Buffer<T> harmonics;                         // direction by direction
-    Buffer<G> force;
-    Buffer<DoubleOf<G>> receiver_virial;
+    Buffer<D> force;
+    Buffer<D> receiver_virial;
     std::vector<int64_t> transposed_begin, transposed;
     std::vector<int> transposed_receiver;
     std::vector<int> row_atom;    // [A] an atom that represents the row, -1 if no edge can reach it
@@ -104,8 +106,8 @@ class Edges {
   void set_edges(const EvaluationRequest &request, int receiver, Closest &closest);
   template <class Closest>
   void set_duals(const EvaluationRequest &request, int receiver, Closest &closest);
-  void set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64_t end) const;
-  EdgeArrays<T, G> arrays(int direction);
+  void set_forces(const EdgeArrays<T> &edges, int64_t begin, int64_t end) const;
+  EdgeArrays<T> arrays(int direction);
   void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
 
   const EdgeKernels &kernels_;

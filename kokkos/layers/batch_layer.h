@@ -83,11 +83,10 @@ template <class Backend>
 using PreparedLayer = std::unique_ptr<BatchLayer<typename Backend::Batch>>;
 
 // Prepares a layer that has a class for each back end. Host, Device: these class templates.
-template <class Backend, template <class, class> class Host, template <class, class> class Device, class... Arguments>
+template <class Backend, template <class> class Host, template <class> class Device, class... Arguments>
 PreparedLayer<Backend> make_chosen_layer(typename Backend::Context &context, const Arguments &...arguments) {
   using T = typename Backend::Number;
-  using G = typename Backend::Geometry;
-  return std::make_unique<typename Backend::template Choose<Host<T, G>, Device<T, G>>>(context, arguments...);
+  return std::make_unique<typename Backend::template Choose<Host<T>, Device<T>>>(context, arguments...);
 }
 
 // What layers are prepared from, besides the layers of the model.

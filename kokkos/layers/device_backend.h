@@ -30,15 +30,14 @@ struct RowsKernel {
   }
 };
 
-template <class T, class G>
+template <class T>
 struct DeviceBackend {
   using Number = T;
-  using Geometry = G;
-  using Batch = DeviceBatch<T, G>;
+  using Batch = DeviceBatch<T>;
   using Context = DeviceContext;
   using Work = DeviceExec;
   using Target = DeviceExec;
-  using SenderLayer = DeviceSenderLayer<T, G>;
+  using SenderLayer = DeviceSenderLayer<T>;
   template <class N>
   using Array = DeviceBuffer<N>;
   template <class Host, class Device>

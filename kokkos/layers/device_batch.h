@@ -71,12 +71,12 @@ struct DeviceConvScratch {
 };
 
 // The state of an evaluation, which all its batches share.
-template <class T, class G>
+template <class T>
 struct DeviceEvaluationState {
   using R = Real<T>;
   const EvaluationPlan &plan;
   FeatureMemory<R, DeviceBuffer<R>> &features;
-  DeviceEdges<T, G> &edges;
+  DeviceEdges<T> &edges;
   int num_species;
 
   DeviceExec exec = {};
@@ -89,7 +89,7 @@ struct DeviceEvaluationState {
   Planes planes = VALUES;              // planes that are computed
   // Adjoints of a stage's senders by edge (DeviceSenderLayer::kept_per_edge); null: not kept.
   R *sender_adjoints = nullptr;
-  DeviceEdges<T, G> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
+  DeviceEdges<T> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
   // Whether the convolutions know the bin of each edge in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;
   // [num_receivers][3] in device memory, eV/Angstrom, for a model that predicts them; null: not requested
@@ -104,14 +104,14 @@ struct DeviceEvaluationState {
   DoubleOf<T> *energy_of(int direction) const { return energy + static_cast<int64_t>(direction) * num_receivers; }
 };
 
-template <class T, class G>
+template <class T>
 class DeviceBatch {
  public:
   using Number = T;
   using R = Real<T>;
   using Work = DeviceExec;    // the type that layers run on
 
-  DeviceEvaluationState<T, G> &evaluation;
+  DeviceEvaluationState<T> &evaluation;
   int first, count;
   const int *species;                  // [count] device memory
   const int *order, *species_begin;    // SpeciesOrder

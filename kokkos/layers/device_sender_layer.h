@@ -13,12 +13,12 @@
 
 namespace equi {
 
-template <class T, class G>
-class DeviceSenderLayer : public BatchLayer<DeviceBatch<T, G>> {
+template <class T>
+class DeviceSenderLayer : public BatchLayer<DeviceBatch<T>> {
  public:
   // x_adj += contributions of the edges of these senders to the adjoint of the input. The senders' rows begin at
   // x_adj.first; the edges count receivers from the first row of a slice.
-  virtual void gather(DeviceEvaluationState<T, G> &evaluation, const DeviceSenders &senders, int slice_first,
+  virtual void gather(DeviceEvaluationState<T> &evaluation, const DeviceSenders &senders, int slice_first,
                       FeatureRows<Real<T>> x_adj) = 0;
 
   // Whether a pass over tangents only treats rigid edges separately (EdgePart).
@@ -31,12 +31,12 @@ class DeviceSenderLayer : public BatchLayer<DeviceBatch<T, G>> {
   // Whether fused() can replace backward(), and gather() for receivers' own rows, if all edges between receivers
   // have their reverse edges.
   virtual bool can_fuse() const { return false; }
-  bool is_fused(const DeviceEvaluationState<T, G> &evaluation) const {
+  bool is_fused(const DeviceEvaluationState<T> &evaluation) const {
     return evaluation.num_reversible > 0 && can_fuse();
   }
   // Does the work of backward() for these receivers, whose rows begin at x_adj.first, and adds what edges from them
   // contribute to x_adj. Called after all adjoints of the output are known.
-  virtual void fused(DeviceEvaluationState<T, G> &, const DeviceBatchEdges &, FeatureRows<Real<T>>) {
+  virtual void fused(DeviceEvaluationState<T> &, const DeviceBatchEdges &, FeatureRows<Real<T>>) {
     throw std::logic_error("a convolution whose backward pass and gather are two");
   }
 
@@ -47,7 +47,7 @@ class DeviceSenderLayer : public BatchLayer<DeviceBatch<T, G>> {
   virtual void for_bins(int64_t, const ArrayVisitor &) {}
 
   // Visits the arrays of the scratch that batches of num_edges edges need.
-  virtual void for_edge_scratch(DeviceEvaluationState<T, G> &evaluation, int64_t num_edges,
+  virtual void for_edge_scratch(DeviceEvaluationState<T> &evaluation, int64_t num_edges,
                                 const ArrayVisitor &f) const = 0;
 };
 

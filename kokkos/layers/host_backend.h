@@ -13,15 +13,14 @@
 
 namespace equi {
 
-template <class T, class G>
+template <class T>
 struct HostBackend {
   using Number = T;
-  using Geometry = G;
-  using Batch = HostBatch<T, G>;
+  using Batch = HostBatch<T>;
   using Context = HostContext;
   using Work = HostKernels<T>;
   using Target = InstructionSet;    // the type that constants are prepared for
-  using SenderLayer = HostSenderLayer<T, G>;
+  using SenderLayer = HostSenderLayer<T>;
   template <class N>
   using Array = Buffer<N>;
   // Selects the text for this back end.

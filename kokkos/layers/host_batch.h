@@ -24,14 +24,14 @@ struct HostContext : LayerContext {
 };
 
 // The scratch of a thread while it works on a batch.
-template <class T, class G>
+template <class T>
 struct HostScratch {
   using R = Real<T>;
   Buffer<R> features, in_place, radial, weights, linear, bins_per_length, row, so2, edge_rows, sender_factor;
   Buffer<char> kernel;
   Buffer<int> table_row, order, receiver_row, function, moving_table_row;
   Buffer<int64_t> gather_begin;
-  Buffer<G> gather_distance;
+  Buffer<DoubleOf<T>> gather_distance;
   Buffer<T> y_adj, gather_y, fraction, moving_fraction;
 
   std::size_t bytes() const {
@@ -44,13 +44,13 @@ struct HostScratch {
 };
 
 // The state of an evaluation, which all its batches share.
-template <class T, class G>
+template <class T>
 struct HostEvaluationState {
   using R = Real<T>;
   const HostKernels<T> &kernels;
   const EvaluationPlan &plan;
   FeatureMemory<R, Buffer<R>> &features;
-  Edges<T, G> &edges;
+  Edges<T> &edges;
   int num_species;
   bool is_gathering = false;    // whether adjoints of senders are gathered later, not scattered into partial ones
 
@@ -68,7 +68,7 @@ struct HostEvaluationState {
   std::vector<char> row_moves =
       {};    // for passes over tangents only: whether any tangent of the exchanged input is not 0 in a row
 
-  Edges<T, G> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
+  Edges<T> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
   // [num_receivers][3] eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
 
@@ -78,15 +78,15 @@ struct HostEvaluationState {
   DoubleOf<T> *energy_of(int direction) const { return energy + static_cast<int64_t>(direction) * num_receivers; }
 };
 
-template <class T, class G>
+template <class T>
 class HostBatch {
  public:
   using Number = T;
   using R = Real<T>;
   using Work = HostKernels<T>;    // the type that layers run on
 
-  HostEvaluationState<T, G> &evaluation;
-  HostScratch<T, G> &scratch;
+  HostEvaluationState<T> &evaluation;
+  HostScratch<T> &scratch;
   int first, count;
   const int *species;    // [count]
   const Step *step = nullptr;

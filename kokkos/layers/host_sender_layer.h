@@ -10,18 +10,18 @@
 namespace equi {
 
 // backward() adds adjoints of senders to batch.partial unless the evaluation gathers them.
-template <class T, class G>
-class HostSenderLayer : public BatchLayer<HostBatch<T, G>> {
+template <class T>
+class HostSenderLayer : public BatchLayer<HostBatch<T>> {
  public:
   // Computes the adjoint of the input in the rows of a batch of senders, from the edges that point at them. `sums`
   // has these rows and is overwritten. Called after backward of all receivers.
-  virtual void gather(HostBatch<T, G> &senders, FeatureRows<Real<T>> sums) = 0;
+  virtual void gather(HostBatch<T> &senders, FeatureRows<Real<T>> sums) = 0;
   // Number of rows in a batch for gather().
   virtual int gather_size() const = 0;
   // Visits the buffers of a thread's scratch that the layer needs for this number of edges, in a forward and a
   // backward pass. It visits none if they are negligible.
-  virtual void for_edge_scratch(const HostEvaluationState<T, G> &, HostScratch<T, G> &, int64_t,
-                                const ArrayVisitor &) const {}
+  virtual void for_edge_scratch(const HostEvaluationState<T> &, HostScratch<T> &, int64_t, const ArrayVisitor &) const {
+  }
 };
 
 }    // namespace equi

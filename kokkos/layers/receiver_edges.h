@@ -7,20 +7,20 @@
 
 namespace equi {
 
-// G: type of distances. All arrays but `begin` and `species` are of edges; with duals they belong to one direction.
-template <class G>
+// D: type of distances. All arrays but `begin` and `species` are of edges; with duals they belong to one direction.
+template <class D>
 struct ReceiverEdges {
   const int64_t *begin;    // receiver a of the batch has the edges begin[a] .. begin[a+1] - 1
   const int *species;      // of the receivers
   const int *sender_row, *sender_species;
-  const G *distance;
-  G *distance_adj;    // derivative of the energy with respect to the distance of edge e: distance_adj[e * stride]
+  const D *distance;
+  D *distance_adj;    // derivative of the energy with respect to the distance of edge e: distance_adj[e * stride]
   int64_t stride;
 };
 
 // AllEdges: Edges or DeviceEdges.
-template <class Batch, template <class, class> class AllEdges, class T, class G>
-ReceiverEdges<G> receiver_edges(const Batch &batch, AllEdges<T, G> &edges, int direction = 0) {
+template <class Batch, template <class> class AllEdges, class T>
+ReceiverEdges<DoubleOf<T>> receiver_edges(const Batch &batch, AllEdges<T> &edges, int direction = 0) {
   return {
       edges.begin() + batch.first, batch.species, edges.sender_row(), edges.sender_species(), edges.distance(direction),
       edges.adjoint(direction),    edges.num_y()};

@@ -74,9 +74,8 @@ struct NetworkCase {
     const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
     AlignedVector<R> scratch(constants.network()->scratch_size(NUM_EDGES)),
         weights(constants.network()->weights_size(NUM_EDGES)), of_receivers(x.size(), R(0)), of_senders(x.size(), R(0));
-    const NetworkEdges<T, G> edges{
-        NUM_EDGES,         distance.data(), p.receiver_species.data(), p.sender_species.data(),
-        p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
+    const NetworkEdges<T> edges{NUM_EDGES,         distance.data(), p.receiver_species.data(), p.sender_species.data(),
+                                p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
     constants.network()->forward(kernels, edges, scratch.data(), weights.data());
     Answer answer;
     add_weights(weights, NUM_EDGES, 0, answer);
@@ -143,8 +142,8 @@ struct NetworkCase {
 
     network.find_rows(exec, batch, d_pair.data(), {rows, false, of_senders, first_atom, 0}, own_row.reserve(count),
                       far_row.reserve(count));
-    const DeviceNetworkEdges<T, G> edges{batch, d_distance.data(), d_pair.data(), own_row.data(), far_row.data(),
-                                         rows,  of_senders};
+    const DeviceNetworkEdges<T> edges{batch, d_distance.data(), d_pair.data(), own_row.data(), far_row.data(),
+                                      rows,  of_senders};
     network.forward(exec, edges, scratch.reserve(network.scratch_size(count)),
                     weights.reserve(network.weights_size(count)));
     const int64_t size = network.weights_size(count), plane = network.weights_plane(count);

@@ -209,10 +209,10 @@ TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_lim
   const Model m = case_named("so2_of_fewer_m").model();
   const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
   EvaluatorOptions options = options_of(Precision::double_);
-  DeviceEvaluation<double, double> keeping(m, options);
+  DeviceEvaluation<double> keeping(m, options);
   const Evaluation expected = evaluate_whole(keeping, images);
   options.memory_limit = 0.98 * static_cast<double>(keeping.memory_bytes());
-  DeviceEvaluation<double, double> limited(m, options);
+  DeviceEvaluation<double> limited(m, options);
   expect_same(evaluate_whole(limited, images), expected, SUM_ORDER, "limited");
   EXPECT_EQ(limited.num_slices(), 1);
   EXPECT_LT(limited.memory_bytes(), keeping.memory_bytes());
@@ -244,7 +244,7 @@ TEST(DeviceModelRun, more_neighbors_than_the_model_takes_are_refused) {
 
 // The least memory for an evaluation: adjoints of senders are gathered slice by slice.
 TEST(DeviceModelRun, slices_do_not_show) {
-  using InDouble = DeviceEvaluation<double, double>;
+  using InDouble = DeviceEvaluation<double>;
   const auto with_limit = [](const Model &m, double bytes) {
     EvaluatorOptions options = options_of(Precision::double_);
     options.memory_limit = bytes;

@@ -19,8 +19,8 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 using Host = Kokkos::DefaultHostExecutionSpace;
-using InMixed = DeviceEvaluation<float, double>;
-using InDouble = DeviceEvaluation<double, double>;
+using InMixed = DeviceEvaluation<float>;
+using InDouble = DeviceEvaluation<double>;
 
 // What the recorder did with a step: memory that must not grow shows it.
 class RecorderTest : public ::testing::Test {

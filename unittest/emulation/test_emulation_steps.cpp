@@ -26,7 +26,7 @@ class EmulatedSteps : public ::testing::Test {
   void make(bool graphs = true) {
     EvaluatorOptions options;
     options.graphs = graphs;
-    evaluator = std::make_unique<DeviceEvaluation<float, double>>(model, options);
+    evaluator = std::make_unique<DeviceEvaluation<float>>(model, options);
   }
   void set_neighborhood() {
     copy_neighborhood(DeviceExec(), images.neighborhood, neighborhood);
@@ -176,8 +176,7 @@ TEST_F(EmulatedSteps, ranks_exchange_the_rows_of_their_border_through_pinned_mem
   for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
   const std::vector<RankPart> parts = split_structure(structure.images(model.reach()), rank, 2);
   std::vector<std::unique_ptr<Evaluator>> ranks;
-  for (int r = 0; r < 2; r++)
-    ranks.push_back(std::make_unique<DeviceEvaluation<float, double>>(model, EvaluatorOptions()));
+  for (int r = 0; r < 2; r++) ranks.push_back(std::make_unique<DeviceEvaluation<float>>(model, EvaluatorOptions()));
   RankGroup group(parts);
   for (const bool same_positions : {false, true}) {    // the second time without a new neighborhood
     emulation::counts() = {};

@@ -44,7 +44,7 @@ struct Kernels {
     for (int e = 0; e < NUM_EDGES; ++e) distance.push_back(make_number<DoubleOf<T>>(p.r[e], p.r_tangent[e]));
   }
 
-  NetworkEdges<T, DoubleOf<T>> edges() const {
+  NetworkEdges<T> edges() const {
     return {NUM_EDGES,         distance.data(), p.receiver_species.data(), p.sender_species.data(),
             p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
   }
@@ -213,7 +213,7 @@ TEST_P(EdgeNetworkTest, duals_give_the_derivatives_along_a_direction) {
 
 TEST_P(EdgeNetworkTest, no_edges_are_no_work) {
   Kernels<double> k(p);
-  NetworkEdges<double, double> none = k.edges();
+  NetworkEdges<double> none = k.edges();
   none.count = 0;
   k.constants.network()->forward(k.kernels, none, k.scratch.data(), k.weights.data());
   k.constants.network()->backward(k.kernels, none, k.scratch.data(), k.weights.data(),
@@ -240,7 +240,7 @@ struct NetworkOfDistance {
   // Expects weights, and the results of adjoints of one for the distances. relative: to the largest number; with second
   // derivatives `second`.
   void expect(double relative, double second) {
-    const NetworkEdges<T, D> edges{NUM_EDGES, distance.data(), receiver.data(), sender.data(), nullptr, nullptr, {}};
+    const NetworkEdges<T> edges{NUM_EDGES, distance.data(), receiver.data(), sender.data(), nullptr, nullptr, {}};
     const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
     AlignedVector<R> scratch = nan_vector<R>(network->scratch_size(NUM_EDGES) + 1),
                      weights = nan_vector<R>(network->weights_size(NUM_EDGES) + 1);

@@ -132,7 +132,7 @@ TEST(EdgeKernels, each_lane_gets_what_a_single_edge_does) {
           double distance, u[3], expected[MAX_HARMONICS], force[3], of_y[MAX_HARMONICS], x[6] = {};
           std::copy_n(vectors[first + lane].data(), 3, x + 3);
           for (int k = 0; k < num_y; ++k) of_y[k] = y_adj[k * lanes + lane];
-          const EdgeArrays<double, double> edge{lmax, &distance, u, force, expected, num_y, of_y};
+          const EdgeArrays<double> edge{lmax, &distance, u, force, expected, num_y, of_y};
           edge.set(norms, 0, x, nullptr, 0, 1);
           edge.set_force(norms, 0);
           if (std::isnan(distance)) {
@@ -226,16 +226,16 @@ EvaluationRequest at(const std::vector<Vector3> &positions) {
   return request;
 }
 
-template <class T, class G>
+template <class T>
 struct Sums {
   std::vector<Vector3> forces;
   std::vector<std::array<double, 9>> atom_virial;
   EvaluationResult result;
 };
 
-template <class T, class G>
-Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial, InstructionSet set = best_instruction_set()) {
-  Edges<T, G> edges(EDGE_LMAX, CUTOFF, {}, {}, set);
+template <class T>
+Sums<T> add_up(const ImageStructure &s, bool virial, bool atom_virial, InstructionSet set = best_instruction_set()) {
+  Edges<T> edges(EDGE_LMAX, CUTOFF, {}, {}, set);
   edges.set_neighborhood(s.neighborhood);
   edges.build(at(s.positions));
   for (int64_t e = 0; e < edges.size(); ++e) {
@@ -243,11 +243,11 @@ Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial, Instru
     double sum = 1.0;
     for (int k = 1; k < EDGE_Y; ++k) {
       sum += coefficient(k) * edges.harmonics()[e * EDGE_Y + k];
-      edges.adjoint()[e * EDGE_Y + k] = static_cast<G>(std::sin(r) * coefficient(k));
+      edges.adjoint()[e * EDGE_Y + k] = std::sin(r) * coefficient(k);
     }
-    edges.adjoint()[e * EDGE_Y] = static_cast<G>(std::cos(r) * sum);
+    edges.adjoint()[e * EDGE_Y] = std::cos(r) * sum;
   }
-  Sums<T, G> sums;
+  Sums<T> sums;
   // Outputs are added to.
   sums.forces.assign(s.positions.size(), Vector3{1.0, 2.0, 3.0});
   sums.atom_virial.assign(s.positions.size(), std::array<double, 9>{});
@@ -261,10 +261,10 @@ Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial, Instru
   return sums;
 }
 
-template <class T, class G>
+template <class T>
 void expect_brute_force_sums(double tolerance, InstructionSet set) {
   const Cluster c = make_cluster();
-  const Sums<T, G> sums = add_up<T, G>(c.images, true, true, set);
+  const Sums<T> sums = add_up<T>(c.images, true, true, set);
   const double none[3][3] = {};
   const int num_atoms = static_cast<int>(c.positions.size());
 
@@ -315,17 +315,15 @@ void expect_brute_force_sums(double tolerance, InstructionSet set) {
 
 TEST(Edges, forces_and_virials_are_derivatives_of_a_brute_force_sum) {
   for (const InstructionSet set : available_sets()) {
-    expect_brute_force_sums<double, double>(FINITE_DIFFERENCE, set);
-    expect_brute_force_sums<float, double>(HARMONICS_ROUNDING<float>, set);
+    expect_brute_force_sums<double>(FINITE_DIFFERENCE, set);
+    expect_brute_force_sums<float>(HARMONICS_ROUNDING<float>, set);
   }
 }
 
 TEST(Edges, outputs_that_are_not_asked_for_do_not_change_the_others) {
   const Cluster c = make_cluster();
-  const auto all = add_up<double, double>(c.images, true, true),
-             forces = add_up<double, double>(c.images, false, false),
-             global = add_up<double, double>(c.images, true, false),
-             atoms = add_up<double, double>(c.images, false, true);
+  const auto all = add_up<double>(c.images, true, true), forces = add_up<double>(c.images, false, false),
+             global = add_up<double>(c.images, true, false), atoms = add_up<double>(c.images, false, true);
   EXPECT_EQ(forces.forces, all.forces);
   EXPECT_EQ(global.forces, all.forces);
   EXPECT_EQ(atoms.atom_virial, all.atom_virial);
@@ -346,7 +344,7 @@ TEST(Edges, half_of_a_pairs_virial_goes_to_each_atom) {
   Neighborhood &n = s.neighborhood;
   ASSERT_EQ(n.first[2], 2);
   n.first = {0, 1, 1};
-  const auto sums = add_up<double, double>(s, true, true);
+  const auto sums = add_up<double>(s, true, true);
   for (int k = 0; k < 9; ++k) EXPECT_NEAR(sums.atom_virial[0][k], sums.atom_virial[1][k], SUM_ROUNDING);
   for (int k = 0; k < 3; ++k) {
     EXPECT_NEAR(sums.forces[0][k], -sums.forces[1][k], SUM_ROUNDING);
@@ -359,7 +357,7 @@ TEST(Edges, half_of_a_pairs_virial_goes_to_each_atom) {
 TEST(Edges, pairs_within_the_cutoff_and_no_others_are_edges) {
   const Cluster c = make_cluster();
   const Neighborhood &n = c.images.neighborhood;
-  Edges<double, double> edges(EDGE_LMAX, CUTOFF);
+  Edges<double> edges(EDGE_LMAX, CUTOFF);
   edges.set_neighborhood(n);
   edges.build(at(c.images.positions));
   int64_t e = 0;
@@ -409,7 +407,7 @@ TEST(Edges, the_closest_pair_below_the_limit_is_named) {
   s.positions[3][1] += 0.25 * MIN_DISTANCE;
   s.positions[1] = s.positions[0];
   s.positions[1][0] += 0.75 * MIN_DISTANCE;
-  Edges<float, double> edges(EDGE_LMAX, CUTOFF);
+  Edges<float> edges(EDGE_LMAX, CUTOFF);
   edges.set_neighborhood(s.neighborhood);
   edges.build(at(s.positions));
   EXPECT_EQ(edges.collision().atom_i + edges.collision().atom_j, 9);

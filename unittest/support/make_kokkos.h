@@ -34,8 +34,8 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.energy_moments = k.energy_moments;
   options.radial_tolerance = k.radial_tolerance;
   options.memory_limit = k.memory_limit;
-  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(k.folds ? fold_linears(model) : model, o, k.set);
+  return make_for_precision(options, [&](auto t, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<HostEvaluation<decltype(t)>>(k.folds ? fold_linears(model) : model, o, k.set);
   });
 }
 

@@ -81,8 +81,7 @@ int ConvolutionConstants<T>::num_generic_path_groups() const {
 }
 
 template <class T>
-template <class G>
-RadialRows<Real<T>> ConvolutionConstants<T>::radial(const G *r, const int *function, int64_t n, int64_t first,
+RadialRows<Real<T>> ConvolutionConstants<T>::radial(const D *r, const int *function, int64_t n, int64_t first,
                                                     int64_t total, R *scratch, int *table_row, T *fraction,
                                                     R *bins_per_length) const {
   if (exact()) {
@@ -111,7 +110,7 @@ RadialRows<Real<T>> ConvolutionConstants<T>::radial(const G *r, const int *funct
     }
     return {scratch, num_rows * total};
   }
-  if constexpr (std::is_same_v<T, R> && std::is_same_v<G, double>) {
+  if constexpr (std::is_same_v<T, R>) {
     kernels_.find_bins({pieces_, n, r, function, table_row, fraction, bins_per_length});
     return {rows_.data(), num_rows()};
   }
@@ -145,12 +144,6 @@ std::string ConvolutionConstants<T>::describe() const {
   return text + size;
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                       \
-  template RadialRows<Real<T>> ConvolutionConstants<T>::radial<G>(const G *, const int *, int64_t, int64_t, int64_t, \
-                                                                  Real<T> *, int *, T *, Real<T> *) const;
-
 EQUI_INSTANTIATE_NUMBERS(ConvolutionConstants)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

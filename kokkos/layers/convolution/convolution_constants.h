@@ -33,6 +33,7 @@ struct RadialRows {
 template <class T>
 class ConvolutionConstants {
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   ConvolutionConstants(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
@@ -64,8 +65,7 @@ class ConvolutionConstants {
   // their functions of radial_set(); null if all edges have the same. Sets table_row, value and derivative of
   // ConvEdges for these edges (the arrays begin with edge `first`). scratch holds total * scratch_per_edge()
   // numbers. It is the same for all edges and must live as long as the result is used.
-  template <class G>
-  RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
+  RadialRows<R> radial(const D *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
                        int *table_row, T *fraction, R *bins_per_length) const;
 
   // Number of path groups without a generated kernel for this table.

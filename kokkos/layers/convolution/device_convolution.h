@@ -24,6 +24,7 @@ namespace equi {
 template <class T>
 class DeviceConvolution {
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   using Scratch = DeviceConvScratch<T>;
@@ -41,8 +42,7 @@ class DeviceConvolution {
   // from `input`; harmonics; and, unless for backward, coupled harmonics. distance, pair and y (rows of harmonics)
   // are indexed by edge, as in DeviceEdges. found: the bins of all edges in the order of receivers, if known; else
   // null. direction, below: for duals, whose tangents are in plane 1 + direction.
-  template <class G>
-  void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
+  void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance, const int *pair, const T *y,
                bool with_coupled, const DeviceNetworkInput<R> &input, const DeviceRadialBins<T> *found,
                Scratch &scratch) const;
 
@@ -56,8 +56,7 @@ class DeviceConvolution {
   // memory; the second is the part of prepare() for a network.
   const T *harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                               Scratch &scratch) const;
-  template <class G>
-  void make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
+  void make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance, const int *pair,
                     const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
   // Computes the outputs of the batch's atoms, which are receivers. x: the input feature with all its rows.
@@ -66,9 +65,8 @@ class DeviceConvolution {
 
   // y_adj [E][num_y] += derivatives with respect to the edges; slot 0 is for the distance. x_adj += adjoints of the
   // features that a network reads of the batch's atoms, unless x_adj is null.
-  template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                FeatureRows<const R> out_adj, int direction, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
+                FeatureRows<const R> out_adj, int direction, D *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the batch's atoms, which are senders; x: their rows of the input. out_adj: the cotangent of
   // the output, starting at the row from which the edges count receivers.
@@ -85,9 +83,8 @@ class DeviceConvolution {
   // have reverse edges. x, out_adj: with all their rows; x_adj: starts at the batch's first row. Needs coupled
   // harmonics.
   bool can_fuse() const;
-  template <class G>
   void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-             FeatureRows<const R> out_adj, int num_receivers, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
+             FeatureRows<const R> out_adj, int num_receivers, D *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
   // Visits the arrays of the scratch that batches of num_edges edges need.
@@ -101,8 +98,7 @@ class DeviceConvolution {
   // Where kernels write the adjoints of the weights that a network has computed.
   Pointer<T> weights_adj(const DeviceBatchEdges &batch, Scratch &scratch) const;
   // Sums the derivatives that a backward pass has left for the batch's edges.
-  template <class G>
-  void add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
+  void add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, D *y_adj,
                  const Scratch &scratch) const;
   // Runs the kernels of all path groups, after prepare(call, numbers before the input block).
   template <PathGroupPass PASS, class F>

@@ -6,8 +6,6 @@ namespace equi {
 
 template class DeviceConvolution<double>;
 template class DeviceConvolution<Dual<double>>;
-EQUI_INSTANTIATE_GEOMETRY(double, double)
-EQUI_INSTANTIATE_GEOMETRY(Dual<double>, Dual<double>)
-EQUI_INSTANTIATE_RIGID(Dual<double>, Dual<double>)
+template class DeviceRigidConvolution<Dual<double>>;
 
 }    // namespace equi

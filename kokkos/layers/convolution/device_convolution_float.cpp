@@ -6,8 +6,6 @@ namespace equi {
 
 template class DeviceConvolution<float>;
 template class DeviceConvolution<Dual<float>>;
-EQUI_INSTANTIATE_GEOMETRY(float, double)
-EQUI_INSTANTIATE_GEOMETRY(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE_RIGID(Dual<float>, Dual<double>)
+template class DeviceRigidConvolution<Dual<float>>;
 
 }    // namespace equi

@@ -35,8 +35,7 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
 }
 
 template <class T>
-template <class G>
-void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance,
                                    const int *pair, const T *y, bool with_coupled, const DeviceNetworkInput<R> &input,
                                    const DeviceRadialBins<T> *found, Scratch &scratch) const {
   const int64_t n = batch.count;
@@ -91,8 +90,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
 
 // The kernels read the weights of an edge in its own row, and 1 as the harmonic of order 0.
 template <class T>
-template <class G>
-void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance,
                                         const int *pair, const DeviceNetworkInput<R> &input, Scratch &scratch) const {
   const int64_t n = batch.count;
   DeviceEdgeRecord<T> *records = scratch.bins.records.reserve(n);
@@ -104,9 +102,9 @@ void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatc
       });
   int *own_row = scratch.own_row.reserve(n), *other_row = scratch.other_row.reserve(n);
   network_->find_rows(exec, batch, pair, input, own_row, other_row);
-  network_->forward(
-      exec, DeviceNetworkEdges<T, G>{batch, distance, pair, own_row, other_row, input.x, input.of_senders},
-      scratch.network.reserve(network_->scratch_size(n)), scratch.weights.reserve(network_->weights_size(n)));
+  network_->forward(exec, DeviceNetworkEdges<T>{batch, distance, pair, own_row, other_row, input.x, input.of_senders},
+                    scratch.network.reserve(network_->scratch_size(n)),
+                    scratch.weights.reserve(network_->weights_size(n)));
 }
 
 template <class T>
@@ -177,9 +175,8 @@ const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const 
 }
 
 template <class T>
-template <class G>
 void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                    FeatureRows<const R> out_adj, int direction, G *y_adj, FeatureRows<R> x_adj,
+                                    FeatureRows<const R> out_adj, int direction, D *y_adj, FeatureRows<R> x_adj,
                                     Scratch &scratch) const {
   if (batch.count == 0) return;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
@@ -200,13 +197,12 @@ void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdg
 }
 
 template <class T>
-template <class G>
-void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
+void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, D *y_adj,
                                      const Scratch &scratch) const {
   const int num_y = constants_.view().num_y;
   launch_add_parts(
       exec, "equi:add_edge_adjoints",
-      AddPartsKernel<T, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
+      AddPartsKernel<T, D, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
                                                       network_ ? nullptr : scratch.bins_per_length, y_adj});
 }
 
@@ -217,9 +213,8 @@ bool DeviceConvolution<T>::can_fuse() const {
 }
 
 template <class T>
-template <class G>
 void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                 FeatureRows<const R> out_adj, int num_receivers, G *y_adj, FeatureRows<R> x_adj,
+                                 FeatureRows<const R> out_adj, int num_receivers, D *y_adj, FeatureRows<R> x_adj,
                                  Scratch &scratch) const {
   if (batch.count == 0) return;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
@@ -282,25 +277,6 @@ std::size_t DeviceConvolution<T>::bytes() const {
     if (rigid_) of_rigid = rigid_->bytes();
   return of_rigid + path_groups_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
-
-// The functions of DeviceConvolution<T> with a geometry of G.
-#define EQUI_INSTANTIATE_RIGID(T, G)                                                                                   \
-  template class DeviceRigidConvolution<T>;                                                                            \
-  template void DeviceRigidConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *,            \
-                                                   const int *, const T *, bool, const Table &, Scratch &) const;      \
-  template void DeviceRigidConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                      \
-                                                    FeatureRows<const Real<T>>, bool, FeatureRows<const Real<T>>, int, \
-                                                    G *, const Table &, Scratch &) const;
-#define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                               \
-  template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,   \
-                                              const T *, bool, const DeviceNetworkInput<Real<T>> &,                   \
-                                              const DeviceRadialBins<T> *, Scratch &) const;                          \
-  template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                          \
-                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, G *,      \
-                                               FeatureRows<Real<T>>, Scratch &) const;                                \
-  template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>, \
-                                            FeatureRows<const Real<T>>, int, G *, FeatureRows<Real<T>>, Scratch &)    \
-      const;
 
 }    // namespace equi
 

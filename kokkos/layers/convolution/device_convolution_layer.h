@@ -10,10 +10,10 @@
 
 namespace equi {
 
-template <class T, class G>
-class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
+template <class T>
+class DeviceConvolutionLayer : public DeviceSenderLayer<T> {
   using R = Real<T>;
-  using Batch = DeviceBatch<T, G>;
+  using Batch = DeviceBatch<T>;
 
  public:
   DeviceConvolutionLayer(DeviceContext &context, const Convolution &layer)
@@ -55,7 +55,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
                           batch.evaluation.scratch);
     }
   }
-  void gather(DeviceEvaluationState<T, G> &evaluation, const DeviceSenders &senders, int slice_first,
+  void gather(DeviceEvaluationState<T> &evaluation, const DeviceSenders &senders, int slice_first,
               FeatureRows<R> x_adj) override {
     const FeatureRows<R> x{evaluation.features.data(input_), evaluation.num_rows, x_adj.first},
         y_adj = evaluation.features.rows({slice_first, 0, nullptr}, output_, true);
@@ -78,8 +78,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   bool divides_edges() const override { return constants_.rigid(); }
 
   bool can_fuse() const override { return constants_.can_fuse(); }
-  void fused(DeviceEvaluationState<T, G> &evaluation, const DeviceBatchEdges &receivers,
-             FeatureRows<R> x_adj) override {
+  void fused(DeviceEvaluationState<T> &evaluation, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) override {
     prepare(evaluation, receivers, 0, true, {});
     constants_.fused(evaluation.exec, receivers,
                      FeatureRows<R>{evaluation.features.data(input_), evaluation.num_rows, 0},
@@ -95,8 +94,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   }
 
   std::size_t bytes() const override { return constants_.bytes() + bins_.bytes(); }
-  void for_edge_scratch(DeviceEvaluationState<T, G> &evaluation, int64_t num_edges,
-                        const ArrayVisitor &f) const override {
+  void for_edge_scratch(DeviceEvaluationState<T> &evaluation, int64_t num_edges, const ArrayVisitor &f) const override {
     constants_.for_edge_scratch(evaluation.scratch, num_edges, f);
   }
   std::string describe() const override {
@@ -106,13 +104,13 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
 
  private:
   // Whether rigid edges are treated separately, and which edges use duals.
-  bool is_divided(const DeviceEvaluationState<T, G> &evaluation) const {
+  bool is_divided(const DeviceEvaluationState<T> &evaluation) const {
     return evaluation.tangents_alone() && constants_.rigid();
   }
-  EdgePart with_duals(const DeviceEvaluationState<T, G> &evaluation) const {
+  EdgePart with_duals(const DeviceEvaluationState<T> &evaluation) const {
     return is_divided(evaluation) ? EdgePart::moving : EdgePart::all;
   }
-  void prepare_rigid(DeviceEvaluationState<T, G> &evaluation, const DeviceBatchEdges &edges, bool with_coupled) const {
+  void prepare_rigid(DeviceEvaluationState<T> &evaluation, const DeviceBatchEdges &edges, bool with_coupled) const {
     constants_.rigid()->prepare(evaluation.exec, edges, evaluation.edges.distance(), evaluation.edges.pair(),
                                 evaluation.edges.harmonics(), with_coupled, constants_.table(),
                                 evaluation.scratch.rigid);
@@ -120,7 +118,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
   // Computes only the tangents: writes those of rigid edges, then adds those of the others. When only part of the
   // edges is summed, the value is not the value of the whole sum and is not used.
   void forward_tangents(Batch &batch) const {
-    DeviceEvaluationState<T, G> &evaluation = batch.evaluation;
+    DeviceEvaluationState<T> &evaluation = batch.evaluation;
     const bool fixed = batch.step->fixed_input;
     const FeatureLayout &layout = batch.layout(output_);
     const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
@@ -148,7 +146,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T, G> {
     x.first = 0;
     return {x, batch.step->fixed_input, false, batch.first, 0};
   }
-  void prepare(DeviceEvaluationState<T, G> &evaluation, const DeviceBatchEdges &edges, int direction, bool with_coupled,
+  void prepare(DeviceEvaluationState<T> &evaluation, const DeviceBatchEdges &edges, int direction, bool with_coupled,
                const DeviceNetworkInput<R> &input) const {
     constants_.prepare(evaluation.exec, edges, evaluation.edges.distance(direction), evaluation.edges.pair(),
                        evaluation.edges.harmonics(direction), with_coupled, input,

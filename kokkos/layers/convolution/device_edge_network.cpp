@@ -41,9 +41,9 @@ struct RowsKernel {
 
 // The functions of the basis, their derivatives with respect to the distance, and the cutoff function with its
 // derivative.
-template <class T, class G>
+template <class T>
 struct BasisKernel {
-  DeviceNetworkEdges<T, G> edges;
+  DeviceNetworkEdges<T> edges;
   const BasisFunctions *bases;
   bool per_pair, with_cutoff;
   int num_basis, num_inputs;
@@ -67,10 +67,10 @@ struct BasisKernel {
 };
 
 // The same from tables, function by function.
-template <class T, class G>
+template <class T>
 struct TablesKernel {
   using R = Real<T>;
-  DeviceNetworkEdges<T, G> edges;
+  DeviceNetworkEdges<T> edges;
   DeviceRadialSet::Finder find;
   const R *powers;
   int coefficients, functions, num_inputs;
@@ -174,19 +174,19 @@ struct ActivatedWeightsAdjointKernel {
   }
 };
 
-template <class T, class G>
+template <class T>
 struct DistanceAdjointsKernel {
   DeviceBatchEdges batch;
   int num_basis, num_inputs;
   bool with_cutoff;
   Pointer<T> inputs_adj, slopes, cutoff;
-  G *distance_adj;
+  DoubleOf<T> *distance_adj;
   int stride;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
     if (!batch.contains(batch.first + c)) return;
     T sum = with_cutoff ? cutoff[2 * c] * cutoff[2 * c + 1] : T(0);
     for (int n = 0; n < num_basis; n++) sum += inputs_adj[c * num_inputs + n] * slopes[c * num_basis + n];
-    distance_adj[batch.edge_at(batch.first + c) * stride] += static_cast<G>(sum);
+    distance_adj[batch.edge_at(batch.first + c) * stride] += static_cast<DoubleOf<T>>(sum);
   }
 };
 
@@ -244,21 +244,19 @@ void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceBatchEd
 }
 
 template <class T>
-template <class G>
-void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges,
-                                       R *scratch) const {
+void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T> &edges, R *scratch) const {
   const int64_t count = edges.batch.count;
   const int num_inputs = host_.num_inputs_;
   const Pointer<T> inputs = numbers(place(scratch, count, host_.inputs_), count, num_inputs);
   if (host_.tables_)
     Kokkos::parallel_for(
         "equi:network_tables", DeviceRange(exec, 0, count * host_.num_basis_),
-        TablesKernel<T, G>{edges, radial_set_->finder(), powers_.data(), host_.tables_->set.num_coefficients(),
-                           host_.num_basis_, num_inputs, inputs, slopes(scratch, count)});
+        TablesKernel<T>{edges, radial_set_->finder(), powers_.data(), host_.tables_->set.num_coefficients(),
+                        host_.num_basis_, num_inputs, inputs, slopes(scratch, count)});
   else
     Kokkos::parallel_for("equi:network_basis", DeviceRange(exec, 0, count),
-                         BasisKernel<T, G>{edges, bases(), has_bases_of_pairs(), host_.times_cutoff_, host_.num_basis_,
-                                           num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
+                         BasisKernel<T>{edges, bases(), has_bases_of_pairs(), host_.times_cutoff_, host_.num_basis_,
+                                        num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
   for (const bool of_sender : {true, false}) {
     const AtomInputs &part = of_sender ? host_.sender_ : host_.receiver_;
     if (part.size == 0) continue;
@@ -285,8 +283,7 @@ void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetwo
 }
 
 template <class T>
-template <class G>
-void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch,
+void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEdges<T> &edges, R *scratch,
                                    R *weights) const {
   const int64_t count = edges.batch.count;
   if (count == 0) return;
@@ -365,15 +362,13 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
 }
 
 template <class T>
-template <class G>
 void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, R *scratch,
-                                                 G *distance_adj, int stride) const {
+                                                 D *distance_adj, int stride) const {
   const int64_t count = batch.count;
-  Kokkos::parallel_for(
-      "equi:network_distance_adjoints", DeviceRange(exec, 0, count),
-      DistanceAdjointsKernel<T, G>{batch, host_.num_basis_, host_.num_inputs_, host_.times_cutoff_,
-                                   numbers(inputs_adj(scratch, count), count, host_.num_inputs_),
-                                   slopes(scratch, count), cutoff(scratch, count), distance_adj, stride});
+  Kokkos::parallel_for("equi:network_distance_adjoints", DeviceRange(exec, 0, count),
+                       DistanceAdjointsKernel<T>{batch, host_.num_basis_, host_.num_inputs_, host_.times_cutoff_,
+                                                 numbers(inputs_adj(scratch, count), count, host_.num_inputs_),
+                                                 slopes(scratch, count), cutoff(scratch, count), distance_adj, stride});
 }
 
 template <class T>
@@ -394,14 +389,6 @@ std::size_t DeviceEdgeNetwork<T>::bytes() const {
          (radial_set_ ? radial_set_->bytes() : 0);
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                       \
-  template void DeviceEdgeNetwork<T>::forward(const DeviceExec &, const DeviceNetworkEdges<T, G> &, Real<T> *,       \
-                                              Real<T> *) const;                                                      \
-  template void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &, const DeviceBatchEdges &, Real<T> *, \
-                                                            G *, int) const;
-
 EQUI_INSTANTIATE_NUMBERS(DeviceEdgeNetwork)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -26,10 +26,10 @@ struct DeviceNetworkInput {
 };
 
 // The edges of a batch as the network reads them, in device memory.
-template <class T, class G>
+template <class T>
 struct DeviceNetworkEdges {
   DeviceBatchEdges batch;
-  const G *distance;    // indexed by edge, like the pair
+  const DoubleOf<T> *distance;    // indexed by edge, like the pair
   const int *pair;
   const int *own_row, *other_row;    // [count] rows of x: the batch's atom of each edge, and its other atom
   FeatureRows<const Real<T>> x;
@@ -42,6 +42,7 @@ struct DeviceNetworkEdges {
 template <class T>
 class DeviceEdgeNetwork {
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   // host must outlive this object.
@@ -58,15 +59,13 @@ class DeviceEdgeNetwork {
 
   // Weights and scratch have the layout of those of EdgeNetwork for num_rows() edges. Positions that are not edges
   // get meaningless numbers.
-  template <class G>
-  void forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch, R *weights) const;
+  void forward(const DeviceExec &exec, const DeviceNetworkEdges<T> &edges, R *scratch, R *weights) const;
 
   // Computes the adjoints of the inputs, which stay in the scratch for the next two functions, from those of the
   // weights. scratch: as forward left it for the same number of edges.
   void backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const;
   // distance_adj[e * stride] += the adjoint of the distance of edge e.
-  template <class G>
-  void add_distance_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, R *scratch, G *distance_adj,
+  void add_distance_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, R *scratch, D *distance_adj,
                              int stride) const;
   // x_adj += adjoints of what the network has read of the batch's own atoms, senders or receivers; its first row is
   // theirs.
@@ -106,8 +105,7 @@ class DeviceEdgeNetwork {
   R *inputs_adj(R *scratch, int64_t count) const {
     return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + host_.has_last()) % 2]);
   }
-  template <class G>
-  void make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch) const;
+  void make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T> &edges, R *scratch) const;
 
   const Host &host_;
   DeviceBuffer<double> basis_numbers_;

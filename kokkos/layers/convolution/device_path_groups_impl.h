@@ -47,14 +47,14 @@ struct CoupledHarmonicsKernel {
 // y_adj of a batch's edges += sums of parts; if the parts are plain numbers and y_adj are duals, adds to tangents. A
 // thread computes a derivative of several edges that are far apart, so neighboring threads still access neighboring
 // numbers.
-template <class T, class G, class Sums>
+template <class T, class D, class Sums>
 struct AddPartsKernel {
   static constexpr int EDGES = static_cast<int>(16 / sizeof(T));
   DeviceBatchEdges batch;
   int num_y;
   Sums sums;
   const Real<T> *bins_per_length;    // null: the part that computes the weights has the derivatives
-  G *y_adj;
+  D *y_adj;
   KOKKOS_FUNCTION int64_t distance() const { return (batch.count + EDGES - 1) / EDGES; }
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const auto [c, k] = place_in_rows(n, num_y);
@@ -62,7 +62,7 @@ struct AddPartsKernel {
     const int64_t begin = batch.begin[0], end = batch.begin[batch.num_atoms];
     bool is_edge[EDGES];
     T total[EDGES] = {};
-    G to[EDGES] = {}, *place[EDGES] = {};
+    D to[EDGES] = {}, *place[EDGES] = {};
     Real<T> per_length[EDGES] = {};
     EQUI_UNROLL for (int e = 0; e < EDGES; e++) {
       const int64_t position = batch.first + c + e * distance();
@@ -76,17 +76,17 @@ struct AddPartsKernel {
     EQUI_UNROLL for (int e = 0; e < EDGES; e++) {
       if (!is_edge[e]) continue;
       const T sum = k == 0 ? total[e] * per_length[e] : total[e];
-      if constexpr (IS_DUAL<G> && !IS_DUAL<T>)
-        to[e] += G(Real<G>(0), static_cast<Real<G>>(sum));
+      if constexpr (IS_DUAL<D> && !IS_DUAL<T>)
+        to[e] += D(Real<D>(0), static_cast<Real<D>>(sum));
       else
-        to[e] += static_cast<G>(sum);
+        to[e] += static_cast<D>(sum);
       *place[e] = to[e];
     }
   }
 };
 
-template <class T, class G, class Sums>
-void launch_add_parts(const DeviceExec &exec, const char *label, const AddPartsKernel<T, G, Sums> &kernel) {
+template <class T, class D, class Sums>
+void launch_add_parts(const DeviceExec &exec, const char *label, const AddPartsKernel<T, D, Sums> &kernel) {
   Kokkos::parallel_for(label, DeviceRange(exec, 0, kernel.distance() * kernel.num_y), kernel);
 }
 

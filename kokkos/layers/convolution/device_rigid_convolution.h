@@ -24,6 +24,7 @@ namespace equi {
 template <class T>
 class DeviceRigidConvolution {
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   using Scratch = DeviceRigidScratch<R>;
@@ -41,16 +42,14 @@ class DeviceRigidConvolution {
 
   // The next three functions prepare the bins of a batch's edges and, if with_coupled, coupled harmonics, else plain
   // ones. distance, pair and y are indexed by edge.
-  template <class G>
-  void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
+  void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance, const int *pair, const T *y,
                bool with_coupled, const Table &table, Scratch &scratch) const;
   // Each as in DeviceConvolution, for the plane of a direction's tangents.
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, FeatureRows<R> out,
                int direction, const Table &table, Scratch &scratch) const;
   // x_moves: whether x has tangents. y_adj += tangents.
-  template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, bool x_moves,
-                FeatureRows<const R> out_adj, int direction, G *y_adj, const Table &table, Scratch &scratch) const;
+                FeatureRows<const R> out_adj, int direction, D *y_adj, const Table &table, Scratch &scratch) const;
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> out_adj,
                       FeatureRows<R> x_adj, int direction, const Table &table, Scratch &scratch) const;
 

@@ -16,8 +16,7 @@ DeviceRigidConvolution<T>::DeviceRigidConvolution(const DeviceExec &exec, const 
     : tables_(product, in, out, layout), path_groups_(exec, tables_, rows_per_bin, kernels) {}
 
 template <class T>
-template <class G>
-void DeviceRigidConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+void DeviceRigidConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance,
                                         const int *pair, const T *y, bool with_coupled, const Table &table,
                                         Scratch &scratch) const {
   const int64_t n = batch.count;
@@ -74,9 +73,8 @@ void DeviceRigidConvolution<T>::forward(const DeviceExec &exec, const DeviceBatc
 }
 
 template <class T>
-template <class G>
 void DeviceRigidConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                         bool x_moves, FeatureRows<const R> out_adj, int direction, G *y_adj,
+                                         bool x_moves, FeatureRows<const R> out_adj, int direction, D *y_adj,
                                          const Table &table, Scratch &scratch) const {
   if (batch.count == 0) return;
   const int num_y = tables_.view().num_y, plane = 1 + direction;
@@ -89,7 +87,7 @@ void DeviceRigidConvolution<T>::backward(const DeviceExec &exec, const DeviceBat
                                 });
     launch_add_parts(
         exec, "equi:add_edge_tangents",
-        AddPartsKernel<R, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
+        AddPartsKernel<R, D, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
                                                         scratch.bins.bins_per_length.data(), y_adj});
   };
   if (x_moves) add({plane, 0});

@@ -180,8 +180,7 @@ std::string EdgeNetwork<T>::describe() const {
 }
 
 template <class T>
-template <class G>
-void EdgeNetwork<T>::add_basis(const NetworkEdges<T, G> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
+void EdgeNetwork<T>::add_basis(const NetworkEdges<T> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
                                Pointer<T> cutoff) const {
   double of_cutoff[3];
   for (int64_t e = 0; e < edges.count; e++, inputs += num_inputs_, slopes += num_basis_) {
@@ -199,8 +198,7 @@ void EdgeNetwork<T>::add_basis(const NetworkEdges<T, G> &edges, double *of_basis
 }
 
 template <class T>
-template <class G>
-void EdgeNetwork<T>::add_of_tables(const NetworkEdges<T, G> &edges, Pointer<T> inputs, Pointer<T> slopes) const {
+void EdgeNetwork<T>::add_of_tables(const NetworkEdges<T> &edges, Pointer<T> inputs, Pointer<T> slopes) const {
   const int coefficients = tables_->set.num_coefficients();
   for (int64_t e = 0; e < edges.count; e++, inputs += num_inputs_, slopes += num_basis_) {
     const auto [bin, at] =
@@ -282,8 +280,7 @@ GateCall<T> EdgeNetwork<T>::activation_call(const Hidden &layer, int64_t count, 
 }
 
 template <class T>
-template <class G>
-void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
+void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T> &edges, R *scratch,
                              R *weights) const {
   const int64_t count = edges.count;
   double *of_basis = reinterpret_cast<double *>(scratch);
@@ -348,8 +345,8 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
 }
 
 template <class T>
-template <class G, class F>
-void EdgeNetwork<T>::for_last_products(const NetworkEdges<T, G> &edges, const F &f) const {
+template <class F>
+void EdgeNetwork<T>::for_last_products(const NetworkEdges<T> &edges, const F &f) const {
   const auto window = [&](int64_t e) {
     return window_of(value_of(edges.distance[e]), edges.receiver_species[e], edges.sender_species[e]);
   };
@@ -362,8 +359,7 @@ void EdgeNetwork<T>::for_last_products(const NetworkEdges<T, G> &edges, const F 
 }
 
 template <class T>
-template <class G>
-void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
+void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<T> &edges, R *scratch,
                               const R *weights_adj, const NetworkAdjoints<T> &adjoints) const {
   const int64_t count = edges.count;
   scratch += basis_size();
@@ -427,14 +423,6 @@ std::size_t EdgeNetwork<T>::bytes() const {
   return sum;
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                       \
-  template void EdgeNetwork<T>::forward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *, Real<T> *) \
-      const;                                                                                                         \
-  template void EdgeNetwork<T>::backward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *,           \
-                                            const Real<T> *, const NetworkAdjoints<T> &) const;
-
 EQUI_INSTANTIATE_NUMBERS(EdgeNetwork)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

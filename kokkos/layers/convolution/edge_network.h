@@ -22,10 +22,10 @@
 namespace equi {
 
 // The inputs of the network for edges [0, count). Rows are those of x, the input of the convolution.
-template <class T, class G>
+template <class T>
 struct NetworkEdges {
   int64_t count;
-  const G *distance;
+  const DoubleOf<T> *distance;
   const int *receiver_species, *sender_species;
   const int *receiver_row, *sender_row;
   FeatureRows<const Real<T>> x;
@@ -48,6 +48,7 @@ class DeviceEdgeNetwork;
 template <class T>
 class EdgeNetwork {
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   // in: layout of the convolution's input. columns: of the network's outputs, in rows of `row` numbers. set:
@@ -73,13 +74,11 @@ class EdgeNetwork {
   int64_t weights_size(int64_t count) const { return PLANES<T> * count * num_weights_; }
 
   // Writes the weights of edge e into row e of each plane. scratch is aligned to a float64.
-  template <class G>
-  void forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch, R *weights) const;
+  void forward(const HostKernels<T> &kernels, const NetworkEdges<T> &edges, R *scratch, R *weights) const;
 
   // Starts from the adjoints of the weights, which have the same layout. scratch: as forward left it for the same
   // edges; its content is lost.
-  template <class G>
-  void backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch, const R *weights_adj,
+  void backward(const HostKernels<T> &kernels, const NetworkEdges<T> &edges, R *scratch, const R *weights_adj,
                 const NetworkAdjoints<T> &adjoints) const;
 
   std::size_t bytes() const;
@@ -127,11 +126,9 @@ class EdgeNetwork {
   static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
   // The functions of the distance among the inputs, and their derivatives with respect to it, from the basis or from
   // tables.
-  template <class G>
-  void add_basis(const NetworkEdges<T, G> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
+  void add_basis(const NetworkEdges<T> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
                  Pointer<T> cutoff) const;
-  template <class G>
-  void add_of_tables(const NetworkEdges<T, G> &edges, Pointer<T> inputs, Pointer<T> slopes) const;
+  void add_of_tables(const NetworkEdges<T> &edges, Pointer<T> inputs, Pointer<T> slopes) const;
   void add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows, FeatureRows<const R> x,
                   int direction, R *inputs) const;
   void add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
@@ -143,8 +140,8 @@ class EdgeNetwork {
   bool has_last() const { return !is_activated() && (times_cutoff_ || has_last_bias_); }
   bool is_activated() const { return weights_.empty(); }
   // Calls f(product, first edge, number of edges) for the last product of all edges.
-  template <class G, class F>
-  void for_last_products(const NetworkEdges<T, G> &edges, const F &f) const;
+  template <class F>
+  void for_last_products(const NetworkEdges<T> &edges, const F &f) const;
   GateCall<T> activation_call(const Hidden &layer, int64_t count, R *z, R *h) const;
 
   FeatureLayout in_;

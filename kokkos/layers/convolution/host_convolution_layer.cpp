@@ -23,8 +23,8 @@ constexpr int GATHERED_SENDERS = 32, NETWORK_SENDERS = 4;
 
 }    // namespace
 
-template <class T, class G>
-HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Convolution &layer)
+template <class T>
+HostConvolutionLayer<T>::HostConvolutionLayer(HostContext &context, const Convolution &layer)
     : input_(layer.input),
       output_(layer.output),
       number_(context.num_convolutions++),
@@ -34,30 +34,30 @@ HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Con
   constants_.tables().select_kernels(context.set);
 }
 
-template <class T, class G>
-std::string HostConvolutionLayer<T, G>::describe() const {
+template <class T>
+std::string HostConvolutionLayer<T>::describe() const {
   return "convolution " + std::to_string(number_) + ": " + std::to_string(constants_.view().num_paths) + " paths, " +
          constants_.describe();
 }
 
-template <class T, class G>
-void HostConvolutionLayer<T, G>::report_kernels(KernelReport &report) const {
+template <class T>
+void HostConvolutionLayer<T>::report_kernels(KernelReport &report) const {
   if (!is_exact_) report.generic_path_groups += constants_.num_generic_path_groups();
   for (const PathGroupSchedule &path_group : constants_.tables().schedules())
     report.keys.push_back(path_group.shape.key());
 }
 
-template <class T, class G>
-int HostConvolutionLayer<T, G>::gather_size() const {
+template <class T>
+int HostConvolutionLayer<T>::gather_size() const {
   return constants_.network() ? NETWORK_SENDERS : GATHERED_SENDERS;
 }
 
 // ---- edges and their weights
 // Calls f(run) for the runs of a batch's receivers whose weights are computed together. The run is the batch itself,
 // unless a network computes the weights or edges read rows of their own.
-template <class T, class G>
+template <class T>
 template <class F>
-void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
+void HostConvolutionLayer<T>::for_runs(const Batch &batch, const F &f) const {
   if (!constants_.network() && !uses_tangent_rows(batch)) {
     f(Run{batch.first, batch.count});
     return;
@@ -74,10 +74,10 @@ void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const 
 }
 
 // What the network reads of the edges of a run.
-template <class T, class G>
-NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const Run &run, int direction,
-                                                             const TangentRows *tangents) const {
-  const Edges<T, G> &edges = batch.evaluation.edges;
+template <class T>
+NetworkEdges<T> HostConvolutionLayer<T>::network_edges(Batch &batch, const Run &run, int direction,
+                                                       const TangentRows *tangents) const {
+  const Edges<T> &edges = batch.evaluation.edges;
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
   int *receiver = batch.scratch.receiver_row.reserve(2 * count), *species = receiver + count;
@@ -90,7 +90,7 @@ NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const
   const bool fixed = batch.step->fixed_input;
   FeatureRows<R> x = batch.rows(input_);
   x.first = 0;
-  const G *distance = edges.distance(direction) + begin[0];
+  const D *distance = edges.distance(direction) + begin[0];
   if (tangents)
     return {count, distance, species, sender_species, tangents->receiver, tangents->sender, tangents->x, direction};
   return {count,
@@ -104,9 +104,9 @@ NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const
 }
 
 // The weights that the network computes for the edges; each edge is a bin of its own.
-template <class T, class G>
-RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, const NetworkEdges<T, G> &inputs,
-                                                                int *table_row, T *fraction, R *bins_per_length) const {
+template <class T>
+RadialRows<Real<T>> HostConvolutionLayer<T>::network_weights(Batch &batch, const NetworkEdges<T> &inputs,
+                                                             int *table_row, T *fraction, R *bins_per_length) const {
   const EdgeNetwork<T> &network = *constants_.network();
   R *weights = batch.scratch.weights.reserve(network.weights_size(inputs.count));
   network.forward(batch.evaluation.kernels, inputs, batch.scratch.radial.reserve(network.scratch_size(inputs.count)),
@@ -121,11 +121,11 @@ RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, co
 
 // The edges of a run with their radial weights. All data is in the thread's scratch or in the edges of the
 // evaluation.
-template <class T, class G>
-ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction,
-                                                  const TangentRows *tangents) const {
-  const Edges<T, G> &edges = batch.evaluation.edges;
-  HostScratch<T, G> &scratch = batch.scratch;
+template <class T>
+ConvEdges<T> HostConvolutionLayer<T>::edges_of(Batch &batch, const Run &run, int direction,
+                                               const TangentRows *tangents) const {
+  const Edges<T> &edges = batch.evaluation.edges;
+  HostScratch<T> &scratch = batch.scratch;
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
   int *table_row = scratch.table_row.reserve(count);
@@ -146,9 +146,9 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
 
 // Calls f(edges) for the edges of a run with all directions of the evaluation. All are in one call if the kernels
 // accept several; else each has a call of its own.
-template <class T, class G>
+template <class T>
 template <class F>
-void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, const F &f) const {
+void HostConvolutionLayer<T>::for_directions(Batch &batch, const Run &run, const F &f) const {
   const int num_directions = batch.evaluation.num_directions();
   if (num_directions == 1 || !constants_.has_kernels_of_directions()) {
     for (int d = 0; d < num_directions; d++) f(edges_of(batch, run, d));
@@ -174,19 +174,19 @@ void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, co
 }
 
 // The fractions, with their tangents along a direction, of `count` of these edges from number `first` on.
-template <class T, class G>
-void HostConvolutionLayer<T, G>::set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first,
-                                               int64_t count, int direction, T *fraction) const {
-  const G *distance = batch.evaluation.edges.distance(direction) + edges.edge_begin[0] + first;
+template <class T>
+void HostConvolutionLayer<T>::set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first, int64_t count,
+                                            int direction, T *fraction) const {
+  const D *distance = batch.evaluation.edges.distance(direction) + edges.edge_begin[0] + first;
   for (int64_t e = 0; e < count; e++)
     fraction[e] = make_number<T>(value_of(edges.fraction[first + e]),
                                  static_cast<R>(tangent_of(distance[e])) * edges.bins_per_length[first + e]);
 }
 
 // Edges whose places in the rows of `radial` belong to the thread.
-template <class T, class G>
-ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row,
-                                                    const T *harmonics, const RadialRows<R> &radial) const {
+template <class T>
+ConvEdges<T> HostConvolutionLayer<T>::make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row,
+                                                 const T *harmonics, const RadialRows<R> &radial) const {
   R *weights = constants_.network() ? batch.scratch.weights.data() : nullptr;
   const int64_t plane = radial.rows * constants_.view().weights_row;
   return {count,
@@ -205,10 +205,10 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
 
 // ---- edges of energy moments
 // The rows of the senders of a run's edges and, if a network reads them, the rows of its receivers.
-template <class T, class G>
-typename HostConvolutionLayer<T, G>::TangentRows HostConvolutionLayer<T, G>::tangent_rows(Batch &batch,
-                                                                                          const Run &run) const {
-  const Edges<T, G> &edges = batch.evaluation.edges;
+template <class T>
+typename HostConvolutionLayer<T>::TangentRows HostConvolutionLayer<T>::tangent_rows(Batch &batch,
+                                                                                    const Run &run) const {
+  const Edges<T> &edges = batch.evaluation.edges;
   const FeatureLayout &layout = batch.layout(input_);
   const FeatureRows<R> x = batch.rows(input_);
   const int64_t *begin = edges.begin() + run.first;
@@ -218,20 +218,20 @@ typename HostConvolutionLayer<T, G>::TangentRows HostConvolutionLayer<T, G>::tan
   int *sender = batch.scratch.moving_table_row.reserve(2 * count), *receiver = sender + count;
   for (int a = 0; a < run.count; a++) {
     if (constants_.network())
-      copy_edge_row<R, G>(layout, {x.data, x.rows, 0}, run.first + a, nullptr, nullptr, rows, count + a);
+      copy_edge_row<R, D>(layout, {x.data, x.rows, 0}, run.first + a, nullptr, nullptr, rows, count + a);
     for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
       const int64_t k = e - begin[0];
       sender[k] = static_cast<int>(k);
       receiver[k] = static_cast<int>(count + a);
-      copy_edge_row<R, G>(layout, {x.data, x.rows, 0}, edges.sender_row()[e], edges.distance() + e,
+      copy_edge_row<R, D>(layout, {x.data, x.rows, 0}, edges.sender_row()[e], edges.distance() + e,
                           edges.unit_vector() + 3 * e, rows, k);
     }
   }
   return {rows, receiver, sender};
 }
 
-template <class T, class G>
-void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
+template <class T>
+void HostConvolutionLayer<T>::forward_moments(Batch &batch) const {
   const FeatureRows<R> y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
     const TangentRows tangents = tangent_rows(batch, run);
@@ -251,8 +251,8 @@ void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
 
 // ---- edges of tangents
 // The edges of a run that do not move, which come first: for the tangents in all directions.
-template <class T, class G>
-ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const {
+template <class T>
+ConvEdges<T> HostConvolutionLayer<T>::rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const {
   int64_t *end = batch.scratch.gather_begin.reserve(run.count);
   for (int a = 0; a < run.count; a++) end[a] = edges.edge_begin[a] + batch.evaluation.edges.num_rigid(run.first + a);
   ConvEdges<T> rigid = edges;
@@ -262,8 +262,8 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &ru
 }
 
 // Those of them whose senders have tangents: the forward pass computes tangents from these.
-template <class T, class G>
-ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const {
+template <class T>
+ConvEdges<T> HostConvolutionLayer<T>::rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const {
   const int64_t first = edges.edge_begin[0], count = edges.edge_begin[batch.count] - first;
   const int num_y = batch.evaluation.edges.num_y();
   int64_t *begin = batch.scratch.gather_begin.reserve(batch.count + 1);
@@ -295,10 +295,10 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &ba
 
 // Calls f(receiver's number in the run, edges, number of edges of the run before them), in each direction, for each
 // receiver with edges that move. Bins and weights are those of `edges` for any direction.
-template <class T, class G>
+template <class T>
 template <class F>
-void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges,
-                                                  const F &f) const {
+void HostConvolutionLayer<T>::for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges,
+                                               const F &f) const {
   for (int a = 0; a < run.count; a++) {
     const int64_t bounds[2] = {edges.edge_begin[a] + batch.evaluation.edges.num_rigid(run.first + a),
                                edges.edge_begin[a + 1]};
@@ -322,8 +322,8 @@ void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, 
 
 // ---- forward
 // Computes only the tangents.
-template <class T, class G>
-void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
+template <class T>
+void HostConvolutionLayer<T>::forward_tangents(Batch &batch) const {
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
   const FeatureLayout &layout = batch.layout(output_);
   const HostKernels<T> &kernels = batch.evaluation.kernels;
@@ -348,8 +348,8 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
   });
 }
 
-template <class T, class G>
-void HostConvolutionLayer<T, G>::forward(Batch &batch) {
+template <class T>
+void HostConvolutionLayer<T>::forward(Batch &batch) {
   if (batch.evaluation.tangents_alone() && constants_.has_kernels_of_directions()) return forward_tangents(batch);
   if (uses_tangent_rows(batch)) return forward_moments(batch);
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
@@ -362,9 +362,9 @@ void HostConvolutionLayer<T, G>::forward(Batch &batch) {
 }
 
 // ---- backward
-template <class T, class G>
-void HostConvolutionLayer<T, G>::backward(Batch &batch) {
-  const HostEvaluationState<T, G> &evaluation = batch.evaluation;
+template <class T>
+void HostConvolutionLayer<T>::backward(Batch &batch) {
+  const HostEvaluationState<T> &evaluation = batch.evaluation;
   const FeatureRows<R> x = batch.rows(input_), out_adj = batch.rows(output_, true);
   const bool scatter = !batch.step->fixed_input && !evaluation.is_gathering;
   const FeatureRows<R> partial = scatter ? batch.partial : FeatureRows<R>{nullptr, 0, 0};
@@ -399,7 +399,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
         backward(edges_of(batch, run, d), out_row, y_adj + d * size);
     }
     if (constants_.network()) {
-      const NetworkEdges<T, G> inputs = network_edges(batch, run);
+      const NetworkEdges<T> inputs = network_edges(batch, run);
       constants_.network()->backward(
           evaluation.kernels, inputs, batch.scratch.radial.data(), batch.scratch.weights.data(),
           {y_adj, num_y, own_adj, partial, inputs.receiver_row, evaluation.edge_partial_row + begin});
@@ -410,10 +410,10 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
 }
 
 // The edges that point at the rows of a batch, in the order of these rows.
-template <class T, class G>
-typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::gathered_edges(Batch &senders) const {
-  const HostEvaluationState<T, G> &evaluation = senders.evaluation;
-  HostScratch<T, G> &scratch = senders.scratch;
+template <class T>
+typename HostConvolutionLayer<T>::GatheredEdges HostConvolutionLayer<T>::gathered_edges(Batch &senders) const {
+  const HostEvaluationState<T> &evaluation = senders.evaluation;
+  HostScratch<T> &scratch = senders.scratch;
   const int first = senders.first, count = senders.count, num_y = constants_.view().num_y;
   const int64_t *transposed = evaluation.edges.transposed_begin();
   const int64_t most = transposed[first + count] - transposed[first];
@@ -423,7 +423,7 @@ typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::g
   const int64_t stride = constants_.network() ? most : 0;
   int *function = scratch.function.reserve(most + 2 * stride);
   int *receiver_species = function, *sender_species = function + stride, *sender_row = function + 2 * stride;
-  G *distance = scratch.gather_distance.reserve(most);
+  D *distance = scratch.gather_distance.reserve(most);
   T *y = scratch.gather_y.reserve(most * num_y);
   int64_t n = 0;
   begin[0] = 0;
@@ -449,17 +449,16 @@ typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::g
   return {n, begin, receiver, function, receiver_species, sender_species, sender_row, distance, y};
 }
 
-template <class T, class G>
-void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
-  const HostEvaluationState<T, G> &evaluation = senders.evaluation;
-  HostScratch<T, G> &scratch = senders.scratch;
+template <class T>
+void HostConvolutionLayer<T>::gather(Batch &senders, FeatureRows<R> sums) {
+  const HostEvaluationState<T> &evaluation = senders.evaluation;
+  HostScratch<T> &scratch = senders.scratch;
   const GatheredEdges e = gathered_edges(senders);
   int *table_row = scratch.table_row.reserve(e.count);
   T *fraction = scratch.fraction.reserve(e.count);
   R *bins_per_length = scratch.bins_per_length.reserve(e.count);
   const FeatureRows<R> x{evaluation.features.data(input_), evaluation.num_rows, 0};
-  const NetworkEdges<T, G> inputs{e.count,      e.distance, e.receiver_species, e.sender_species, e.receiver,
-                                  e.sender_row, x};
+  const NetworkEdges<T> inputs{e.count, e.distance, e.receiver_species, e.sender_species, e.receiver, e.sender_row, x};
   const RadialRows<R> radial = constants_.network()
                                    ? network_weights(senders, inputs, table_row, fraction, bins_per_length)
                                    : constants_.radial(e.distance, e.function, e.count, 0, e.count,
@@ -477,6 +476,6 @@ void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
                                  {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, sums, nullptr, e.sender_row});
 }
 
-EQUI_INSTANTIATE_PRECISIONS(HostConvolutionLayer)
+EQUI_INSTANTIATE_NUMBERS(HostConvolutionLayer)
 
 }    // namespace equi

@@ -11,10 +11,11 @@
 
 namespace equi {
 
-template <class T, class G>
-class HostConvolutionLayer : public HostSenderLayer<T, G> {
+template <class T>
+class HostConvolutionLayer : public HostSenderLayer<T> {
   using R = Real<T>;
-  using Batch = HostBatch<T, G>;
+  using D = DoubleOf<T>;
+  using Batch = HostBatch<T>;
 
  public:
   HostConvolutionLayer(HostContext &context, const Convolution &layer);
@@ -45,7 +46,7 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
     int64_t *begin;
     const int *receiver, *function, *receiver_species, *sender_species;
     int *sender_row;
-    const G *distance;
+    const D *distance;
     const T *harmonics;
   };
 
@@ -58,10 +59,10 @@ class HostConvolutionLayer : public HostSenderLayer<T, G> {
                      T *fraction) const;
   ConvEdges<T> make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row, const T *harmonics,
                           const RadialRows<R> &radial) const;
-  NetworkEdges<T, G> network_edges(Batch &batch, const Run &run, int direction = 0,
-                                   const TangentRows *tangents = nullptr) const;
+  NetworkEdges<T> network_edges(Batch &batch, const Run &run, int direction = 0,
+                                const TangentRows *tangents = nullptr) const;
   TangentRows tangent_rows(Batch &batch, const Run &run) const;
-  RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T, G> &inputs, int *table_row, T *fraction,
+  RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T> &inputs, int *table_row, T *fraction,
                                 R *bins_per_length) const;
   void forward_tangents(Batch &batch) const;
   void forward_moments(Batch &batch) const;

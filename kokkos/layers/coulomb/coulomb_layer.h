@@ -21,11 +21,11 @@ struct CoulombBlock {
   int first, end;
 };
 
-// The pairs of a batch's receivers. T: type of charges, G: of distances.
-template <class T, class G>
+// The pairs of a batch's receivers. T: type of charges.
+template <class T>
 struct CoulombPairs {
   using D = DoubleOf<T>;
-  ReceiverEdges<G> edges;
+  ReceiverEdges<D> edges;
   CoulombFunction function;
   const double *scale;      // of energies, per species of the receiver
   const double *weights;    // [channels]
@@ -45,25 +45,25 @@ struct CoulombPairs {
 };
 
 // Adds the energies of a receiver's pairs, and their derivatives with respect to the distances.
-template <class T, class G>
+template <class T>
 struct CoulombOfReceiver {
   using D = DoubleOf<T>;
-  CoulombPairs<T, G> pairs;
+  CoulombPairs<T> pairs;
   int64_t first;    // row of the first receiver
   D *energy;
 
   EQUI_FUNCTION void operator()(int64_t a) const {
-    const ReceiverEdges<G> &edges = pairs.edges;
+    const ReceiverEdges<D> &edges = pairs.edges;
     const CoulombFunction function = pairs.function;    // a copy, which stores of derivatives cannot change
     const Pointer<const T> own = pairs.charges(first + a);
     const double half = 0.5 * pairs.scale[edges.species[a]];
     D sum = energy[a];
     for (int64_t e = edges.begin[a]; e < edges.begin[a + 1]; e++) {
-      const D product = pairs.product(own, pairs.charges(edges.sender_row[e])), r = static_cast<D>(edges.distance[e]);
+      const D product = pairs.product(own, pairs.charges(edges.sender_row[e])), r = edges.distance[e];
       const Jet k = function(value_of(r));
       const double along = tangent_of(r);
       sum += half * (make_number<D>(k.d[0], k.d[1] * along) * product);
-      edges.distance_adj[e * edges.stride] += static_cast<G>(half * (make_number<D>(k.d[1], k.d[2] * along) * product));
+      edges.distance_adj[e * edges.stride] += half * (make_number<D>(k.d[1], k.d[2] * along) * product);
     }
     energy[a] = sum;
   }
@@ -71,21 +71,21 @@ struct CoulombOfReceiver {
 
 // Adds the adjoints of the receivers' own charges. A pair is an edge of both atoms, so the edges of an atom contain
 // all contributions of its charges.
-template <class T, class G>
+template <class T>
 struct CoulombAdjoints {
   using D = DoubleOf<T>;
-  CoulombPairs<T, G> pairs;
+  CoulombPairs<T> pairs;
   Pointer<T> q_adj;    // of the receivers
 
   template <int LANES>
   EQUI_FUNCTION void channels(int64_t a, int u) const {
-    const ReceiverEdges<G> &edges = pairs.edges;
+    const ReceiverEdges<D> &edges = pairs.edges;
     const int size = pairs.channels - u < LANES ? static_cast<int>(pairs.channels - u) : LANES;
     D sum[LANES];
     for (int c = 0; c < LANES; c++) sum[c] = 0;
     for (int64_t e = edges.begin[a]; e < edges.begin[a + 1]; e++) {
       const Pointer<const T> other = pairs.charges(edges.sender_row[e]) + u;
-      const D r = static_cast<D>(edges.distance[e]);
+      const D r = edges.distance[e];
       const Jet k = pairs.function(value_of(r));
       const double both = pairs.scale[edges.species[a]] + pairs.scale[edges.sender_species[e]];
       const D factor = 0.5 * both * make_number<D>(k.d[0], k.d[1] * tangent_of(r));
@@ -99,7 +99,6 @@ struct CoulombAdjoints {
 template <class Backend>
 class CoulombLayer : public BatchLayer<typename Backend::Batch> {
   using T = typename Backend::Number;
-  using G = typename Backend::Geometry;
   using Batch = typename Backend::Batch;
   using R = typename Batch::R;
 
@@ -126,20 +125,19 @@ class CoulombLayer : public BatchLayer<typename Backend::Batch> {
   }
   // Adds energies and their derivatives with respect to the distances, which need no cotangent.
   void forward(Batch &batch) override {
-    Backend::for_numbers(
-        batch.evaluation.work(), "equi:coulomb", batch.count,
-        CoulombOfReceiver<T, G>{pairs(batch), batch.first, batch.evaluation.energy_of(0) + batch.first});
+    Backend::for_numbers(batch.evaluation.work(), "equi:coulomb", batch.count,
+                         CoulombOfReceiver<T>{pairs(batch), batch.first, batch.evaluation.energy_of(0) + batch.first});
   }
   void backward(Batch &batch) override {
     const FeatureRows<R> x_adj = batch.rows(input_, true);
     if (!batch.adds(input_)) batch.zero_planes(batch.layout(input_), x_adj, {0, group_.planes});
     Backend::for_channels(batch.evaluation.work(), "equi:coulomb_adjoint", batch.count, channels_,
-                          CoulombAdjoints<T, G>{pairs(batch), channel_of<T>(x_adj, group_, 0, 0)});
+                          CoulombAdjoints<T>{pairs(batch), channel_of<T>(x_adj, group_, 0, 0)});
   }
   std::size_t bytes() const override { return blocks_.bytes() + weights_.bytes() + scale_.bytes(); }
 
  private:
-  CoulombPairs<T, G> pairs(const Batch &batch) const {
+  CoulombPairs<T> pairs(const Batch &batch) const {
     const FeatureRows<const R> x{batch.evaluation.features.data(input_), batch.evaluation.num_rows, 0};
     return {receiver_edges(batch, *batch.evaluation.far_edges),
             function_,

@@ -65,8 +65,7 @@ DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, DensityConstants constan
 }
 
 template <class T>
-template <class G>
-void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &edges, const G *distance,
+void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &edges, const D *distance,
                                 const int *pair) {
   const int64_t n = edges.count, first = edges.first;
   D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
@@ -77,7 +76,7 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
     Kokkos::parallel_for(
         "equi:density", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           if (!edges.contains(first + c)) return;
-          const D r = static_cast<D>(distance[first + c]);
+          const D r = distance[first + c];
           const auto found = find.bin_of(value_of(r), pair[first + c]);
           const double *row = powers + static_cast<int64_t>(found.bin) * num_coefficients;
           const D fraction = make_number<D>(found.fraction, tangent_of(r) * found.bins_per_length);
@@ -101,8 +100,7 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
 }
 
 template <class T>
-template <class G>
-void DeviceDensity<T>::forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) {
+void DeviceDensity<T>::forward(DeviceBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) {
   const DeviceExec &exec = batch.evaluation.exec;
   const DeviceBatchEdges edges = batch.edges();
   evaluate(exec, edges, batch.evaluation.edges.distance(direction), batch.evaluation.edges.pair());
@@ -122,8 +120,7 @@ void DeviceDensity<T>::forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, Featu
 }
 
 template <class T>
-template <class G>
-void DeviceDensity<T>::backward(DeviceBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm,
+void DeviceDensity<T>::backward(DeviceBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm,
                                 int direction) {
   const DeviceExec &exec = batch.evaluation.exec;
   const DeviceBatchEdges edges = batch.edges();
@@ -142,24 +139,15 @@ void DeviceDensity<T>::backward(DeviceBatch<T, G> &batch, FeatureRows<R> x, Feat
   const double factor = constants_.factor;
   const int64_t *begin = edges.begin;
   const int64_t first = edges.first;
-  G *distance_adj = batch.evaluation.edges.adjoint(direction);
+  D *distance_adj = batch.evaluation.edges.adjoint(direction);
   const int stride = batch.evaluation.edges.num_y();
   Kokkos::parallel_for(
       "equi:density_adjoint", DeviceRange(exec, 0, batch.count), KOKKOS_LAMBDA(int64_t a) {
         const D adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
-        for (int64_t e = begin[a]; e < begin[a + 1]; e++)
-          distance_adj[e * stride] += static_cast<G>(adjoint * derivative[e - first]);
+        for (int64_t e = begin[a]; e < begin[a + 1]; e++) distance_adj[e * stride] += adjoint * derivative[e - first];
       });
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                 \
-  template void DeviceDensity<T>::forward<G>(DeviceBatch<T, G> &, FeatureRows<Real<T>>, FeatureRows<Real<T>>,  \
-                                             DoubleOf<T> *, int);                                              \
-  template void DeviceDensity<T>::backward<G>(DeviceBatch<T, G> &, FeatureRows<Real<T>>, FeatureRows<Real<T>>, \
-                                              const DoubleOf<T> *, int);
-
 EQUI_INSTANTIATE_NUMBERS(DeviceDensity)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -14,7 +14,7 @@
 
 namespace equi {
 
-// T: float, double or a Dual of them; G: type of distances, dual if T is.
+// T: float, double or a Dual of them.
 template <class T>
 class DeviceDensity {
   using R = Real<T>;
@@ -22,11 +22,8 @@ class DeviceDensity {
 
  public:
   DeviceDensity(const DeviceExec &exec, DensityConstants constants);
-
-  template <class G>
-  void forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction);
-  template <class G>
-  void backward(DeviceBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm, int direction);
+  void forward(DeviceBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction);
+  void backward(DeviceBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm, int direction);
 
   const DensityConstants &constants() const { return constants_; }
   void for_batch_arrays(int64_t num_atoms, int64_t num_edges, const ArrayVisitor &f) {
@@ -38,8 +35,7 @@ class DeviceDensity {
 
   // Computes the density of the batch's edges and its derivatives, for the above. Public because nvcc requires it of
   // functions with kernels.
-  template <class G>
-  void evaluate(const DeviceExec &exec, const DeviceBatchEdges &edges, const G *distance, const int *pair);
+  void evaluate(const DeviceExec &exec, const DeviceBatchEdges &edges, const D *distance, const int *pair);
 
  private:
   DensityConstants constants_;    // without the polynomials

@@ -9,15 +9,15 @@ namespace equi {
 namespace {
 
 // Calls f(e, value of the density, its derivative) for each edge of row a of a batch.
-template <class T, class G, class F>
-void for_densities(const HostBatch<T, G> &batch, const DensityConstants &constants, const int *function, int a,
+template <class T, class F>
+void for_densities(const HostBatch<T> &batch, const DensityConstants &constants, const int *function, int a,
                    int direction, const F &f) {
   using D = DoubleOf<T>;
   const int64_t *begin = batch.evaluation.edges.begin() + batch.first;
-  const G *distance = batch.evaluation.edges.distance(direction);
+  const D *distance = batch.evaluation.edges.distance(direction);
   for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
     D value, derivative;
-    constants.evaluate(function ? function[e - begin[0]] : 0, D(distance[e]), &value, &derivative);
+    constants.evaluate(function ? function[e - begin[0]] : 0, distance[e], &value, &derivative);
     f(e, value, derivative);
   }
 }
@@ -37,8 +37,7 @@ void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>>
 }    // namespace
 
 template <class T>
-template <class G>
-void HostDensity<T>::forward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) const {
+void HostDensity<T>::forward(HostBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) const {
   const int *function = batch.functions(constants_.radial_set);
   for (int a = 0; a < batch.count; a++) {
     D sum = 0.0;
@@ -52,12 +51,11 @@ void HostDensity<T>::forward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRo
 }
 
 template <class T>
-template <class G>
-void HostDensity<T>::backward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm,
+void HostDensity<T>::backward(HostBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm,
                               int direction) const {
   const int *function = batch.functions(constants_.radial_set);
   const int num_y = batch.evaluation.edges.num_y();
-  G *distance_adj = batch.evaluation.edges.adjoint(direction);
+  D *distance_adj = batch.evaluation.edges.adjoint(direction);
   for (int a = 0; a < batch.count; a++) {
     const T scale = static_cast<T>(D(1.0) / norm[a]);
     D dot = 0.0;
@@ -72,18 +70,10 @@ void HostDensity<T>::backward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureR
     // dE/dnorm times factor
     const D adjoint = -constants_.factor * dot / (norm[a] * norm[a]);
     for_densities(batch, constants_, function, a, direction,
-                  [&](int64_t e, D, D derivative) { distance_adj[e * num_y] += static_cast<G>(adjoint * derivative); });
+                  [&](int64_t e, D, D derivative) { distance_adj[e * num_y] += adjoint * derivative; });
   }
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                             \
-  template void HostDensity<T>::forward<G>(HostBatch<T, G> &, FeatureRows<Real<T>>, FeatureRows<Real<T>>,  \
-                                           DoubleOf<T> *, int) const;                                      \
-  template void HostDensity<T>::backward<G>(HostBatch<T, G> &, FeatureRows<Real<T>>, FeatureRows<Real<T>>, \
-                                            const DoubleOf<T> *, int) const;
-
 EQUI_INSTANTIATE_NUMBERS(HostDensity)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -14,7 +14,7 @@
 
 namespace equi {
 
-// T: float, double or a Dual of them; G: type of distances, dual if T is.
+// T: float, double or a Dual of them.
 template <class T>
 class HostDensity {
   using R = Real<T>;
@@ -24,11 +24,9 @@ class HostDensity {
   HostDensity(InstructionSet, DensityConstants constants) : constants_(std::move(constants)) {}
 
   // y = x / norm, norm [batch.count]. direction: for duals, whose tangents are in plane 1 + direction.
-  template <class G>
-  void forward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) const;
+  void forward(HostBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y, D *norm, int direction) const;
   // Replaces x by its adjoint, and adds the derivatives with respect to the distances of the batch's edges.
-  template <class G>
-  void backward(HostBatch<T, G> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm, int direction) const;
+  void backward(HostBatch<T> &batch, FeatureRows<R> x, FeatureRows<R> y_adj, const D *norm, int direction) const;
 
   const DensityConstants &constants() const { return constants_; }
   void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}

@@ -121,8 +121,7 @@ int DeviceReadout<T>::total_width() const {
 }
 
 template <class T>
-template <class G>
-void DeviceReadout<T>::forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, const double *scale, T *adjoint,
+void DeviceReadout<T>::forward(DeviceBatch<T> &batch, FeatureRows<R> x, const double *scale, T *adjoint,
                                int direction) const {
   if (batch.count == 0) return;
   ReadoutKernel<T> kernel{};    // initialized also beyond these matrices, because all of it is copied to the device
@@ -147,11 +146,6 @@ void DeviceReadout<T>::forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, const
   Kokkos::parallel_for("equi:readout", policy, kernel);
 }
 
-#define EQUI_INSTANTIATE(T, G) \
-  template void DeviceReadout<T>::forward<G>(DeviceBatch<T, G> &, FeatureRows<Real<T>>, const double *, T *, int) const;
-
 EQUI_INSTANTIATE_NUMBERS(DeviceReadout)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -21,8 +21,7 @@ class DeviceReadout {
  public:
   DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel);
   // direction: for duals, whose tangents are in plane 1 + direction. adjoint: [batch.count][num_inputs()].
-  template <class G>
-  void forward(DeviceBatch<T, G> &batch, FeatureRows<R> x, const double *scale, T *adjoint, int direction) const;
+  void forward(DeviceBatch<T> &batch, FeatureRows<R> x, const double *scale, T *adjoint, int direction) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:

@@ -26,8 +26,7 @@ class HostReadout {
   int num_inputs() const { return network_.num_inputs(); }
 
   // direction: for duals, whose tangents are in plane 1 + direction. adjoint: [batch.count][num_inputs()].
-  template <class G>
-  void forward(HostBatch<T, G> &batch, FeatureRows<R> rows, const double *scale, T *adjoint, int direction) const {
+  void forward(HostBatch<T> &batch, FeatureRows<R> rows, const double *scale, T *adjoint, int direction) const {
     constexpr int P = PLANES<T>;
     const int mul = num_inputs(), most = std::min(batch.count, ROWS);
     double *in = reinterpret_cast<double *>(

@@ -17,10 +17,9 @@ namespace equi {
 
 // Adds the energies of a receiver's pairs, and their derivatives with respect to the distances. Pairs of species are
 // [receiver][sender].
-template <class G>
+template <class D>
 struct RepulsionOfReceiver {
-  using D = DoubleOf<G>;
-  ReceiverEdges<G> edges;
+  ReceiverEdges<D> edges;
   const double *prefactor, *length, *cutoff;    // per pair of species
   const double *coefficients, *exponents;
   const double *scale;    // of energies, per species of the receiver
@@ -34,13 +33,13 @@ struct RepulsionOfReceiver {
     D sum = energy[a];
     for (int64_t e = edges.begin[a]; e < edges.begin[a + 1]; e++) {
       const int64_t k = first_pair + edges.sender_species[e];
-      const D r = static_cast<D>(edges.distance[e]);
+      const D r = edges.distance[e];
       const double along = tangent_of(r);
       if (value_of(r) >= cutoff[k]) continue;    // NaN passes this test
       const Jet pair = repulsion_function(Jet::variable(value_of(r)), prefactor[k], length[k], cutoff[k], p,
                                           static_cast<int>(num_terms), coefficients, exponents);
       sum += factor * make_number<D>(pair.value(), pair.d[1] * along);
-      edges.distance_adj[e * edges.stride] += static_cast<G>(factor * make_number<D>(pair.d[1], pair.d[2] * along));
+      edges.distance_adj[e * edges.stride] += factor * make_number<D>(pair.d[1], pair.d[2] * along);
     }
     energy[a] = sum;
   }
@@ -48,7 +47,7 @@ struct RepulsionOfReceiver {
 
 template <class Backend>
 class RepulsionLayer : public BatchLayer<typename Backend::Batch> {
-  using G = typename Backend::Geometry;
+  using D = DoubleOf<typename Backend::Number>;
   using Batch = typename Backend::Batch;
 
  public:
@@ -69,7 +68,7 @@ class RepulsionLayer : public BatchLayer<typename Backend::Batch> {
     for (int d = 0; d < batch.evaluation.num_directions(); d++)
       Backend::for_numbers(
           batch.evaluation.work(), "equi:repulsion", batch.count,
-          RepulsionOfReceiver<G>{receiver_edges(batch, batch.evaluation.edges, d), prefactor, length, cutoff,
+          RepulsionOfReceiver<D>{receiver_edges(batch, batch.evaluation.edges, d), prefactor, length, cutoff,
                                  coefficients, exponents, exponents + num_terms_, p_, batch.evaluation.num_species,
                                  num_terms_, batch.evaluation.energy_of(d) + batch.first});
   }

@@ -157,10 +157,9 @@ std::size_t DeviceSo2Convolution<T>::bytes() const {
 
 // ---- edges
 template <class T>
-template <class G>
 typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(const DeviceExec &exec,
                                                                             const DeviceBatchEdges &chunk,
-                                                                            const DeviceSo2Geometry<G> &geometry,
+                                                                            const DeviceSo2Geometry<T> &geometry,
                                                                             const DeviceNetworkInput<R> &input,
                                                                             Scratch &scratch) const {
   const int64_t n = chunk.count, size = rotations_size(lmax_);
@@ -184,23 +183,23 @@ typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(cons
     exact = scratch.so2.exact.reserve(size * n);
   network_.find_rows(exec, chunk, geometry.pair, input, e.own_row, e.other_row);
   Kokkos::parallel_for("equi:so2_edges", DeviceRange(exec, 0, n),
-                       So2EdgeKernel<T, G>{chunk, e.of_senders, geometry.distance, geometry.unit, geometry.pair,
-                                           network_.bases(), network_.has_bases_of_pairs(),
-                                           RotationRecursion{lmax_, recursion_begin_.data(), recursion_terms_.data()},
-                                           e.out_row, exact, e.rotations, e.cutoff, e.cutoff_slope});
+                       So2EdgeKernel<T>{chunk, e.of_senders, geometry.distance, geometry.unit, geometry.pair,
+                                        network_.bases(), network_.has_bases_of_pairs(),
+                                        RotationRecursion{lmax_, recursion_begin_.data(), recursion_terms_.data()},
+                                        e.out_row, exact, e.rotations, e.cutoff, e.cutoff_slope});
   e.factors = scratch.weights.reserve(network_.weights_size(n));
   e.factors_plane = network_.weights_plane(n);
   network_.forward(
       exec,
-      DeviceNetworkEdges<T, G>{chunk, geometry.distance, geometry.pair, e.own_row, e.other_row, input.x, e.of_senders},
+      DeviceNetworkEdges<T>{chunk, geometry.distance, geometry.pair, e.own_row, e.other_row, input.x, e.of_senders},
       scratch.network.reserve(network_.scratch_size(n)), e.factors);
   return e;
 }
 
 template <class T>
-template <class G, class F>
+template <class F>
 void DeviceSo2Convolution<T>::for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch,
-                                         const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
+                                         const DeviceSo2Geometry<T> &geometry, const DeviceNetworkInput<R> &input,
                                          Scratch &scratch, const F &f) const {
   for (int64_t first = 0; first < batch.count; first += CHUNK) {
     DeviceBatchEdges chunk = batch;
@@ -370,9 +369,8 @@ So2GateCall<T> DeviceSo2Convolution<T>::gate(const So2PaddedLinear &linear, int6
 }
 
 template <class T>
-template <class G>
 void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch,
-                                      const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
+                                      const DeviceSo2Geometry<T> &geometry, const DeviceNetworkInput<R> &input,
                                       FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const {
   const auto scale_sums = [&](const char *label, bool divides) {
     const So2Sums<T> made = sums(y);
@@ -480,11 +478,10 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
 }
 
 template <class T>
-template <class G>
 void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch,
-                                       const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
+                                       const DeviceSo2Geometry<T> &geometry, const DeviceNetworkInput<R> &input,
                                        FeatureRows<const R> y_adj, So2Softmax<T> softmax,
-                                       const DeviceSo2Adjoints<R, G> &adjoints, Scratch &scratch) const {
+                                       const DeviceSo2Adjoints<T> &adjoints, Scratch &scratch) const {
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const int64_t count = edges.count;
     const Work w = work(scratch.so2.work.reserve(work(nullptr, count, true).second), count, true).first;
@@ -512,10 +509,9 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
     if (edges.of_senders) return;
     Kokkos::parallel_for("equi:so2_torque", teams(exec, count),
                          So2TorqueKernel<T>{torque(edges, first_, adjoint, w.rotated, nullptr)});
-    Kokkos::parallel_for(
-        "equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
-        So2EdgeAdjointKernel<T, G>{edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
-                                   edges.cutoff_slope, edges.cutoff_adj, edges.torque, adjoints.edges});
+    Kokkos::parallel_for("equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
+                         So2EdgeAdjointKernel<T>{edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
+                                                 edges.cutoff_slope, edges.cutoff_adj, edges.torque, adjoints.edges});
     network_.backward(exec, count, scratch.network.data(), edges.factors);
     network_.add_distance_adjoints(exec, edges.batch, scratch.network.data(), adjoints.edges, adjoints.num_y);
   });
@@ -529,16 +525,6 @@ void DeviceSo2Convolution<T>::gather_senders(const DeviceExec &exec, const Devic
                          So2GatherKernel<R>{batch, group.width(), of_edges.group(group), x_adj.group(group)});
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                         \
-  template void DeviceSo2Convolution<T>::forward(const DeviceExec &, const DeviceBatchEdges &,                         \
-                                                 const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &,    \
-                                                 FeatureRows<Real<T>>, So2Softmax<T>, Scratch &) const;                \
-  template void DeviceSo2Convolution<T>::backward(                                                                     \
-      const DeviceExec &, const DeviceBatchEdges &, const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &, \
-      FeatureRows<const Real<T>>, So2Softmax<T>, const DeviceSo2Adjoints<Real<T>, G> &, Scratch &) const;
-
 EQUI_INSTANTIATE_NUMBERS(DeviceSo2Convolution)
-EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
-#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -18,27 +18,28 @@
 namespace equi {
 
 // All edges of an evaluation, in device memory.
-template <class G>
+template <class T>
 struct DeviceSo2Geometry {
-  const G *distance, *unit;    // [E], [E][3]
+  const DoubleOf<T> *distance, *unit;    // [E], [E][3]
   const int *pair;
 };
 
 // What a backward pass computes. Null: not requested.
-template <class R, class G>
+template <class T>
 struct DeviceSo2Adjoints {
-  FeatureRows<R> own;    // adjoints of the batch's atoms, with which it begins; results are added
+  FeatureRows<Real<T>> own;    // adjoints of the batch's atoms, with which it begins; results are added
   // For receivers, by edge: the adjoints of the senders' features, and the derivatives [E][num_y], slot 0 with
   // respect to the distance. The derivatives are added.
-  FeatureRows<R> senders;
+  FeatureRows<Real<T>> senders;
   int num_y;
-  G *edges;
+  DoubleOf<T> *edges;
 };
 
 // Edges must be counted (DeviceEdges). T: float, double or a Dual of them.
 template <class T>
 class DeviceSo2Convolution {
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   using Scratch = DeviceConvScratch<T>;
@@ -52,18 +53,16 @@ class DeviceSo2Convolution {
 
   // Adds the messages to the outputs of the batch's atoms, which are receivers; with attention these must be 0
   // before. input: where their features are. softmax: of the same atoms; not read without attention.
-  template <class G>
-  void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
+  void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<T> &geometry,
                const DeviceNetworkInput<R> &input, FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const;
   // With attention, call this before backward() for these atoms, with y as forward() has left it.
   void begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y, FeatureRows<const R> y_adj,
                       So2Softmax<T> softmax) const;
   // y_adj and softmax begin, for receivers, with the batch's atoms, and for senders with the row from which their
   // edges count receivers.
-  template <class G>
-  void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
+  void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<T> &geometry,
                 const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, So2Softmax<T> softmax,
-                const DeviceSo2Adjoints<R, G> &adjoints, Scratch &scratch) const;
+                const DeviceSo2Adjoints<T> &adjoints, Scratch &scratch) const;
   // x_adj += the rows that backward of receivers left for the edges of the batch's atoms, which are senders; x_adj
   // begins with these atoms.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
@@ -120,11 +119,10 @@ class DeviceSo2Convolution {
   // The arrays, starting at `first`, and their total size.
   std::pair<Work, int64_t> work(R *first, int64_t count, bool backward) const;
   // Calls f(edges) for the batch's edges, some at a time.
-  template <class G, class F>
-  void for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
+  template <class F>
+  void for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<T> &geometry,
                   const DeviceNetworkInput<R> &input, Scratch &scratch, const F &f) const;
-  template <class G>
-  Edges make_edges(const DeviceExec &exec, const DeviceBatchEdges &chunk, const DeviceSo2Geometry<G> &geometry,
+  Edges make_edges(const DeviceExec &exec, const DeviceBatchEdges &chunk, const DeviceSo2Geometry<T> &geometry,
                    const DeviceNetworkInput<R> &input, Scratch &scratch) const;
   So2RotationCall<T> rotation(const Edges &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;

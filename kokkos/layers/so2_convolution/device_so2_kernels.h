@@ -19,12 +19,12 @@ namespace equi {
 
 // ---- geometry
 // For each edge of a chunk: its row of the output, its rotations, the cutoff function and its derivative.
-template <class T, class G>
+template <class T>
 struct So2EdgeKernel {
   using D = DoubleOf<T>;
   DeviceBatchEdges batch;
   bool of_senders;
-  const G *distance, *unit;
+  const D *distance, *unit;
   const int *pair;
   const BasisFunctions *bases;
   bool per_pair;
@@ -37,7 +37,7 @@ struct So2EdgeKernel {
     const int size = rotations_size(recursion.lmax);
     out_row[c] = of_senders ? batch.other_row[position] : batch.atom_at(position);
     D n[3], frame[9];
-    for (int k = 0; k < 3; k++) n[k] = static_cast<D>(unit[3 * e + k]);
+    for (int k = 0; k < 3; k++) n[k] = unit[3 * e + k];
     edge_frame(n, frame);
     recursion.evaluate(frame, exact + c * size);
     if (static_cast<const void *>(exact) != rotations)
@@ -50,21 +50,22 @@ struct So2EdgeKernel {
 };
 
 // The derivatives with respect to edges: those of the cutoff function, and of the direction.
-template <class T, class G>
+template <class T>
 struct So2EdgeAdjointKernel {
+  using D = DoubleOf<T>;
   DeviceBatchEdges batch;
   int lmax, num_y;
   bool depends_on_frame;
   const T *rotations, *cutoff_slope, *cutoff_adj, *torque;
-  G *edge_adj;
+  D *edge_adj;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
-    G *const adjoint = edge_adj + batch.edge_at(batch.first + c) * num_y;
-    adjoint[0] += static_cast<G>(cutoff_adj[c] * cutoff_slope[c]);
+    D *const adjoint = edge_adj + batch.edge_at(batch.first + c) * num_y;
+    adjoint[0] += static_cast<D>(cutoff_adj[c] * cutoff_slope[c]);
     if (lmax == 0) return;
     const Real<T> inverse_norm = static_cast<Real<T>>(0.57735026918962576451);    // Y_1 = sqrt(3) n
     T gradient[3];
     so2_direction_gradient(rotations + c * rotations_size(lmax) + 1, torque + 3 * c, depends_on_frame, gradient);
-    for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<G>(inverse_norm * gradient[k]);
+    for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<D>(inverse_norm * gradient[k]);
   }
 };
 

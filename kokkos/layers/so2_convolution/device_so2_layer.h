@@ -10,10 +10,11 @@
 
 namespace equi {
 
-template <class T, class G>
-class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
+template <class T>
+class DeviceSo2Layer : public DeviceSenderLayer<T> {
   using R = Real<T>;
-  using Batch = DeviceBatch<T, G>;
+  using D = DoubleOf<T>;
+  using Batch = DeviceBatch<T>;
 
  public:
   DeviceSo2Layer(DeviceContext &context, const So2Convolution &layer)
@@ -43,7 +44,7 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
                            batch.evaluation.edges.adjoint()},
                           batch.evaluation.scratch);
   }
-  void gather(DeviceEvaluationState<T, G> &evaluation, const DeviceSenders &range, int slice_first,
+  void gather(DeviceEvaluationState<T> &evaluation, const DeviceSenders &range, int slice_first,
               FeatureRows<R> x_adj) override {
     const DeviceBatchEdges senders = evaluation.edges.senders(range);
     if (const FeatureRows<R> of_edges = kept(evaluation); of_edges.data)
@@ -63,18 +64,17 @@ class DeviceSo2Layer : public DeviceSenderLayer<T, G> {
 
   int64_t kept_per_edge() const override { return row_size_; }
   std::size_t bytes() const override { return convolution_.bytes(); }
-  void for_edge_scratch(DeviceEvaluationState<T, G> &evaluation, int64_t num_edges,
-                        const ArrayVisitor &f) const override {
+  void for_edge_scratch(DeviceEvaluationState<T> &evaluation, int64_t num_edges, const ArrayVisitor &f) const override {
     convolution_.for_edge_scratch(evaluation.scratch, num_edges, f);
   }
   std::string describe() const override { return convolution_.describe(); }
 
  private:
-  static DeviceSo2Geometry<G> geometry(const DeviceEvaluationState<T, G> &evaluation) {
+  static DeviceSo2Geometry<T> geometry(const DeviceEvaluationState<T> &evaluation) {
     return {evaluation.edges.distance(), evaluation.edges.unit_vector(), evaluation.edges.pair()};
   }
   // The rows that backward() leaves for gather(), if memory suffices.
-  static FeatureRows<R> kept(const DeviceEvaluationState<T, G> &evaluation) {
+  static FeatureRows<R> kept(const DeviceEvaluationState<T> &evaluation) {
     return {evaluation.sender_adjoints, evaluation.edges.capacity(), 0};
   }
   DeviceNetworkInput<R> input(const Batch &batch) const {

@@ -22,8 +22,8 @@ constexpr int GATHERED_SENDERS = 4;
 
 }    // namespace
 
-template <class T, class G>
-HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &layer)
+template <class T>
+HostSo2Layer<T>::HostSo2Layer(HostContext &context, const So2Convolution &layer)
     : input_(layer.input),
       output_(layer.output),
       num_species_(context.model.num_species()),
@@ -44,15 +44,15 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
     bases_.push_back(pairs == 1 ? basis : basis.for_pair(k / num_species_, k % num_species_));
 }
 
-template <class T, class G>
-int HostSo2Layer<T, G>::gather_size() const {
+template <class T>
+int HostSo2Layer<T>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
 // Scratch that inputs_of() and set_tangent_rows() need for a list.
-template <class T, class G>
-void HostSo2Layer<T, G>::for_edge_scratch(const HostEvaluationState<T, G> &evaluation, HostScratch<T, G> &scratch,
-                                          int64_t num_edges, const ArrayVisitor &f) const {
+template <class T>
+void HostSo2Layer<T>::for_edge_scratch(const HostEvaluationState<T> &evaluation, HostScratch<T> &scratch,
+                                       int64_t num_edges, const ArrayVisitor &f) const {
   const int64_t count = std::min<int64_t>(num_edges, LIST_EDGES);
   // A gather cannot use the values that are kept.
   const bool has_all_values =
@@ -66,19 +66,19 @@ void HostSo2Layer<T, G>::for_edge_scratch(const HostEvaluationState<T, G> &evalu
 }
 
 // ---- edges
-template <class T, class G>
-typename HostSo2Layer<T, G>::EdgeList HostSo2Layer<T, G>::empty_list(Batch &batch) const {
+template <class T>
+typename HostSo2Layer<T>::EdgeList HostSo2Layer<T>::empty_list(Batch &batch) const {
   int64_t *edge = batch.scratch.gather_begin.reserve(LIST_EDGES);
-  G *geometry = batch.scratch.gather_distance.reserve(4 * LIST_EDGES);
+  D *geometry = batch.scratch.gather_distance.reserve(4 * LIST_EDGES);
   int *rows = batch.scratch.receiver_row.reserve(6 * LIST_EDGES);
   const auto part = [&](int k) { return rows + k * LIST_EDGES; };
   return {0, 0, edge, geometry, geometry + LIST_EDGES, part(0), part(1), part(2), part(3), part(4), part(5)};
 }
 
-template <class T, class G>
-void HostSo2Layer<T, G>::add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row,
-                                  int out, int to_sender) const {
-  const Edges<T, G> &edges = batch.evaluation.edges;
+template <class T>
+void HostSo2Layer<T>::add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row, int out,
+                               int to_sender) const {
+  const Edges<T> &edges = batch.evaluation.edges;
   const int k = list.count++;
   list.edge[k] = e;
   list.distance[k] = edges.distance()[e];
@@ -92,8 +92,8 @@ void HostSo2Layer<T, G>::add_edge(const Batch &batch, EdgeList &list, int64_t e,
   list.to_sender[k] = to_sender;
 }
 
-template <class T, class G>
-void HostSo2Layer<T, G>::sort_by_window(EdgeList &list) const {
+template <class T>
+void HostSo2Layer<T>::sort_by_window(EdgeList &list) const {
   list.first = list.edge[0];
   const int count = list.count;
   int place[LIST_EDGES], window[LIST_EDGES], next = 0;
@@ -115,10 +115,10 @@ void HostSo2Layer<T, G>::sort_by_window(EdgeList &list) const {
     sort(numbers, 1);
 }
 
-template <class T, class G>
+template <class T>
 template <class F>
-void HostSo2Layer<T, G>::for_lists(Batch &batch, const F &f) const {
-  const Edges<T, G> &edges = batch.evaluation.edges;
+void HostSo2Layer<T>::for_lists(Batch &batch, const F &f) const {
+  const Edges<T> &edges = batch.evaluation.edges;
   const int *partial_row = batch.evaluation.edge_partial_row;
   EdgeList list = empty_list(batch);
   for (int a = 0; a < batch.count; a++) {
@@ -136,23 +136,22 @@ void HostSo2Layer<T, G>::for_lists(Batch &batch, const F &f) const {
   f(list);
 }
 
-template <class T, class G>
-NetworkEdges<T, G> HostSo2Layer<T, G>::network_edges(const EdgeList &list) const {
+template <class T>
+NetworkEdges<T> HostSo2Layer<T>::network_edges(const EdgeList &list) const {
   return {list.count,    list.distance, list.receiver_species, list.sender_species,
           list.receiver, list.sender,   {nullptr, 0, 0}};
 }
 
-template <class T, class G>
-FeatureRows<const Real<T>> HostSo2Layer<T, G>::input_rows(const Batch &batch) const {
+template <class T>
+FeatureRows<const Real<T>> HostSo2Layer<T>::input_rows(const Batch &batch) const {
   FeatureRows<R> x = batch.rows(input_);
   x.first = 0;
   return x;
 }
 
-template <class T, class G>
-typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, const EdgeList &list,
-                                                                  FeatureRows<const R> x, bool backward,
-                                                                  bool may_keep) const {
+template <class T>
+typename HostSo2Layer<T>::Inputs HostSo2Layer<T>::inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x,
+                                                            bool backward, bool may_keep) const {
   using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
   Inputs in{};
@@ -170,12 +169,12 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
   in.torque = in.distance_adj + count;
   for (int e = 0; e < count; e++) {
     D n[3], frame[9], of_edge[rotations_size(SO2_LMAX)];
-    for (int k = 0; k < 3; k++) n[k] = static_cast<D>(list.unit[3 * e + k]);
+    for (int k = 0; k < 3; k++) n[k] = list.unit[3 * e + k];
     Rotations::frame(n, frame);
     rotations_.evaluate(frame, of_edge);
     for (int k = 0; k < size; k++) rotations[e * size + k] = static_cast<T>(of_edge[k]);
     const int pair = bases_.size() == 1 ? 0 : list.receiver_species[e] * num_species_ + list.sender_species[e];
-    const D distance = static_cast<D>(list.distance[e]);
+    const D distance = list.distance[e];
     double of_cutoff[3] = {};
     bases_[pair].cutoff_function(value_of(distance), PLANES<T>, -1, of_cutoff);
     const auto of_distance = [&](int k) {
@@ -192,8 +191,8 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
 }
 
 // ---- forward, backward and gather
-template <class T, class G>
-void HostSo2Layer<T, G>::forward(Batch &batch) {
+template <class T>
+void HostSo2Layer<T>::forward(Batch &batch) {
   if (batch.evaluation.energy_moments) return forward_moments(batch);
   const FeatureRows<R> y = batch.rows(output_);
   set_to_zero(y, batch.layout(output_), batch.count, batch.evaluation.planes);
@@ -207,13 +206,13 @@ void HostSo2Layer<T, G>::forward(Batch &batch) {
 }
 
 // Sets a list's geometry in a direction, and the rows of senders and receivers that its edges read (edge_rows.h).
-template <class T, class G>
-FeatureRows<Real<T>> HostSo2Layer<T, G>::set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
-  const Edges<T, G> &edges = batch.evaluation.edges;
+template <class T>
+FeatureRows<Real<T>> HostSo2Layer<T>::set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
+  const Edges<T> &edges = batch.evaluation.edges;
   const FeatureLayout &layout = batch.layout(input_);
   const FeatureRows<const R> x = input_rows(batch);
   const FeatureRows<R> to{rows, 2 * LIST_EDGES, 0};
-  const G *const none = nullptr;
+  const D *const none = nullptr;
   for (int k = 0; k < list.count; k++) {
     const int64_t e = list.edge[k];
     list.distance[k] = edges.distance(direction)[e];
@@ -226,8 +225,8 @@ FeatureRows<Real<T>> HostSo2Layer<T, G>::set_tangent_rows(Batch &batch, EdgeList
   return to;
 }
 
-template <class T, class G>
-void HostSo2Layer<T, G>::forward_moments(Batch &batch) {
+template <class T>
+void HostSo2Layer<T>::forward_moments(Batch &batch) {
   const FeatureRows<R> y = batch.rows(output_);
   const int64_t out_size = static_cast<int64_t>(batch.count) * out_.row_size();
   R *of_direction = batch.scratch.edge_rows.reserve(out_size + 2 * LIST_EDGES * in_.row_size());
@@ -256,17 +255,16 @@ void HostSo2Layer<T, G>::forward_moments(Batch &batch) {
   }
 }
 
-template <class T, class G>
-void HostSo2Layer<T, G>::backward_of(const EdgeList &list, const Inputs &in, FeatureRows<const R> out_adj,
-                                     So2Softmax<T> softmax, FeatureRows<R> sender_adj,
-                                     FeatureRows<R> receiver_adj) const {
+template <class T>
+void HostSo2Layer<T>::backward_of(const EdgeList &list, const Inputs &in, FeatureRows<const R> out_adj,
+                                  So2Softmax<T> softmax, FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const {
   convolution_.backward(in.edges, out_adj, list.out, softmax, in.work, in.values, in.are_kept,
                         {in.factors, in.cutoff_adj, in.torque, sender_adj, receiver_adj, list.to_sender, list.out});
 }
 
-template <class T, class G>
-void HostSo2Layer<T, G>::backward(Batch &batch) {
-  const HostEvaluationState<T, G> &evaluation = batch.evaluation;
+template <class T>
+void HostSo2Layer<T>::backward(Batch &batch) {
+  const HostEvaluationState<T> &evaluation = batch.evaluation;
   const bool fixed = batch.step->fixed_input;
   const FeatureRows<R> none{nullptr, 0, 0};
   const FeatureRows<R> partial = fixed || evaluation.is_gathering ? none : batch.partial;
@@ -283,20 +281,20 @@ void HostSo2Layer<T, G>::backward(Batch &batch) {
                       {in.distance_adj, 1, none, none, nullptr, nullptr});
     const R inverse_norm = static_cast<R>(1 / std::sqrt(3.0));    // Y_1 = sqrt(3) n
     for (int e = 0; e < list.count; e++) {
-      G *adjoint = evaluation.edges.adjoint() + list.edge[e] * evaluation.edges.num_y();
-      adjoint[0] += static_cast<G>(in.distance_adj[e]);
+      D *adjoint = evaluation.edges.adjoint() + list.edge[e] * evaluation.edges.num_y();
+      adjoint[0] += static_cast<D>(in.distance_adj[e]);
       if (lmax_ == 0) continue;
       T gradient[3];
       so2_direction_gradient(in.edges.rotations + e * rotations_.size() + 1, in.torque + 3 * e, depends_on_frame_,
                              gradient);
-      for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<G>(inverse_norm * gradient[k]);
+      for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<D>(inverse_norm * gradient[k]);
     }
   });
 }
 
-template <class T, class G>
-void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
-  const HostEvaluationState<T, G> &evaluation = senders.evaluation;
+template <class T>
+void HostSo2Layer<T>::gather(Batch &senders, FeatureRows<R> sums) {
+  const HostEvaluationState<T> &evaluation = senders.evaluation;
   set_to_zero(sums, senders.layout(input_), senders.count, evaluation.planes);
   const FeatureRows<R> out_adj = evaluation.features.rows({0, evaluation.num_receivers, nullptr}, output_, true);
   EdgeList list = empty_list(senders);
@@ -319,6 +317,6 @@ void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   if (list.count > 0) evaluate();
 }
 
-EQUI_INSTANTIATE_PRECISIONS(HostSo2Layer)
+EQUI_INSTANTIATE_NUMBERS(HostSo2Layer)
 
 }    // namespace equi

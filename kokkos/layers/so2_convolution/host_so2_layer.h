@@ -15,10 +15,11 @@
 
 namespace equi {
 
-template <class T, class G>
-class HostSo2Layer : public HostSenderLayer<T, G> {
-  using Batch = HostBatch<T, G>;
+template <class T>
+class HostSo2Layer : public HostSenderLayer<T> {
+  using Batch = HostBatch<T>;
   using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
   HostSo2Layer(HostContext &context, const So2Convolution &layer);
@@ -27,7 +28,7 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
   void backward(Batch &batch) override;
   void gather(Batch &senders, FeatureRows<R> sums) override;
   int gather_size() const override;
-  void for_edge_scratch(const HostEvaluationState<T, G> &evaluation, HostScratch<T, G> &scratch, int64_t num_edges,
+  void for_edge_scratch(const HostEvaluationState<T> &evaluation, HostScratch<T> &scratch, int64_t num_edges,
                         const ArrayVisitor &f) const override;
 
   void for_arrays(const ArrayVisitor &f) override {
@@ -45,7 +46,7 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
     int count;
     int64_t first;    // first of these edges in for_lists, where they are added in order
     int64_t *edge;
-    G *distance, *unit;                        // [count], [count][3]
+    D *distance, *unit;                        // [count], [count][3]
     int *sender_species, *receiver_species;    // [count]
     int *sender, *receiver;                    // rows of the input
     int *out;                                  // rows of the output, and of the receivers' adjoints
@@ -70,7 +71,7 @@ class HostSo2Layer : public HostSenderLayer<T, G> {
   // Calls f(list) for all edges of a batch's receivers, some at a time.
   template <class F>
   void for_lists(Batch &batch, const F &f) const;
-  NetworkEdges<T, G> network_edges(const EdgeList &list) const;
+  NetworkEdges<T> network_edges(const EdgeList &list) const;
   // may_keep: whether the list is one of for_lists. x: the rows of the input to which the list's row numbers refer.
   Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
   FeatureRows<const R> input_rows(const Batch &batch) const;
