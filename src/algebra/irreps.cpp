@@ -15,11 +15,11 @@ namespace equi {
 namespace {
 
 // Texts come from files, so messages show only the beginning of a long one.
-constexpr size_t SHOWN = 60;
+constexpr size_t IRREPS_SHOWN = 60;
 
 [[noreturn]] void bad_part(const std::string &text, const std::string &part, const std::string &why) {
-  throw std::invalid_argument("irreps \"" + printable(text, SHOWN) + "\": part \"" + printable(part, SHOWN) + "\" " +
-                              why);
+  throw std::invalid_argument("irreps \"" + printable(text, IRREPS_SHOWN) + "\": part \"" +
+                              printable(part, IRREPS_SHOWN) + "\" " + why);
 }
 
 // Digits of `part` from `pos` on; -1 if there is none. A number above the largest allowed one is returned as that

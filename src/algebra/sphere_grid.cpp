@@ -47,13 +47,13 @@ std::vector<Ring> rings_of_hemisphere(int num_nodes) {
 
 // ---- functions ----
 
-struct Component {
+struct GridComponent {
   int number, l, m;
 };
 
 // The components of these blocks in one channel.
-std::vector<Component> components_of(const Irreps &irreps, const std::vector<int> &blocks) {
-  std::vector<Component> components;
+std::vector<GridComponent> components_of(const Irreps &irreps, const std::vector<int> &blocks) {
+  std::vector<GridComponent> components;
   for (const int b : blocks) {
     const int l = irreps[b].irrep.l;
     for (int m = -l; m <= l; ++m) components.push_back({irreps.offset(b) / irreps[0].mul + l + m, l, m});
@@ -61,13 +61,13 @@ std::vector<Component> components_of(const Irreps &irreps, const std::vector<int
   return components;
 }
 
-SphereFunction make_function(const std::vector<Component> &components, int lmax) {
+SphereFunction make_function(const std::vector<GridComponent> &components, int lmax) {
   SphereFunction function;
   for (int m = -lmax; m <= lmax; ++m) {
     const size_t before = function.parts.size();
     RingValue value{m, 0, 0, 0};
     for (int is_odd = 0; is_odd < 2; ++is_odd) {
-      for (const Component &c : components)
+      for (const GridComponent &c : components)
         if (c.m == m && (c.l + std::abs(m)) % 2 == is_odd) function.parts.push_back({c.number, column_of(c.l, m)});
       (is_odd ? value.parts_end : value.even_end) = static_cast<int>(function.parts.size());
     }
@@ -152,12 +152,12 @@ int SphereGrid::backward_products() const {
 SphereGrid make_sphere_grid(const SphereFunctions &functions, const Irreps &irreps_in, const Irreps &irreps_out) {
   std::vector<int> outputs(irreps_out.size());
   std::iota(outputs.begin(), outputs.end(), 0);
-  const std::vector<Component> of_first = components_of(irreps_in, functions.first),
-                               of_second = components_of(irreps_in, functions.second),
-                               of_out = components_of(irreps_out, outputs);
-  const auto order_of = [](const std::vector<Component> &components) {
+  const std::vector<GridComponent> of_first = components_of(irreps_in, functions.first),
+                                   of_second = components_of(irreps_in, functions.second),
+                                   of_out = components_of(irreps_out, outputs);
+  const auto order_of = [](const std::vector<GridComponent> &components) {
     int l = 0;
-    for (const Component &c : components) l = std::max(l, c.l);
+    for (const GridComponent &c : components) l = std::max(l, c.l);
     return l;
   };
   const int lmax[3] = {order_of(of_first), order_of(of_second), order_of(of_out)};

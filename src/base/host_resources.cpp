@@ -23,7 +23,7 @@ namespace {
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
 // Plans store numbers as int; no machine has that many cores.
 constexpr int MOST_THREADS = 1000000;
-constexpr size_t SHOWN = 40;    // characters of a user's setting that a line of the log shows
+constexpr size_t SETTING_SHOWN = 40;    // characters of a user's setting that a line of the log shows
 
 // The only number of a file. NO_LIMIT for "max", for a missing file, and for any other content.
 double read_limit(const std::string &path) {
@@ -233,7 +233,7 @@ std::string describe_threads(const ThreadPlan &plan, int running) {
   const auto threads = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
   std::string text;
   if (!plan.ignored.empty())
-    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SHOWN) + "\", which is not a number of threads; ";
+    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SETTING_SHOWN) + "\", which is not a number of threads; ";
   if (running != plan.number)
     return text + (plan.is_asked ? "OMP_NUM_THREADS asks for " : "planned were ") + threads(plan.number) +
            (plan.number >= MOST_THREADS ? " or more" : "") + ", " + std::to_string(running) +

@@ -15,7 +15,6 @@ namespace {
 constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
 constexpr double MAX_TRANSFORM_POWER = 32.0;
 constexpr double MAX_FACTOR = 1e6;    // limit of the exponents of exp_normal, which are narrow peaks above it
-constexpr int64_t ANY = TensorReader::ANY;
 
 double positive(const JsonField &field) {
   const double v = field.number();
@@ -32,7 +31,7 @@ double transform_power(const JsonField &field) {
 void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensors) {
   const std::string kind = b["kind"].text();
   const auto several = [&](const char *key, std::vector<double> &values) {
-    values = tensors.values(b[key], {ANY});
+    values = tensors.values(b[key], {ANY_LENGTH});
     if (values.size() > MAX_FUNCTIONS)
       b[key].fail("at most " + std::to_string(MAX_FUNCTIONS) + " numbers", std::to_string(values.size()));
   };
@@ -202,7 +201,7 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
       block = read_scalar_block(field, *input);
       num_inputs += (*input)[block].mul;
     } else {
-      rows = tensors.matrix(n[key], tensors.num_species, ANY);
+      rows = tensors.matrix(n[key], tensors.num_species, ANY_LENGTH);
       num_inputs += width_of(n[key], tensors);
     }
   };
@@ -237,7 +236,7 @@ Network read_network(const JsonField &n, int num_inputs, int64_t num_outputs, Te
   int width = num_inputs;
   for (size_t k = 0; k < num; ++k) {
     const bool is_last = k + 1 == num;
-    net.weights.push_back(tensors.matrix(weights[k], width, is_last ? num_outputs : ANY, scales[k].number()));
+    net.weights.push_back(tensors.matrix(weights[k], width, is_last ? num_outputs : ANY_LENGTH, scales[k].number()));
     width = is_last ? static_cast<int>(num_outputs) : width_of(weights[k], tensors);
     // Matrices without an activation between them are multiplied into one.
     if (net.activation == Activation::identity) tensors.lay_out(weights[k], int64_t(num_inputs) * width);

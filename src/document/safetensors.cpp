@@ -14,7 +14,7 @@ namespace equi {
 
 namespace {
 
-constexpr int64_t MAX_NUMBERS = int64_t(1) << 40;    // no product of a shape below overflows
+constexpr int64_t MAX_SHAPE_NUMBERS = int64_t(1) << 40;    // no product of a shape below overflows
 
 uint64_t little_endian(const char *bytes, int num) {
   uint64_t value = 0;
@@ -111,7 +111,7 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     for (size_t d = 0; d < shape.size(); ++d) {
       tensor.shape.push_back(shape[d].integer(0, INT32_MAX));
       elements *= tensor.shape.back();
-      if (elements > MAX_NUMBERS) shape.fail("a shape that fits into memory", "one of more than 2^40 numbers");
+      if (elements > MAX_SHAPE_NUMBERS) shape.fail("a shape that fits into memory", "one of more than 2^40 numbers");
     }
 
     const JsonField offsets = field["data_offsets"];

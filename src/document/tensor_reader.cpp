@@ -25,8 +25,8 @@ std::vector<double> TensorReader::values(const JsonField &field, const std::vect
   bool fits = t.shape.size() == shape.size();
   std::string expected;
   for (size_t d = 0; d < shape.size(); ++d) {
-    expected += (d ? ", " : "") + (shape[d] == ANY ? std::string("n") : std::to_string(shape[d]));
-    fits = fits && (shape[d] == ANY ? t.shape[d] > 0 : t.shape[d] == shape[d]);
+    expected += (d ? ", " : "") + (shape[d] == ANY_LENGTH ? std::string("n") : std::to_string(shape[d]));
+    fits = fits && (shape[d] == ANY_LENGTH ? t.shape[d] > 0 : t.shape[d] == shape[d]);
   }
   const std::string shown = printable(name, SHOWN_NAME);
   if (!fits) field.fail("tensor " + shown + " of shape [" + expected + "]", t.shape_text());

@@ -14,10 +14,10 @@
 
 namespace equi {
 
+constexpr int64_t ANY_LENGTH = -1;    // any positive length, in the expected shape of a tensor
+
 class TensorReader {
  public:
-  static constexpr int64_t ANY = -1;    // any positive length, in the expected shape of a tensor
-
   // `container` must outlive the reader.
   TensorReader(const SafetensorsFile &container, int num_species);
 

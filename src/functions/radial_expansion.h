@@ -12,9 +12,6 @@
 
 namespace equi {
 
-// Trained functions may be steep below the distances of real bonds (radial_table.cpp).
-constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
-
 struct RadialExpansion {
   RadialFunction coefficients;    // c: the function with another last matrix
   Matrix outputs;                 // V [coefficients.num_outputs(), f.num_outputs()], with orthonormal rows

@@ -13,7 +13,7 @@ namespace {
 
 // Distances whose functions are evaluated together. In tables they are close to each other, so few functions are
 // nonzero.
-constexpr int BATCH = 32;
+constexpr int DISTANCES_AT_ONCE = 32;
 // In widths of a Gaussian. Beyond this distance it is below 1e-31, and its derivatives do not change a sum with numbers
 // near 1.
 constexpr double GAUSSIAN_REACH = 12.0;
@@ -132,8 +132,8 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
   require_no_features(*this);
   const size_t n = num_outputs();
   std::vector<double> in;
-  for (int begin = 0; begin < count; begin += BATCH) {
-    const int points = std::min(BATCH, count - begin);
+  for (int begin = 0; begin < count; begin += DISTANCES_AT_ONCE) {
+    const int points = std::min(DISTANCES_AT_ONCE, count - begin);
     const RadialBasis::Range range = basis.range_of_nonzero(points, r + begin);
     const size_t n_in = static_cast<size_t>(order + 1) * range.size();
     in.resize(points * n_in);

@@ -13,6 +13,9 @@
 
 namespace equi {
 
+// Trained functions may be steep below the distances of real bonds (radial_table.cpp).
+constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
+
 // Functions b_n(x(r)) f(r) of the distance, where f is the cutoff function. They may differ between pairs of species
 // (doc/model_file.rst, "Radial basis"). The length unit is Angstrom.
 struct RadialBasis {

@@ -16,8 +16,8 @@ namespace equi {
 namespace {
 
 constexpr int MAX_KNOTS = 20000;
-constexpr int64_t MAX_NUMBERS = int64_t(1) << 26;    // numbers of a table: with more columns it has fewer knots
-constexpr int BATCH = 32;    // points evaluated together: their rows stay in the second-level cache
+constexpr int64_t MAX_TABLE_NUMBERS = int64_t(1) << 26;    // numbers of a table: with more columns it has fewer knots
+constexpr int POINTS_AT_ONCE = 32;                         // their rows stay in the second-level cache
 constexpr int NUM_SAMPLES = 3;
 
 // Trained functions are steep and large below the distances of real bonds, where there is no training data. Separate
@@ -25,8 +25,8 @@ constexpr int NUM_SAMPLES = 3;
 // elsewhere. Measured on SevenNet-0 and l3i5: two to four times fewer knots. Further pieces beyond these would save a
 // sixth of the rest. But errors of forces would grow two to eight times, because most bins are finer than the tolerance
 // requires.
-constexpr double SHORT_DISTANCE = 1.0, MEDIUM_DISTANCE = 2.0;    // Angstrom
-constexpr double SHORTEST_PIECE = 0.4;                           // no such split closer to the next kink
+constexpr double MEDIUM_DISTANCE = 2.0;    // Angstrom; the shorter one is SHORT_DISTANCE
+constexpr double SHORTEST_PIECE = 0.4;     // no such split closer to the next kink
 // Bins of degree 7 are wider at the tolerances for which it is used.
 constexpr double first_spacing(int degree) {
   return degree == 7 ? 0.12 : 0.08;
@@ -86,14 +86,15 @@ void fill_rows(const RadialFunction &f, int degree, const RadialTable::Loop &loo
   trial.rows.resize(static_cast<size_t>(trial.num_bins + 1) * per_knot * n);
   const auto rows_of = [&](int knot) { return trial.rows.data() + static_cast<size_t>(knot) * per_knot * n; };
   // Knots at the two ends use the side inside the piece; the inner ones have no kink.
-  const int num_inner = trial.num_bins - 1, num_batches = (num_inner + BATCH - 1) / BATCH;
+  const int num_inner = trial.num_bins - 1, num_batches = (num_inner + POINTS_AT_ONCE - 1) / POINTS_AT_ONCE;
   // Next the points between knots, in the order of their rows.
-  const int num_points = trial.num_bins * inner, num_point_batches = (num_points + BATCH - 1) / BATCH;
+  const int num_points = trial.num_bins * inner, num_point_batches = (num_points + POINTS_AT_ONCE - 1) / POINTS_AT_ONCE;
   std::vector<Magnitudes> of_batch(num_batches + 2);
   loop(num_batches + 2 + num_point_batches, [&](int64_t batch) {
-    double r[BATCH];
+    double r[POINTS_AT_ONCE];
     if (batch >= num_batches + 2) {
-      const int first = static_cast<int>(batch - num_batches - 2) * BATCH, count = std::min(BATCH, num_points - first);
+      const int first = static_cast<int>(batch - num_batches - 2) * POINTS_AT_ONCE,
+                count = std::min(POINTS_AT_ONCE, num_points - first);
       std::vector<double> values(static_cast<size_t>(count) * n);
       for (int p = 0; p < count; ++p) r[p] = trial.knot((first + p) / inner) + HERMITE_POINTS[(first + p) % inner] * h;
       f.derivatives(count, r, 0, 1, values.data());
@@ -104,8 +105,8 @@ void fill_rows(const RadialFunction &f, int degree, const RadialTable::Loop &loo
     }
     int first = batch == 0 ? 0 : trial.num_bins, count = 1;
     if (batch > 0 && batch <= num_batches) {
-      first = 1 + static_cast<int>(batch - 1) * BATCH;
-      count = std::min(BATCH, trial.num_bins - first);
+      first = 1 + static_cast<int>(batch - 1) * POINTS_AT_ONCE;
+      count = std::min(POINTS_AT_ONCE, trial.num_bins - first);
     }
     for (int p = 0; p < count; ++p) r[p] = trial.knot(first + p);
     // Without inner points the rows of knots are adjacent.
@@ -127,11 +128,11 @@ void measure(const RadialFunction &f, int degree, const RadialTable::Loop &loop,
   const int per_knot = hermite_knot_rows(degree) + hermite_inner_rows(degree), n = f.num_outputs();
   const double *samples = samples_of(degree);
   const double h = trial.spacing();
-  const int total = trial.num_bins * NUM_SAMPLES, num_batches = (total + BATCH - 1) / BATCH;
+  const int total = trial.num_bins * NUM_SAMPLES, num_batches = (total + POINTS_AT_ONCE - 1) / POINTS_AT_ONCE;
   std::vector<Magnitudes> of_batch(num_batches), errors(num_batches);
   loop(num_batches, [&](int64_t batch) {
-    const int first = static_cast<int>(batch) * BATCH, count = std::min(BATCH, total - first);
-    double r[BATCH];
+    const int first = static_cast<int>(batch) * POINTS_AT_ONCE, count = std::min(POINTS_AT_ONCE, total - first);
+    double r[POINTS_AT_ONCE];
     std::vector<double> exact(static_cast<size_t>(count) * 2 * n), value(n), derivative(n);
     for (int p = 0; p < count; ++p) {
       const int bin = (first + p) / NUM_SAMPLES;
@@ -191,7 +192,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
 
   const int64_t knot_numbers =
       static_cast<int64_t>(hermite_knot_rows(degree) + hermite_inner_rows(degree)) * f.num_outputs();
-  const int most_knots = static_cast<int>(std::min<int64_t>(MAX_KNOTS, MAX_NUMBERS / knot_numbers));
+  const int most_knots = static_cast<int>(std::min<int64_t>(MAX_KNOTS, MAX_TABLE_NUMBERS / knot_numbers));
   const int fewest_bins = min_bins(degree);
   const int most_first_bins = std::max(fewest_bins, most_knots / (2 * static_cast<int>(ends.size())));
   std::vector<Trial> trials;

@@ -28,7 +28,7 @@ constexpr struct {
 // How kernels obtain the entries of M. These are linear forms of the harmonics, most of them a single harmonic with a
 // factor. If registers allow it, a lane computes them: an entry that all lanes read costs as much as one that each lane
 // reads for itself. Otherwise they are coupled beforehand.
-struct Entries {
+struct PathEntries {
   const PathGroupSchedule &u;
   bool are_coupled;
 
@@ -54,7 +54,7 @@ struct Entries {
 };
 
 // Loads the weight of a path, and its entries of M.
-void load_path(Text &text, const Entries &entries, const PathSchedule &p, int q) {
+void load_path(Text &text, const PathEntries &entries, const PathSchedule &p, int q) {
   text.line("        %sV w = weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f);", p.is_diagonal() ? "" : "const ", q,
             q);
   if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
@@ -64,7 +64,7 @@ void load_path(Text &text, const Entries &entries, const PathSchedule &p, int q)
 // How a run that computes the entries of M loads an edge's harmonics: in loads of four numbers.
 class HarmonicLoads {
  public:
-  explicit HarmonicLoads(const Entries &entries) : by_fours_(!entries.are_coupled) {}
+  explicit HarmonicLoads(const PathEntries &entries) : by_fours_(!entries.are_coupled) {}
   void load(Text &text, int h) {
     if (!by_fours_) return text.line("        const T y%d = y[%d];", h, h);
     const int four = (h - 1) / 4;
@@ -77,7 +77,7 @@ class HarmonicLoads {
   std::set<int> loaded_;
 };
 
-void load_harmonics(Text &text, const Entries &entries, const std::vector<int> &harmonics) {
+void load_harmonics(Text &text, const PathEntries &entries, const std::vector<int> &harmonics) {
   if (entries.are_coupled) return;
   HarmonicLoads loads(entries);
   for (int h : harmonics) loads.load(text, h);
@@ -155,7 +155,7 @@ std::string paths_of(const PathGroupSchedule::Run &run) {
   return run.last == run.first + 1 ? text_of("path %d", run.first) : text_of("paths %d to %d", run.first, run.last - 1);
 }
 
-void generate_forward(Text &text, const PathGroupSchedule &u, const Entries &entries, int number) {
+void generate_forward(Text &text, const PathGroupSchedule &u, const PathEntries &entries, int number) {
   const auto run = u.forward_runs[number];
   const bool has_entries = has_forms(u, run);
   const int d1 = 2 * u.shape.l1 + 1;
@@ -181,7 +181,7 @@ void generate_forward(Text &text, const PathGroupSchedule &u, const Entries &ent
   text.line("  }");
 }
 
-void generate_gather(Text &text, const PathGroupSchedule &u, const Entries &entries) {
+void generate_gather(Text &text, const PathGroupSchedule &u, const PathEntries &entries) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  // x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
   begin_function(text, "int ROWS", "gather", "");
@@ -268,7 +268,7 @@ void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const Pat
 
 // Adds one edge's contribution to the gather of its receiver. The reverse edge has the same weight and, for each l2,
 // the same harmonics except for their sign (-1)^l2.
-void add_reverse_path(Text &text, const Entries &entries, const PathSchedule &p, int q, int d1) {
+void add_reverse_path(Text &text, const PathEntries &entries, const PathSchedule &p, int q, int d1) {
   text.line("        {");
   text.line("        const V v = has_reverse ? %s : V(0);", p.l2 % 2 ? "-w" : "w");
   text.line("        {");
@@ -282,7 +282,7 @@ void add_reverse_path(Text &text, const Entries &entries, const PathSchedule &p,
 }
 
 // The derivatives by an edge; is_fused: also the gather of the receiver's own row over the reverse edges.
-void generate_backward(Text &text, const PathGroupSchedule &u, const Entries &entries, int number, bool is_fused) {
+void generate_backward(Text &text, const PathGroupSchedule &u, const PathEntries &entries, int number, bool is_fused) {
   const auto run = u.backward_runs[number];
   const std::vector<int> harmonics = u.harmonics(run);
   const int d1 = 2 * u.shape.l1 + 1;
@@ -392,7 +392,7 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool is_plain) {
   std::vector<int> num_sums, first_sum;
   std::string sums, counts;
   const int lane_channels = is_plain ? u.lane_channels : 1;
-  const Entries entries{u, is_uvw || !is_plain};
+  const PathEntries entries{u, is_uvw || !is_plain};
   int total = 0;
   std::string numbers;
   for (int channels = 1; channels <= lane_channels; ++channels) {

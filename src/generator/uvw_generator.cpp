@@ -42,7 +42,7 @@ void load_components(Text &text, char name, const char *from, int count) {
     text.line("        const V %c%d = load(%s + (e * %d + %d) * LANES<T>);", name, k, from, count, k);
 }
 
-void load_sender(Text &text, int d1) {
+void load_uvw_sender(Text &text, int d1) {
   text.line("        const T *x = u.x + u.x_row[e] * u.x_width + c;");
   for (int a = 0; a < d1; ++a) text.line("        const V x%d = load(x + %d * u.x_stride);", a, a);
 }
@@ -55,7 +55,7 @@ void generate_z(Text &text, const PathSchedule &p, int d1) {
   text.line("  using V = Simd<T>;");
   const auto nothing = [] {};
   for_edges_with_coupled(text, nothing, nothing, [&] {
-    load_sender(text, d1);
+    load_uvw_sender(text, d1);
     if (p.is_diagonal()) text.line("        (void)m;");
     generate_coupled(text, DIALECT, p,
                      [&](int c) { text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, z%d);", d3, c, c); });
@@ -78,7 +78,7 @@ void begin_edge(Text &text) {
   text.line("        const V f = V{} + u.fraction[e];");
 }
 
-void generate_forward(Text &text, const PathGroupSchedule &u) {
+void generate_host_uvw_forward(Text &text, const PathGroupSchedule &u) {
   const int d3 = 2 * u.paths[0].l3 + 1, outputs = u.forward_outputs;
   text.line("// out[w,m3] += sum_e sum_u W[u,w] z[u,m3]");
   text.line("template <class T, int ROWS>");
@@ -150,7 +150,7 @@ void apply(Text &text, const PathGroupSchedule &u) {
   text.line("    for (int64_t e = 0; e < edges; e++) {");
   load_components(text, 'h', "h", d3);
   if (!p.is_diagonal()) {
-    load_sender(text, d1);
+    load_uvw_sender(text, d1);
     text.line("        const T *y = u.y + e * u.num_y;");
   }
   for (int a = 0; a < d1; ++a) text.line("        V p%d = V{};", a);
@@ -175,7 +175,7 @@ void apply(Text &text, const PathGroupSchedule &u) {
   text.line("    }");
 }
 
-void generate_backward(Text &text, const PathGroupSchedule &u) {
+void generate_host_uvw_backward(Text &text, const PathGroupSchedule &u) {
   const int d3 = 2 * u.paths[0].l3 + 1, outputs = u.backward_outputs;
   text.line(
       "// h[u,m3] = sum_w W[u,w] g[w,m3], dE/df = sum W'[u,w] z[u,m3] g[w,m3]; x_adj[m1] += sum_m2 y[m2] D[m1,m2]");
@@ -209,7 +209,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u) {
   text.close(2);
 }
 
-void generate_gather(Text &text, const PathGroupSchedule &u) {
+void generate_host_uvw_gather(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1, outputs = u.backward_outputs;
   text.line("// x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3] of channels c ..");
@@ -257,9 +257,9 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
 
 void generate_uvw_functions(GeneratedText &text, const PathGroupSchedule &u) {
   generate_z(text, u.paths[0], 2 * u.shape.l1 + 1);
-  generate_forward(text, u);
-  generate_backward(text, u);
-  generate_gather(text, u);
+  generate_host_uvw_forward(text, u);
+  generate_host_uvw_backward(text, u);
+  generate_host_uvw_gather(text, u);
 }
 
 }    // namespace equi

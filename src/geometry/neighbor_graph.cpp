@@ -11,9 +11,9 @@ namespace equi {
 
 namespace {
 
-using Vector = std::array<double, 3>;
+using Vector3 = std::array<double, 3>;
 
-double dot(const Vector &a, const Vector &b) {
+double dot(const Vector3 &a, const Vector3 &b) {
   return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
@@ -27,13 +27,13 @@ class ImageRange {
     for (int k = 0; k < 3; ++k) {
       periodic_[k] = periodic[k];
       if (!periodic[k]) continue;
-      Vector rest = {cell[k][0], cell[k][1], cell[k][2]};
+      Vector3 rest = {cell[k][0], cell[k][1], cell[k][2]};
       const double length = std::sqrt(dot(rest, rest));
-      std::vector<Vector> basis;    // orthonormal basis of the other periodic directions
+      std::vector<Vector3> basis;    // orthonormal basis of the other periodic directions
       for (int o = 0; o < 3; ++o) {
         if (o == k || !periodic[o]) continue;
-        Vector b = {cell[o][0], cell[o][1], cell[o][2]};
-        for (const Vector &e : basis) {
+        Vector3 b = {cell[o][0], cell[o][1], cell[o][2]};
+        for (const Vector3 &e : basis) {
           const double c = dot(b, e);
           for (int d = 0; d < 3; ++d) b[d] -= c * e[d];
         }
@@ -42,7 +42,7 @@ class ImageRange {
         for (int d = 0; d < 3; ++d) b[d] /= norm;
         basis.push_back(b);
       }
-      for (const Vector &e : basis) {
+      for (const Vector3 &e : basis) {
         const double c = dot(rest, e);
         for (int d = 0; d < 3; ++d) rest[d] -= c * e[d];
       }
@@ -54,7 +54,7 @@ class ImageRange {
   }
 
   // Shifts low .. high along each lattice vector, for an atom at `d` from the other one.
-  void shifts(const Vector &d, int low[3], int high[3]) const {
+  void shifts(const Vector3 &d, int low[3], int high[3]) const {
     constexpr double FARTHEST = 1e9;    // fits into an int
     for (int k = 0; k < 3; ++k) {
       low[k] = high[k] = 0;
@@ -72,22 +72,22 @@ class ImageRange {
  private:
   double cutoff_;
   bool periodic_[3] = {};
-  Vector normal_[3] = {};
+  Vector3 normal_[3] = {};
   double height_[3] = {};
 };
 
-Vector difference(const Vector &a, const Vector &b) {
+Vector3 difference(const Vector3 &a, const Vector3 &b) {
   return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
 }
 
 }    // namespace
 
-double num_image_candidates(const std::vector<Vector> &positions, const double cell[3][3], const bool periodic[3],
+double num_image_candidates(const std::vector<Vector3> &positions, const double cell[3][3], const bool periodic[3],
                             double cutoff) {
   const ImageRange range(cell, periodic, cutoff);
   double sum = 0.0;
-  for (const Vector &receiver : positions)
-    for (const Vector &sender : positions) {
+  for (const Vector3 &receiver : positions)
+    for (const Vector3 &sender : positions) {
       int low[3], high[3];
       range.shifts(difference(sender, receiver), low, high);
       double images = 1.0;
@@ -97,7 +97,7 @@ double num_image_candidates(const std::vector<Vector> &positions, const double c
   return sum;
 }
 
-ImageStructure build_image_structure(const std::vector<Vector> &positions, const std::vector<int> &species,
+ImageStructure build_image_structure(const std::vector<Vector3> &positions, const std::vector<int> &species,
                                      const double cell[3][3], const bool periodic[3], double cutoff) {
   if (species.size() != positions.size())
     throw std::invalid_argument("structure with " + std::to_string(positions.size()) + " positions and " +
@@ -124,7 +124,7 @@ ImageStructure build_image_structure(const std::vector<Vector> &positions, const
           for (int c = low[2]; c <= high[2]; ++c) {
             const bool is_home = a == 0 && b == 0 && c == 0;
             if (is_home && i == j) continue;
-            Vector position = positions[j];
+            Vector3 position = positions[j];
             double r2 = 0.0;
             for (int x = 0; x < 3; ++x) {
               position[x] += a * cell[0][x] + b * cell[1][x] + c * cell[2][x];

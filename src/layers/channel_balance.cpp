@@ -32,7 +32,7 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
   b.block = read_scalar_block(layer["block"], irreps);
   const int channels = irreps[b.block].mul;
   b.first = layer["first"].integer(0, channels - 1);
-  b.target = reader.tensors.values(layer["target"], {TensorReader::ANY});
+  b.target = reader.tensors.values(layer["target"], {ANY_LENGTH});
   const int num = static_cast<int>(b.target.size());
   if (num == 0 || num > channels - b.first)
     layer["target"].fail("a number for each of 1 to " + std::to_string(channels - b.first) + " channels",

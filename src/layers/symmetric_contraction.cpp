@@ -13,8 +13,6 @@ namespace equi {
 
 namespace {
 
-constexpr int64_t ANY = TensorReader::ANY;
-
 void check_channels(const JsonField &field, const Irreps &irreps, int mul) {
   for (const IrrepBlock &b : irreps)
     if (b.mul != mul)
@@ -28,7 +26,7 @@ void read_entries(const JsonField &coupling, const ContractionProduct &product, 
   for (const IrrepBlock &b : product.irreps_in) parity.insert(parity.end(), b.irrep.dim(), b.irrep.p);
   const Irrep &irrep = product.irreps_out[term.out].irrep;
   const int columns = term.degree + 3;
-  const std::vector<double> rows = tensors.values(coupling, {ANY, columns});
+  const std::vector<double> rows = tensors.values(coupling, {ANY_LENGTH, columns});
   // Coefficients of all channels of one species.
   tensors.lay_out(coupling, static_cast<int64_t>(rows.size() / columns) * padded_channels(product.irreps_in[0]));
   for (size_t first = 0; first < rows.size(); first += columns) {
@@ -63,7 +61,7 @@ ContractionTerm read_term(const JsonField &field, const ContractionProduct &prod
   term.out = out;
   term.degree = field["degree"].integer();
   const JsonField weight = field["weight"], coupling = field["coupling"];
-  term.weight = tensors.matrices(weight, product.per_species, ANY, product.mul());
+  term.weight = tensors.matrices(weight, product.per_species, ANY_LENGTH, product.mul());
   term.num_paths = term.weight.front().rows;
   read_entries(coupling, product, term, tensors);
   return term;

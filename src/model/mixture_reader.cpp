@@ -14,8 +14,6 @@ namespace equi {
 
 namespace {
 
-constexpr int64_t ANY = TensorReader::ANY;
-
 double silu(double x) {
   return x / (1.0 + std::exp(-x));
 }
@@ -23,7 +21,7 @@ double silu(double x) {
 // silu(x W + b), W [in, out].
 std::vector<double> layer_of(const JsonField &weight, const JsonField &bias, const std::vector<double> &x,
                              TensorReader &reader) {
-  const Matrix w = reader.matrix(weight, static_cast<int64_t>(x.size()), ANY);
+  const Matrix w = reader.matrix(weight, static_cast<int64_t>(x.size()), ANY_LENGTH);
   std::vector<double> y = reader.values(bias, {w.cols});
   for (int i = 0; i < w.rows; ++i)
     for (int j = 0; j < w.cols; ++j) y[j] += x[i] * w.data[static_cast<size_t>(i) * w.cols + j];
@@ -38,7 +36,7 @@ void append(std::vector<double> &to, const Matrix &rows, size_t row) {
 // Appends the row of a number, charge or spin, from a table whose first row belongs to the number "first".
 void append_row(std::vector<double> &to, const JsonField &table, const char *name, int number, TensorReader &reader) {
   table.only_keys({"rows", "first"});
-  const Matrix rows = reader.matrix(table["rows"], ANY, ANY);
+  const Matrix rows = reader.matrix(table["rows"], ANY_LENGTH, ANY_LENGTH);
   const int first = table["first"].integer(-MAX_SYSTEM_NUMBER, MAX_SYSTEM_NUMBER), last = first + rows.rows - 1;
   if (number < first || number > last)
     table.refuse(std::string(name) + " " + std::to_string(number) + ": the model knows those from " +
@@ -77,7 +75,7 @@ Embedding read_embedding(const JsonField &field, const JsonField &tasks, const A
   append_row(x, field["charge"], "charge", mixture.charge, reader);
   append_row(x, field["spin"], "spin", mixture.spin, reader);
   if (field.has("task"))
-    append(x, reader.matrix(field["task"], static_cast<int64_t>(tasks.size()), ANY), embedding.task);
+    append(x, reader.matrix(field["task"], static_cast<int64_t>(tasks.size()), ANY_LENGTH), embedding.task);
   embedding.values = layer_of(field["weight"], field["bias"], x, reader);
   return embedding;
 }
@@ -85,7 +83,7 @@ Embedding read_embedding(const JsonField &field, const JsonField &tasks, const A
 // [species, channels] -> the mean over the atoms of the system.
 std::vector<double> mean_of_atoms(const JsonField &field, int extra_atoms, const std::vector<std::string> &elements,
                                   const AtomicSystem &system, TensorReader &reader) {
-  const Matrix rows = reader.matrix(field, reader.num_species, ANY);
+  const Matrix rows = reader.matrix(field, reader.num_species, ANY_LENGTH);
   std::vector<double> mean(rows.cols, 0.0);
   double all = extra_atoms;
   for (int s = 0; s < rows.rows; ++s) {

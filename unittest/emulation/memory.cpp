@@ -28,6 +28,7 @@ struct Allocation {
   Space space;
   std::string label;
   int references;
+  bool is_filled = false;    // with POISON
 };
 
 char *begin_of_addresses() {
@@ -76,9 +77,16 @@ void protect(const Allocation &a, bool is_open) {
   }
 }
 
+// Fills what is touched for the first time: much of the largest allocations never is.
+void open(Allocation &a) {
+  protect(a, true);
+  if (!a.is_filled) std::memset(a.pages, POISON, a.num_page_bytes);
+  a.is_filled = true;
+}
+
 // Bytes around an open allocation that have changed.
 void check_surroundings(std::uintptr_t data, const Allocation &a) {
-  if (a.space == Space::host) return;
+  if (!a.is_filled) return;
   const char *begin = reinterpret_cast<const char *>(data), *end = begin + a.bytes, *last = a.pages + a.num_page_bytes;
   const auto is_changed = [](char byte) { return byte != static_cast<char>(POISON); };
   const char *changed = std::find_if(end, last, is_changed);
@@ -103,7 +111,7 @@ bool open_memory_at(const void *address) {
     if (a == live().end() || a->second.space != Space::device) continue;
     const std::uintptr_t pages = number(a->second.pages);
     if (at < pages || at >= pages + a->second.num_page_bytes) continue;
-    protect(a->second, true);
+    open(a->second);
     opened().push_back(a->first);
     return true;
   }
@@ -139,9 +147,7 @@ void *allocate(Space space, std::size_t bytes, const std::string &label) {
     std::fprintf(stderr, "emulated device: no addresses are left\n");
     std::abort();
   }
-  protect(a, true);
-  std::memset(a.pages, POISON, num_page_bytes);
-  if (space == Space::device) protect(a, false);
+  if (space != Space::device) open(a);
   char *const data = a.pages + num_page_bytes - rounded;
   live().emplace(number(data), std::move(a));
   return data;

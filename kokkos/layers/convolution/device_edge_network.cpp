@@ -18,7 +18,7 @@ KOKKOS_FORCEINLINE_FUNCTION T rounded(double value, double tangent) {
   return make_number<T>(static_cast<Real<T>>(value), static_cast<Real<T>>(tangent));
 }
 
-struct RowsKernel {
+struct EdgeRowsKernel {
   DeviceBatchEdges batch;
   const int *pair;
   int num_species;
@@ -239,8 +239,8 @@ template <class T>
 void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                                      const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
   Kokkos::parallel_for("equi:network_rows", DeviceRange(exec, 0, batch.count),
-                       RowsKernel{batch, pair, host_.num_species_, input.by_species, input.of_senders, input.first_row,
-                                  input.first_other, own_row, other_row});
+                       EdgeRowsKernel{batch, pair, host_.num_species_, input.by_species, input.of_senders,
+                                      input.first_row, input.first_other, own_row, other_row});
 }
 
 template <class T>
