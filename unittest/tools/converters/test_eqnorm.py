@@ -236,4 +236,3 @@ def test_the_layers_are_those_of_the_packages_own_forward(tmp_path):
 @pytest.mark.slow
 def test_compare_runs_eqnorm_in_its_own_environment(source, model, tmp_path, capsys):
     laws.assert_compare_agrees(source, model, dict(laws.structures(ELEMENTS, 4.2))["cluster"], tmp_path, capsys)
-    assert VARIANTS[VARIANT]
