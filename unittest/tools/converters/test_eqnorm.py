@@ -20,7 +20,7 @@ from equi_tools import equi_file, frameworks
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
-from equi_tools.frameworks.eqnorm.checkpoint import PUBLISHED, VARIANTS
+from equi_tools.frameworks.eqnorm.checkpoint import PUBLISHED
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 ELEMENTS = ["O", "Na", "Cl"]
