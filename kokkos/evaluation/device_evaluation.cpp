@@ -261,7 +261,10 @@ void DeviceEvaluation<T>::exchange_beside(GhostExchange &exchange, int feature, 
     return;
   }
   queued_.begin();
-  if (work()) queued_.end(exec_);
+  if (work())
+    queued_.end(exec_);
+  else
+    queued_.cancel();
   exchange.set_busy([this] { return queued_.is_busy(); });
   exchange_rows(exchange, feature, data, is_reverse);
   exchange.set_busy({});
@@ -519,7 +522,10 @@ void DeviceEvaluation<T>::launch_results(const DeviceRequest &request) {
   }
   std::vector<DeviceSum::Term> sums{
       {reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, summary->energy}};
-  if (has_derivatives && request.virial) sums.push_back(edges_.virial_sum(summary->virial));
+  if (has_derivatives && request.virial) {
+    sums.push_back(edges_.virial_sum(summary->virial));
+    if (IS_DUAL<D>) sums.push_back(edges_.virial_tangent_sum(summary->virial_tangent));
+  }
   if (request.forces) sums.push_back(edges_.force_sum(summary->forces));
   if (request.forces && IS_DUAL<D>) sums.push_back(edges_.tangent_sum(summary->tangents));
   sum_.add_up(exec_, sums);
@@ -548,9 +554,12 @@ EvaluationResult DeviceEvaluation<T>::end_step(bool with_forces, bool with_viria
   result.num_edges = summary.num_edges;
   result.energy = summary.energy[0];
   if (IS_DUAL<T>) result.energy_tangent = summary.energy[1];
+  const auto symmetrize = [](const double from[9], double to[6]) {
+    for (int k = 0; k < 6; k++) to[k] = k < 3 ? from[k] : 0.5 * (from[k] + from[k + 3]);
+  };
   if (with_virial) {
-    for (int k = 0; k < 3; k++) result.virial[k] = summary.virial[k];
-    for (int k = 3; k < 6; k++) result.virial[k] = 0.5 * (summary.virial[k] + summary.virial[k + 3]);
+    symmetrize(summary.virial, result.virial);
+    if (IS_DUAL<T>) symmetrize(summary.virial_tangent, result.virial_tangent);
   }
   Collision collision;
   if (summary.distance < MIN_DISTANCE) collision = edges_.collision(exec_, summary.closest, summary.distance);

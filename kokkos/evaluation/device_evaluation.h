@@ -33,7 +33,7 @@ namespace equi {
 // The results of an evaluation on this rank that the host reads. The device writes them at the end.
 struct StepSummary {
   double energy[2];    // the energy and its tangent
-  double virial[9];
+  double virial[9], virial_tangent[9];
   double forces[3], tangents[3];    // sums over rows, which show whether all are finite
   double distance;                  // distance of the closest pair
   int64_t closest, num_edges, num_far_edges;

@@ -39,7 +39,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t memory_bytes() const override;
-  bool has_virial_tangents() const override { return IS_DUAL<D>; }
   bool borrow_edges(const Evaluator &other) override;
 
  private:

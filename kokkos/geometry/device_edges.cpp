@@ -310,14 +310,15 @@ void DeviceEdges<T>::finish(const DeviceExec &exec, bool with_virial, bool with_
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
   double *row_forces = row_forces_.reserve(3 * rows),
          *all_tangents = IS_DUAL<D> ? row_tangents_.reserve(3 * rows * num_directions_) : nullptr;
-  double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
+  double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr,
+         *virial_tangents = want_virial && IS_DUAL<D> ? receiver_virial_tangent_.reserve(9 * N) : nullptr;
   double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
 
   const HarmonicsNorms norms;
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   for (int d = 0; d < num_directions_; d++) {
     const EdgeArrays<T> edges = arrays().along(d, capacity_);
-    double *row_tangents = all_tangents + 3 * rows * d;
+    double *row_tangents = all_tangents + 3 * rows * d, *virial_tangent = d == 0 ? virial_tangents : nullptr;
     Kokkos::parallel_for(
         "equi:edge_forces", DeviceRange(exec, 0, capacity_), KOKKOS_LAMBDA(int64_t e) {
           if (e < begin[N]) edges.set_force(norms, e);
@@ -331,11 +332,14 @@ void DeviceEdges<T>::finish(const DeviceExec &exec, bool with_virial, bool with_
         KOKKOS_LAMBDA(const Teams::member_type &team) {
           const int64_t row = team.league_rank();
           const int lane = team.team_rank();
-          D f[3] = {0, 0, 0}, s[3] = {0, 0, 0};
-          double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, w[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+          D f[3] = {0, 0, 0}, s[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+          double virial[9], w[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
           if (row < N) {
             for (int64_t e = begin[row] + lane; e < begin[row + 1]; e += LANES) edges.add_force(e, f, v, want_virial);
-            if (want_virial) store_lane_sums<LANES>(v, lane, receiver_virial + 9 * row, false);
+            for (int k = 0; k < 9; k++) virial[k] = value_of(v[k]);
+            if (want_virial) store_lane_sums<LANES>(virial, lane, receiver_virial + 9 * row, false);
+            for (int k = 0; k < 9; k++) virial[k] = tangent_of(v[k]);
+            if (virial_tangent) store_lane_sums<LANES>(virial, lane, virial_tangent + 9 * row, false);
           }
           for (int64_t position = row; position < num_positions; position += rows)
             for (int64_t p = sender_begin[position] + lane; p < sender_begin[position + 1]; p += LANES)
@@ -348,8 +352,8 @@ void DeviceEdges<T>::finish(const DeviceExec &exec, bool with_virial, bool with_
           store_lane_sums<LANES>(force, lane, row_forces + 3 * row, false);
           if (IS_DUAL<D>) store_lane_sums<LANES>(tangent, lane, row_tangents + 3 * row, false);
           if (!want_atom_virial) return;
-          for (int k = 0; k < 9; k++) v[k] = 0.5 * (v[k] + w[k]);
-          store_lane_sums<LANES>(v, lane, row_virial + 9 * row, false);
+          for (int k = 0; k < 9; k++) w[k] = 0.5 * (value_of(v[k]) + w[k]);
+          store_lane_sums<LANES>(w, lane, row_virial + 9 * row, false);
         });
   }
 }
@@ -367,13 +371,20 @@ void DeviceEdges<T>::add(const DeviceExec &exec, const DeviceEdges &other, bool 
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
   device_add(exec, row_forces_.data(), other.row_forces_.data(), 3 * rows);
   if (IS_DUAL<D>) device_add(exec, row_tangents_.data(), other.row_tangents_.data(), 3 * rows * num_directions_);
-  if (with_virial || with_atom_virial) device_add(exec, receiver_virial_.data(), other.receiver_virial_.data(), 9 * N);
+  if (with_virial || with_atom_virial) {
+    device_add(exec, receiver_virial_.data(), other.receiver_virial_.data(), 9 * N);
+    if (IS_DUAL<D>) device_add(exec, receiver_virial_tangent_.data(), other.receiver_virial_tangent_.data(), 9 * N);
+  }
   if (with_atom_virial) device_add(exec, row_virial_.data(), other.row_virial_.data(), 9 * rows);
 }
 
 template <class T>
 DeviceSum::Term DeviceEdges<T>::virial_sum(double *virial) const {
   return {receiver_virial_.data(), neighborhood_->num_receivers, 9, virial};
+}
+template <class T>
+DeviceSum::Term DeviceEdges<T>::virial_tangent_sum(double *tangents) const {
+  return {receiver_virial_tangent_.data(), neighborhood_->num_receivers, 9, tangents};
 }
 template <class T>
 DeviceSum::Term DeviceEdges<T>::force_sum(double *forces) const {
@@ -401,8 +412,8 @@ std::size_t DeviceEdges<T>::bytes() const {
     of_lists += list.begin.bytes() + list.edge.bytes() + list.sender_begin.bytes() + list.sender_edge.bytes() +
                 list.sender_row.bytes() + list.sender_species.bytes() + list.sender_receiver.bytes();
   return of_lists + cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() +
-         receiver_virial_.bytes() + row_virial_.bytes() + edge_before_.bytes() + begin_.bytes() +
-         sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
+         receiver_virial_.bytes() + receiver_virial_tangent_.bytes() + row_virial_.bytes() + edge_before_.bytes() +
+         begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
          sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() + seen_.bytes() + distance_.bytes() +
          unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
@@ -423,7 +434,9 @@ std::size_t DeviceEdges<T>::additional_bytes(const DeviceNeighborhood &n, int sl
   }
   return of_lists + row_forces_.additional_bytes(3 * rows) +
          (IS_DUAL<D> ? row_tangents_.additional_bytes(3 * rows * num_directions) : 0) +
-         receiver_virial_.additional_bytes(9 * N) + (with_atom_virial ? row_virial_.additional_bytes(9 * rows) : 0) +
+         receiver_virial_.additional_bytes(9 * N) +
+         (IS_DUAL<D> ? receiver_virial_tangent_.additional_bytes(9 * N) : 0) +
+         (with_atom_virial ? row_virial_.additional_bytes(9 * rows) : 0) +
          edge_before_.additional_bytes(2 * candidates + 1) + begin_.additional_bytes(N + 1) +
          sender_begin_.additional_bytes(n.slices_of(slice_size) * rows + 1) + sender_edge_.additional_bytes(num_edges) +
          sender_row_.additional_bytes(num_edges) + sender_species_.additional_bytes(num_edges) +

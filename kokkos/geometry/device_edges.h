@@ -98,6 +98,7 @@ class DeviceEdges {
   // forces over all rows. With duals there is also the sum of their tangents along all directions. A sum is not
   // finite if any of its numbers is not.
   DeviceSum::Term virial_sum(double *virial) const;
+  DeviceSum::Term virial_tangent_sum(double *tangents) const;    // with duals, along the first direction
   DeviceSum::Term force_sum(double *forces) const;
   DeviceSum::Term tangent_sum(double *tangents) const;
   // Distance of the closest pair and its candidate. If the position of a receiver is not finite, its number counted
@@ -173,7 +174,7 @@ class DeviceEdges {
   // Data of an evaluation. Edges are in the order of receivers, [E], and also in the order of slices and senders:
   // sender_begin [slices*A+1], by slice and row; sender_edge [E], the edge; sender_receiver [E], its receiver,
   // counted within its slice.
-  DeviceBuffer<double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
+  DeviceBuffer<double> row_forces_, row_tangents_, receiver_virial_, receiver_virial_tangent_, row_virial_;
   // edge_before: for candidates in the order of receivers, then in the other order.
   DeviceBuffer<int64_t> edge_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;

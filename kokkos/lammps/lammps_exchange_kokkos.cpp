@@ -51,6 +51,14 @@ void LammpsExchangeKokkos<DeviceType>::set_ghosts(LAMMPS_NS::Comm *comm, const L
 }
 
 template <class DeviceType>
+const std::vector<int> &LammpsExchangeKokkos<DeviceType>::rows_on_host(int num_atoms, std::vector<int> &space) const {
+  if (!on_device_) return *atom_row_;
+  space.resize(num_atoms);
+  copy_to_host(Exec(), space.data(), row_of_atom_, num_atoms);
+  return space;
+}
+
+template <class DeviceType>
 std::string LammpsExchangeKokkos<DeviceType>::describe() const {
   if (!used_device_hooks_) return "host";
   constexpr bool ON_HOST = DeviceTraits<Exec>::ON_HOST;

@@ -57,6 +57,7 @@ class LammpsExchangeKokkos : public LammpsExchange {
   using Exec = typename DeviceType::execution_space;
 
   void communicate(bool forward) override;
+  const std::vector<int> &rows_on_host(int num_atoms, std::vector<int> &space) const override;
   template <class Buffer, class F>
   void with_rows(Buffer *buffer, const F &f);
   const double *message_to_device(const std::vector<int> &atoms, const double *buffer);

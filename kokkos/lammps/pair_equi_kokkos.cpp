@@ -58,6 +58,10 @@ void PairEquiKokkos<DeviceType>::init_style() {
   const equi::ExchangeMode mode = impl->settings.exchange_mode;
   if (mode == equi::ExchangeMode::device && (execution_space == Host || comm->style != Comm::BRICK))
     error->all(FLERR, "Pair style equi/kk: exchange device needs comm style brick and not the suffix kk/host");
+  if (mode == equi::ExchangeMode::device && is_for_gpus() && !lmp->kokkos->gpu_aware_flag && comm->me == 0)
+    error->warning(FLERR,
+                   "Pair style equi/kk: exchange device without a GPU-aware MPI copies whole buffers through the host, "
+                   "and nothing is computed meanwhile: exchange auto is usually faster");
   atoms->exchange().set_mode(mode, lmp->kokkos->gpu_aware_flag);
   impl->is_set_up = true;
 }

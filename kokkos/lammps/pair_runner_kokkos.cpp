@@ -93,11 +93,7 @@ const Neighborhood &PairRunnerKokkos::neighborhood_on_host(Neighborhood &space) 
 // represent.
 void PairRunnerKokkos::multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
                                         double (*const *hv)[3], bool same_positions) {
-  auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
-  if (!is_set) {
-    for_hessian_.read_neighbor_list(*atomKK, atoms_.pair().list, models().type_species);
-    evaluator.set_neighborhood(for_hessian_.neighborhood());
-  }
+  DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
   const DeviceExec exec;
   const int64_t num_local = atom->nlocal, num_all = atoms_.num_all(), num_rows = neighborhood_.num_rows;
   double *rows = row_values_.reserve(3 * num_rows);
@@ -120,13 +116,48 @@ void PairRunnerKokkos::multiply_hessian(Evaluator &directional, bool is_set, int
     request.same_positions = same_positions;
     evaluator.evaluate(request, exchange());
     same_positions = true;
-    for (int d = 0; d < batch; d++) {
-      double *tangents = evaluator.results().tangents + 3 * num_rows * d;
-      exchange().reverse(FeaturePieces<double>{{tangents, 3}});
-      for_hessian_.atoms_of_rows(num_local, tangents, -1.0, directions);
-      copy_to_host(exec, *hv[done + d], directions, 3 * num_local);
-    }
+    for (int d = 0; d < batch; d++) copy_to_owners(evaluator.results().tangents + 3 * num_rows * d, -1.0, hv[done + d]);
   }
+}
+
+EvaluationResult PairRunnerKokkos::derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
+                                                    double (*force_tangents)[3]) {
+  DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
+  const int64_t num_all = atoms_.num_all();
+  const double *x = for_hessian_.positions(*atomKK);
+  double *direction = direction_.reserve(3 * num_all);
+  Kokkos::Array<double, 9> by;
+  for (int k = 0; k < 9; k++) by[k] = strain[k / 3][k % 3];
+  Kokkos::parallel_for(
+      "equi:strain", DeviceRange(DeviceExec(), 0, 3 * num_all), KOKKOS_LAMBDA(int64_t k) {
+        const double *position = x + k / 3 * 3;
+        const int a = static_cast<int>(k % 3);
+        direction[k] = by[3 * a] * position[0] + by[3 * a + 1] * position[1] + by[3 * a + 2] * position[2];
+      });
+  DeviceRequest request;
+  request.positions = x;
+  request.directions = {direction, 1, num_all};
+  request.forces = request.virial = true;
+  const EvaluationResult result = evaluator.evaluate(request, exchange());
+  copy_to_owners(evaluator.results().tangents, 1.0, force_tangents);
+  return result;
+}
+
+DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) {
+  auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
+  if (!is_set) {
+    for_hessian_.read_neighbor_list(*atomKK, atoms_.pair().list, models().type_species);
+    evaluator.set_neighborhood(for_hessian_.neighborhood());
+  }
+  return evaluator;
+}
+
+void PairRunnerKokkos::copy_to_owners(double *tangents, double factor, double (*to)[3]) {
+  const int64_t num_local = atom->nlocal;
+  double *of_atoms = direction_.reserve(3 * num_local);
+  exchange().reverse(FeaturePieces<double>{{tangents, 3}});
+  for_hessian_.atoms_of_rows(num_local, tangents, factor, of_atoms);
+  copy_to_host(DeviceExec(), *to, of_atoms, 3 * num_local);
 }
 
 }    // namespace equi

@@ -40,8 +40,15 @@ class PairRunnerKokkos : public PairRunner {
   const Neighborhood &neighborhood_on_host(Neighborhood &space) const override;
   void multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
                         double (*const *hv)[3], bool same_positions) override;
+  EvaluationResult derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
+                                    double (*force_tangents)[3]) override;
 
  private:
+  // The evaluator as one of devices, with the present neighborhood.
+  DeviceEvaluator &with_neighborhood(Evaluator &directional, bool is_set);
+  // Tangents of rows times a factor, summed over each of this rank's atoms and its copies: [nlocal] on the host.
+  void copy_to_owners(double *tangents, double factor, double (*to)[3]);
+
   Atoms &atoms_;
   DeviceEvaluator &device_evaluator_;
   // Each evaluator transposes its neighborhood as it needs it.

@@ -21,10 +21,12 @@ inline DeviceExec make_own_instance() {
 template <bool ON_HOST = DeviceTraits<>::ON_HOST>
 class QueuedWork {
  public:
-  // All earlier work has ended.
+  // All earlier work has ended, and work will be queued, until one of the next functions is called.
   void begin() { is_queued_ = false; }
   // Work was queued.
   void end(const DeviceExec &) { is_queued_ = true; }
+  // There was no work.
+  void cancel() {}
   bool is_busy() const { return is_queued_; }
 
  private:
@@ -42,6 +44,7 @@ class QueuedWork<false> {
     Kokkos::parallel_for(
         "equi:work_done", DeviceRange(exec, 0, 1), KOKKOS_LAMBDA(int64_t) { *is_done = 1; });
   }
+  void cancel() { *is_done_.data() = 1; }
   bool is_busy() const { return *static_cast<volatile const int *>(is_done_.data()) == 0; }
 
  private:

@@ -90,10 +90,6 @@ int Committee::max_directions() const {
   return most;
 }
 
-bool Committee::has_virial_tangents() const {
-  return std::all_of(members_.begin(), members_.end(), [](const auto &m) { return m->has_virial_tangents(); });
-}
-
 std::size_t Committee::exchange_bytes_per_row() const {
   std::size_t widest = 0;
   for (const auto &member : members_) widest = std::max(widest, member->exchange_bytes_per_row());

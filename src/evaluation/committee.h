@@ -20,7 +20,6 @@ class Committee : public Evaluator {
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   int max_directions() const override;
-  bool has_virial_tangents() const override;
   std::size_t exchange_bytes_per_row() const override;
   std::size_t memory_bytes() const override;
 

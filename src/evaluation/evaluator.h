@@ -101,8 +101,8 @@ struct EvaluationRequest {
 struct EvaluationResult {
   double energy = 0.0;      // sum over this rank's receivers, eV
   double virial[6] = {};    // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrized, eV
-  // The derivative of the virial along the direction, if both are requested and Evaluator::has_virial_tangents(). A
-  // strain is the direction that moves each atom, also each ghost, from r to (1 + strain) r.
+  // The derivative of the virial along the (first) direction, if both are requested. A strain is the direction that
+  // moves each atom, also each ghost, from r to (1 + strain) r.
   double virial_tangent[6] = {};
   double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the (first) direction
   int64_t num_edges = 0;
@@ -199,8 +199,6 @@ class Evaluator {
   // The number of directions that one call of evaluate() accepts if nothing has moved and values are kept. It is 1 if
   // no values are kept.
   virtual int max_directions() const { return 1; }
-  // Whether EvaluationResult::virial_tangent is computed.
-  virtual bool has_virial_tangents() const { return false; }
   // Returns whether this evaluator uses the edges of `other` from now on, which saves time and memory. Both must be of
   // the same kind and have the same cutoffs and harmonics. `other` must then receive each neighborhood and each request
   // first.

@@ -62,6 +62,10 @@ TEST_P(DeviceDirectional, agrees_with_the_host_kernels) {
     EXPECT_LT(largest_difference(device.force_tangents, host.force_tangents),
               TANGENT_ORDER * largest_force(host.force_tangents))
         << name;
+    for (int k = 0; k < 6; ++k)
+      EXPECT_NEAR(device.virial_tangent[k], host.virial_tangent[k],
+                  TANGENT_ORDER * structure.size() * model.cutoff * largest_force(host.force_tangents))
+          << name;
     EXPECT_NEAR(device.energy_tangent, host.energy_tangent,
                 TANGENT_ORDER * structure.size() * largest_force(host.forces))
         << name;
@@ -77,12 +81,13 @@ TEST_P(DeviceDirectional, mixed_precision_is_near_double) {
             FLOAT32_NETWORK * std::max(1.0, largest_force(expected.force_tangents)));
 }
 
-TEST_P(DeviceDirectional, force_tangents_are_differences_of_forces) {
-  const EvaluatorOptions options = directional(Precision::double_);
-  const auto evaluator = make_device_evaluator(model, options);
-  const std::vector<Vector3> tangents = evaluate_whole(*evaluator, images, &direction).force_tangents;
-  EXPECT_LT(largest_error_by_differences(*evaluator, model, structure, direction, tangents),
-            DIFFERENCES * largest_force(tangents));
+TEST_P(DeviceDirectional, tangents_are_differences_of_forces_and_virials) {
+  const auto evaluator = make_device_evaluator(model, directional(Precision::double_));
+  const Evaluation tangents = evaluate_whole(*evaluator, images, &direction);
+  const double largest = largest_force(tangents.force_tangents);
+  const TangentErrors errors = largest_errors_by_differences(*evaluator, model, structure, direction, tangents);
+  EXPECT_LT(errors.forces, DIFFERENCES * largest);
+  EXPECT_LT(errors.virial, DIFFERENCES * largest * structure.size() * model.cutoff);
 }
 
 TEST_P(DeviceDirectional, ranks_agree_with_one_rank) {

@@ -4,6 +4,7 @@
 #include "bench/launch_counter.h"
 #include "kokkos/evaluation/device_evaluation.h"
 #include "kokkos/layers/readout/device_readout.h"
+#include "kokkos/runtime/device_queue.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/evaluator_laws.h"
 
@@ -355,6 +356,21 @@ TEST(EmulatedDense, branches_end_where_a_product_fails) {
   std::vector<double> numbers(3);
   copy_to_host(exec, numbers.data(), c.data(), 3);
   EXPECT_EQ(numbers, std::vector<double>(3, 15.0));
+}
+
+// A rank without interior atoms queues nothing that messages could travel next to.
+TEST(QueuedWork, is_busy_only_while_work_is_queued) {
+  QueuedWork<> queued;
+  EXPECT_FALSE(queued.is_busy());
+  queued.begin();
+  EXPECT_TRUE(queued.is_busy());
+  queued.cancel();
+  EXPECT_FALSE(queued.is_busy());
+  queued.begin();
+  const DeviceExec exec;
+  queued.end(exec);
+  exec.fence("work has ended");
+  EXPECT_FALSE(queued.is_busy());
 }
 
 }    // namespace

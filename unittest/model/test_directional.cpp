@@ -63,12 +63,14 @@ TEST_P(Directional, energies_forces_and_virials_are_those_of_plain_numbers) {
               10 * ROUNDING.absolute * largest_force(plain.forces));
 }
 
-TEST_P(Directional, force_tangents_are_differences_of_forces) {
-  const std::vector<Vector3> tangents = along(direction).force_tangents;
+TEST_P(Directional, tangents_are_differences_of_forces_and_virials) {
+  const Evaluation tangents = along(direction);
   const auto evaluator = make_kokkos(model, options);
-  const double largest = largest_force(tangents);
+  const double largest = largest_force(tangents.force_tangents);
   ASSERT_GT(largest, 1e-3);
-  EXPECT_LT(largest_error_by_differences(*evaluator, model, structure, direction, tangents), DIFFERENCES * largest);
+  const TangentErrors errors = largest_errors_by_differences(*evaluator, model, structure, direction, tangents);
+  EXPECT_LT(errors.forces, DIFFERENCES * largest);
+  EXPECT_LT(errors.virial, DIFFERENCES * largest * structure.size() * model.cutoff);
 }
 
 TEST_P(Directional, the_matrix_is_symmetric_and_translations_are_in_its_kernel) {
@@ -98,6 +100,9 @@ TEST_P(Directional, ranks_agree_with_one_rank) {
     expect_same(e, whole, ROUNDING, std::to_string(num_ranks) + " ranks");
     EXPECT_LT(largest_difference(e.force_tangents, whole.force_tangents),
               SUM_ROUNDING * largest_force(whole.force_tangents));
+    for (int k = 0; k < 6; ++k)
+      EXPECT_NEAR(e.virial_tangent[k], whole.virial_tangent[k],
+                  SUM_ROUNDING * largest_force(whole.force_tangents) * structure.size() * model.cutoff);
     EXPECT_EQ(group.calls(0), 2 * num_exchanged_features(model) + num_sent_features(model));
     if (num_exchanged_features(model) == 0) continue;
     group.mute_reverse = true;

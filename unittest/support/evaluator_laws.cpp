@@ -65,22 +65,30 @@ std::vector<Vector3> random_direction(int num_atoms, unsigned seed) {
   return v;
 }
 
-double largest_error_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
-                                    const std::vector<Vector3> &direction, const std::vector<Vector3> &tangents) {
-  const auto forces_at = [&](double step) {
+TangentErrors largest_errors_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
+                                            const std::vector<Vector3> &direction, const Evaluation &tangents) {
+  const auto results_at = [&](double step) {
     Structure moved = structure;
     for (int i = 0; i < moved.size(); ++i)
       for (int k = 0; k < 3; ++k) moved.positions[i][k] += step * direction[i][k];
-    return evaluate_whole(evaluator, moved.images(model.reach())).forces;
+    return evaluate_whole(evaluator, moved.images(model.reach()));
   };
-  double best = INFINITY;
+  TangentErrors best;
   for (const double h : {2e-3, 1e-3, 5e-4}) {
-    const auto wide_up = forces_at(h), wide_down = forces_at(-h), up = forces_at(0.5 * h), down = forces_at(-0.5 * h);
-    std::vector<Vector3> slope(structure.size());
+    const Evaluation wide_up = results_at(h), wide_down = results_at(-h), up = results_at(0.5 * h),
+                     down = results_at(-0.5 * h);
+    const auto slope = [&](const auto &number) {    // (4 D(h/2) - D(h)) / 3
+      return (8 * (number(up) - number(down)) - (number(wide_up) - number(wide_down))) / (6 * h);
+    };
+    std::vector<Vector3> of_forces(structure.size());
     for (int i = 0; i < structure.size(); ++i)
-      for (int k = 0; k < 3; ++k)    // (4 D(h/2) - D(h)) / 3
-        slope[i][k] = (8 * (up[i][k] - down[i][k]) - (wide_up[i][k] - wide_down[i][k])) / (6 * h);
-    best = std::min(best, largest_difference(tangents, slope));
+      for (int k = 0; k < 3; ++k) of_forces[i][k] = slope([&](const Evaluation &e) { return e.forces[i][k]; });
+    double of_virial = 0.0;
+    for (int k = 0; k < 6; ++k)
+      of_virial = std::max(
+          of_virial, std::fabs(tangents.virial_tangent[k] - slope([&](const Evaluation &e) { return e.virial[k]; })));
+    best.forces = std::min(best.forces, largest_difference(tangents.force_tangents, of_forces));
+    best.virial = std::min(best.virial, of_virial);
   }
   return best;
 }

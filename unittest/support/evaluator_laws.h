@@ -8,6 +8,7 @@
 #include "unittest/support/model_cases.h"
 #include "unittest/support/two_rank_exchange.h"
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -51,10 +52,13 @@ double largest_difference(const std::vector<Vector3> &a, const std::vector<Vecto
 
 // Components from -1 to 1.
 std::vector<Vector3> random_direction(int num_atoms, unsigned seed);
-// largest_difference() between tangents of the forces along a direction and central differences of an evaluator's
-// forces, at the best of several steps.
-double largest_error_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
-                                    const std::vector<Vector3> &direction, const std::vector<Vector3> &tangents);
+// Largest differences between tangents of forces and of the virial along a direction and central differences of an
+// evaluator's, at the best of several steps.
+struct TangentErrors {
+  double forces = INFINITY, virial = INFINITY;
+};
+TangentErrors largest_errors_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
+                                            const std::vector<Vector3> &direction, const Evaluation &tangents);
 
 struct EvaluatorKind {
   std::string name;

@@ -226,7 +226,7 @@ class RankGroup {
 // Results summed over ranks, per real atom.
 struct Evaluation {
   double energy = 0.0, energy_tangent = 0.0;
-  std::array<double, 6> virial{};
+  std::array<double, 6> virial{}, virial_tangent{};
   int64_t num_edges = 0;
   std::vector<Vector3> forces, force_tangents, energy_moments;
   std::vector<double> atom_energy;
@@ -278,7 +278,10 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
   sum.energy += result.energy;
   sum.energy_tangent += result.energy_tangent;
   sum.num_edges += result.num_edges;
-  for (int k = 0; k < 6; ++k) sum.virial[k] += result.virial[k];
+  for (int k = 0; k < 6; ++k) {
+    sum.virial[k] += result.virial[k];
+    sum.virial_tangent[k] += result.virial_tangent[k];
+  }
   sum.force_tangents.resize(num_directions * num_real, Vector3{});
   for (size_t a = 0; a < num_atoms; ++a) {
     const int i = real_atom[a];

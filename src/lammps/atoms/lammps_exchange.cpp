@@ -19,6 +19,7 @@
 #include <string>
 #include <type_traits>
 #include <unordered_set>
+#include <utility>
 
 namespace equi {
 
@@ -27,15 +28,23 @@ void LammpsExchange::set_rows(const std::vector<int> *atom_row, bool active) {
   active_ = active;
 }
 
-// Copies are recognized by their IDs, whatever their types, which may change while ghosts stay.
+// Copies are recognized by their common row, or by their IDs if their type is invisible: it may change while ghosts
+// stay.
 void LammpsExchange::set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom) {
   comm_ = comm;
   sent_.clear();
   received_.clear();
   first_ghost_ = atom.nlocal;
-  std::unordered_set<LAMMPS_NS::tagint> known(atom.tag, atom.tag + atom.nlocal);
+  std::vector<int> copied;
+  const std::vector<int> &rows = rows_on_host(atom.nlocal + atom.nghost, copied);
+  std::vector<char> has_row(rows.size() + 1, false);
+  std::unordered_set<LAMMPS_NS::tagint> ids;
+  const auto is_new = [&](int i) {
+    return rows[i] >= 0 ? !std::exchange(has_row[rows[i]], true) : ids.insert(atom.tag[i]).second;
+  };
+  for (int i = 0; i < atom.nlocal; i++) is_new(i);
   is_first_copy_.assign(atom.nghost + 1, false);
-  for (int g = 0; g < atom.nghost; g++) is_first_copy_[g] = known.insert(atom.tag[first_ghost_ + g]).second;
+  for (int g = 0; g < atom.nghost; g++) is_first_copy_[g] = is_new(first_ghost_ + g);
   send(1, false);
   is_first_copy_.clear();
 }

@@ -53,7 +53,7 @@ class LammpsExchange : public GhostExchange {
   // rows; the same on all ranks.
   virtual void set_rows(const std::vector<int> *atom_row, bool active);
   bool active() const override { return active_; }
-  // For new ghosts of an active exchange, before it is used. Collective.
+  // For new ghosts of an active exchange, after set_rows() and before it is used. Collective.
   virtual void set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom);
 
   void forward(const FeaturePieces<float> &rows) override { run(rows, true); }
@@ -100,6 +100,10 @@ class LammpsExchange : public GhostExchange {
 
   int packed(std::size_t n);    // counts a message with numbers of n atoms and returns their number
   virtual void communicate(bool forward);
+  // The rows of set_rows(), which may be copied to `space`.
+  virtual const std::vector<int> &rows_on_host(int /*num_atoms*/, std::vector<int> & /*space*/) const {
+    return *atom_row_;
+  }
   LAMMPS_NS::Pair *pair() const { return pair_; }
   LAMMPS_NS::Comm *comm() const { return comm_; }
   // While ranks agree, a message has one number for each ghost: whether it is the first copy of a remote atom.

@@ -68,33 +68,15 @@ void PairDerivatives::multiply_hessian(int count, const double (*const *v)[3], d
   });
 }
 
-EvaluationRequest PairDerivatives::new_request() {
-  direction_.assign(runner_.atoms().num_all() + 1, {});
-  tangents_.assign(runner_.atoms().num_all() + 1, {});
-  EvaluationRequest request;
-  request.positions = runner_.atoms().positions();
-  request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
-  return request;
-}
-
 StrainDerivatives PairDerivatives::strain(const double strain[3][3], double (*force_tangents)[3]) {
   check_hessian();
-  if (!hessian_->has_virial_tangents())
-    error->all(FLERR,
-               "Pair style equi: derivatives by strain need kernels for CPUs (kernels host, or the suffix kk/host)");
   const double unit = runner_.atoms().energy_unit();
   EvaluationResult result;
   runner_.try_step([&] {
-    if (!hessian_is_set_) hessian_->set_neighborhood(runner_.neighborhood());
+    result = runner_.derive_by_strain(*hessian_, hessian_is_set_, strain, force_tangents);
     hessian_is_set_ = true;
-    EvaluationRequest request = new_request();
-    for (int i = 0; i < runner_.atoms().num_all(); i++)
-      for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++) direction_[i][a] += strain[a][b] * request.positions[i][b];
-    request.force_tangents = reinterpret_cast<double(*)[3]>(tangents_.data());
-    request.virial = true;
-    result = hessian_->evaluate(request, runner_.exchange());
-    runner_.sum_at_owners(tangents_.data(), unit, force_tangents);
+    for (int i = 0; i < atom->nlocal; i++)
+      for (int k = 0; k < 3; k++) force_tangents[i][k] *= unit;
   });
   StrainDerivatives all;
   MPI_Allreduce(result.virial, all.virial, 6, MPI_DOUBLE, MPI_SUM, world);
@@ -109,8 +91,12 @@ void PairDerivatives::energy_moments(const double (*v)[3], double *energies, dou
   runner_.try_step([&] {
     if (!moments_are_set_) moments_->set_neighborhood(runner_.neighborhood());
     moments_are_set_ = true;
-    EvaluationRequest request = new_request();
+    direction_.assign(runner_.atoms().num_all() + 1, {});
+    tangents_.assign(runner_.atoms().num_all() + 1, {});
     runner_.spread_to_copies(v, reinterpret_cast<double(*)[3]>(direction_.data()));
+    EvaluationRequest request;
+    request.positions = runner_.atoms().positions();
+    request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
     std::vector<double> energy(direction_.size(), 0.0);
     request.atom_energy = energy.data();
     request.energy_moments = reinterpret_cast<double(*)[3]>(tangents_.data());

@@ -51,8 +51,6 @@ class PairDerivatives : public PairPart {
 
  private:
   void check_hessian() const;
-  // Clears the arrays of one direction, and returns a request for it.
-  EvaluationRequest new_request();
 
   PairRunner &runner_;
   const PairEvaluators &evaluators_;

@@ -230,4 +230,22 @@ void PairRunner::multiply_hessian(Evaluator &directional, bool is_set, int count
   }
 }
 
+EvaluationResult PairRunner::derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
+                                              double (*force_tangents)[3]) {
+  if (!is_set) directional.set_neighborhood(neighborhood_);
+  direction_.assign(atoms_.num_all() + 1, {});
+  tangents_.assign(atoms_.num_all() + 1, {});
+  EvaluationRequest request;
+  request.positions = atoms_.positions();
+  for (int i = 0; i < atoms_.num_all(); i++)
+    for (int a = 0; a < 3; a++)
+      for (int b = 0; b < 3; b++) direction_[i][a] += strain[a][b] * request.positions[i][b];
+  request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
+  request.force_tangents = reinterpret_cast<double(*)[3]>(tangents_.data());
+  request.virial = true;
+  const EvaluationResult result = directional.evaluate(request, exchange());
+  sum_at_owners(tangents_.data(), 1.0, force_tangents);
+  return result;
+}
+
 }    // namespace equi

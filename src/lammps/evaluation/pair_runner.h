@@ -69,6 +69,10 @@ class PairRunner : public PairPart {
   // present neighborhood.
   virtual void multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
                                 double (*const *hv)[3], bool same_positions);
+  // The virial and its derivative by a homogeneous strain, of this rank's receivers, and those of the forces on this
+  // rank's atoms, in eV. The evaluator and is_set are as before.
+  virtual EvaluationResult derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
+                                            double (*force_tangents)[3]);
 
   double energy_by(Evaluator &evaluator);    // one that has the neighborhood of this runner
   // With rows in host memory. Copies of an atom move like the atom: v is [nlocal], copies [atoms].
