@@ -199,7 +199,7 @@ def kinds_of_tensors(value, where, tensors):
         _fail(where, "an object", value)
     for key, item in value.items():
         tensor(key, where, tensors)
-        one_of("embedding", "experts", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
+        one_of("embedding", "experts", "shares", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
 
 
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({}), "none": record({})})
@@ -287,10 +287,15 @@ EXPERTS = record(
 )
 
 
+SHARE = record({"query": tensor, "key": tensor, "value": tensor, "scale": number, "epsilon": number, "weights": list_of(tensor, 2, 2)})
+SHARES = record({}, {"charge": SHARE, "spin": SHARE})
+
+
 def mixture(value, where, tensors):
-    """Checks a mixture of tasks, or one whose numbers depend only on the charge and the spin."""
+    """Checks a mixture of tasks, or one whose numbers depend only on the charge, the spin and the numbers of atoms."""
     has_tasks = isinstance(value, dict) and not {*TASKS, "experts"}.isdisjoint(value)
-    record({"tensors": kinds_of_tensors} | (TASKS if has_tasks else {}), {"experts": EXPERTS} if has_tasks else {})(value, where, tensors)
+    required, optional = (TASKS, {"experts": EXPERTS}) if has_tasks else ({}, {"shares": SHARES})
+    record({"tensors": kinds_of_tensors} | required, optional)(value, where, tensors)
 
 
 VECTOR = list_of(number, 3, 3)

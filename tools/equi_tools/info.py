@@ -165,10 +165,10 @@ def summary(path):
     if "mixture" in document:
         experts = document["mixture"].get("experts", {})
         tasks = [task["name"] for task in document["mixture"].get("tasks", [])]
-        kinds = {"task", "charge", "spin"} if tasks else set(document["mixture"]["tensors"].values())
+        kinds = {"task", "charge", "spin"} if tasks else {*document["mixture"]["tensors"].values(), *document["mixture"].get("shares", {})}
         facts["mixture"] = {
             "tasks": tasks,
-            "keywords": sorted(kinds),
+            "keywords": sorted(kinds - {"shares"}),
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
         }
