@@ -237,6 +237,28 @@ class EquiEvaluator:
             out[block["out"]] = torch.stack(target, dim=2)
         return out
 
+    def pair_attention(self, layer, x, basis, species, i, j, r, y):
+        """What the neighbors of each atom add up to: blocks of the output."""
+        query, key, value, group_query, group_key, *tensors = x
+        cutoff = self.cutoff_function(r)[:, None]
+        weights = cutoff * self.radial_network(layer["radial"], basis, species, i, j)
+        if "difference_networks" in layer:
+            differences = [((t[j] - t[i]) ** 2).sum(dim=(1, 2)) / math.sqrt(t.shape[2]) for t in tensors] or [0 * r] * len(layer["groups"])
+            squares = torch.stack(differences, dim=1)
+            weights = weights + cutoff * torch.cat([self.network(net, squares) for net in layer["difference_networks"]], dim=1)
+        channels = query.shape[1]
+        products = query[i, :, 0] * key[j, :, 0] * weights[:, :channels]
+        scores = layer["scale"] * products.reshape(len(i), layer["heads"], -1).sum(dim=2)
+        each = scores.repeat_interleave(channels // layer["heads"], dim=1)
+        out = [torch.zeros_like(query).index_add(0, i, each[:, :, None] * value[j])]
+        products, column = group_query[i, :, 0] * group_key[j, :, 0] * weights[:, channels:], 0
+        for group in layer["groups"]:
+            score = group["scale"] * products[:, column : column + group["channels"]].sum(dim=1)
+            column += group["channels"]
+            sums = torch.zeros(len(query), 2 * group["l"] + 1, dtype=torch.float64)
+            out.append(sums.index_add(0, i, score[:, None] * y[group["l"]])[:, None])
+        return out
+
     def so2_messages(self, layer, x, i, j, n, factors, cutoff):
         """Messages [E, channels, 2l+1] of each l, without the cutoff function at the end."""
         lmax, mmax = len(x) - 1, layer["mmax"]
@@ -441,6 +463,8 @@ class EquiEvaluator:
                 features[layer["output"]] = [
                     target.index_add(0, i, cutoff[:, None, None] * message) for target, message in zip(out, messages)
                 ]
+            elif kind == "pair_attention":
+                features[layer["output"]] = self.pair_attention(layer, features[layer["input"]], basis, species, i, j, r, y)
             elif kind == "density_normalization":
                 q = self.radial_network(layer["radial"], basis, species, i, j)[:, 0]
                 density = torch.tanh(q**2)
