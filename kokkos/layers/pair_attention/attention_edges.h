@@ -7,7 +7,7 @@
 #ifndef EQUI_ATTENTION_EDGES_H
 #define EQUI_ATTENTION_EDGES_H
 
-#include "kokkos/layers/convolution/edge_tables.h"
+#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/base/model_limits.h"
