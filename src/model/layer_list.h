@@ -16,6 +16,7 @@
 #include "src/layers/linear.h"
 #include "src/layers/node_product.h"
 #include "src/layers/norm_scale.h"
+#include "src/layers/pair_attention.h"
 #include "src/layers/pair_repulsion.h"
 #include "src/layers/readout.h"
 #include "src/layers/scale_shift.h"
@@ -37,9 +38,9 @@ struct LayerList {
 };
 
 // ScaleShift scales a PairRepulsion that precedes it, but not one that follows it.
-using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
-                         ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
-                         Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
+using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, Gate,
+                         DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm,
+                         GridNetwork, SymmetricContraction, Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -114,6 +115,74 @@ struct TorchConvolution : EdgeSum {
 
 inline TorchConvolution make_layer(const Convolution &l, const LayerOptions &o) {
   return {l, o.type, o.chunk_bytes};
+}
+
+// Messages of values and harmonics with weights that are products of queries and keys.
+struct TorchPairAttention : EdgeSum {
+  int input, output;
+  PairAttention layer;
+  Irreps irreps_in;
+  TorchRadial radial;
+  std::vector<TorchNetwork> difference;    // of heads and of groups, or none
+  int lmax = 0;
+
+  TorchPairAttention(const PairAttention &a, const Model &model, at::ScalarType type, double chunk_bytes)
+      : EdgeSum(model.features[a.output].dim(), type),
+        input(a.input),
+        output(a.output),
+        layer(a),
+        irreps_in(model.features[a.input]),
+        radial(a.radial, type) {
+    reads_receiver = true;
+    double kept = radial.network.kept() + 2.0 * irreps_in.dim() + 4.0 * columns + 8.0 * a.radial.num_outputs();
+    for (const Network &network : a.difference) {
+      difference.emplace_back(network, type);
+      kept += difference.back().kept();
+    }
+    for (const AttentionGroup &g : a.groups) lmax = std::max(lmax, g.l);
+    set_numbers_per_row(kept + 4.0 * (lmax + 1) * (lmax + 1), type, chunk_bytes);
+  }
+
+  // The squares of differences of tensors [E, groups].
+  Tensor squares(const EdgeFeatures &x) const {
+    std::vector<Tensor> columns;
+    for (size_t g = 0; g < layer.groups.size(); ++g) {
+      const int block = 5 + static_cast<int>(g);
+      const Tensor d = (block_of(x.sender, irreps_in, block) - block_of(x.receiver, irreps_in, block)).flatten(1);
+      columns.push_back(d.square().sum(1) / std::sqrt(2.0 * layer.groups[g].l + 1.0));
+    }
+    return at::stack(columns, 1);
+  }
+
+  Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1);
+    const Tensor y = harmonics(edges.vec / r, lmax).to(type);
+    Tensor w = radial(r, edges);
+    if (!difference.empty()) {
+      const Tensor s = squares(x);
+      w = w + radial.cutoff_function(r, edges).to(type) * at::cat({difference[0](s), difference[1](s)}, 1);
+    }
+    const auto scalars = [&](const Tensor &of, int block) { return block_of(of, irreps_in, block).flatten(1); };
+    const int64_t num = edges.size(), channels = layer.channels, size = channels / layer.heads;
+    const Tensor of_heads = scalars(x.receiver, 0) * scalars(x.sender, 1) * w.narrow(1, 0, channels);
+    const Tensor a = layer.scale * of_heads.reshape({num, layer.heads, size}).sum(2, /*keepdim=*/true);
+    std::vector<Tensor> parts = {(a * scalars(x.sender, 2).reshape({num, layer.heads, size})).flatten(1)};
+    const Tensor of_groups =
+        scalars(x.receiver, 3) * scalars(x.sender, 4) * w.narrow(1, channels, layer.group_channels());
+    int64_t first = 0;
+    for (const AttentionGroup &g : layer.groups) {
+      const Tensor b = g.scale * of_groups.narrow(1, first, g.channels).sum(1, /*keepdim=*/true);
+      parts.push_back(b * y.narrow(1, g.l * g.l, 2 * g.l + 1));
+      first += g.channels;
+    }
+    return at::cat(parts, 1);
+  }
+
+  void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
+};
+
+inline TorchPairAttention make_layer(const PairAttention &l, const LayerOptions &o) {
+  return {l, o.model, o.type, o.chunk_bytes};
 }
 
 // The sum of a DensityNormalization.

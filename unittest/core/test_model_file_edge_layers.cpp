@@ -91,6 +91,83 @@ TEST(CoulombFunction, is_damped_and_vanishes_at_the_cutoff) {
   }
 }
 
+TEST(ModelFile, refuses_bad_pair_attentions) {
+  TinyModelOptions o;
+  o.parity = o.biases = true;
+  o.attention_heads = 3;
+  o.attention_begin = 1;
+  o.hidden = {"5x0e+2x1o", "5x0e"};
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "pair_attention"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &a = first_layer<PairAttention>(m);
+  EXPECT_EQ(a.channels, 15);
+  EXPECT_EQ(a.heads, 3);
+  EXPECT_EQ(a.group_channels(), 14);
+  EXPECT_EQ(a.groups[1].l, 2);
+  EXPECT_TRUE(a.has_tensors);
+  EXPECT_EQ(a.radial.num_outputs(), 29);
+  ASSERT_EQ(a.difference.size(), 2u);
+  EXPECT_EQ(a.difference[1].num_outputs(), 14);
+
+  refused("/heads", 4, {"heads", "15 channels"});
+  refused("/heads", 0, {"heads"});
+  refused("/groups", Json::array(), {"groups"});
+  refused("/groups/0/l", 3, {"groups[0].l", "0 to 2"});
+  refused("/groups/0/l", 2, {"irreps_out", "15x0e+1x2e+1x2e"});
+  refused("/groups/0/channels", 8, {"irreps_in", "15x0e+15x0e+15x0e+15x0e+15x0e+1x1o+1x2e"});
+  refused("/groups/0/degree", 1, {"groups[0]", "\"degree\""});
+  refused("/irreps_out", "15x0e+1x1e+1x2e", {"irreps_out", "15x0e+1x1o+1x2e"});
+  refused("/irreps_out", "15x0e+2x1o+1x2e", {"irreps_out", "15x0e+1x1o+1x2e"});
+  refused("/radial/times_cutoff", false, {"radial", "times_cutoff"});
+  refused("/radial/sender", {{"block", 0}}, {"radial.sender", "a string"});
+  refused("/radial/activate_last", true, {"\"activate_last\""});
+  refused("/difference_networks", Json::array(), {"difference_networks", "2"});
+  refused("/difference_networks/0/weights/0", "attention_1.difference0.w1",
+          {"difference_networks[0].weights[0]", "[2, "});
+  expect_refusal(o, [](ModelDocument &d) { layer(d, find_layer(d, "pair_attention")).erase("difference_networks"); },
+                 {"irreps_in", "difference_networks"});
+}
+
+// Differences are then 0, and their networks are constants.
+TEST(ModelFile, pair_attention_without_tensors_has_difference_networks_in_its_bias) {
+  TinyModelOptions o;
+  o.biases = true;
+  o.attention_heads = 2;
+  o.attention_tensors = 9;
+  ModelDocument d = make_tiny_model(o);
+  const Model with_networks = d.model();
+  const auto &with = first_layer<PairAttention>(with_networks);
+  Json &layer_of = layer(d, find_layer(d, "pair_attention"));
+  const Json networks = layer_of["difference_networks"];
+  layer_of.erase("difference_networks");
+  const Model without_networks = d.model();
+  const auto &without = first_layer<PairAttention>(without_networks);
+  EXPECT_TRUE(with.difference.empty() && without.difference.empty());
+  const auto at_zero = [&](int n) {    // silu of the first bias, times the second matrix
+    const auto &b = d.tensors.at(networks[n]["biases"][0]["tensor"].get<std::string>());
+    const auto &w = d.tensors.at(networks[n]["weights"][1].get<std::string>());
+    std::vector<double> value(w.shape[1], 0.0);
+    for (int64_t k = 0; k < w.shape[0]; ++k) {
+      const double z = networks[n]["biases"][0]["scale"].get<double>() * b.values[k];
+      const double h = networks[n]["activation_scale"].get<double>() * z / (1.0 + std::exp(-z));
+      for (int64_t j = 0; j < w.shape[1]; ++j)
+        value[j] += h * networks[n]["scales"][1].get<double>() * w.values[k * w.shape[1] + j];
+    }
+    return value;
+  };
+  std::vector<double> expected = at_zero(0);
+  for (const double v : at_zero(1)) expected.push_back(v);
+  ASSERT_EQ(expected.size(), 24u);
+  double one[24], other[24];
+  with.radial.network.derivatives(0, std::vector<double>(4, 0.3).data(), one);
+  without.radial.network.derivatives(0, std::vector<double>(4, 0.3).data(), other);
+  for (int j = 0; j < 24; ++j) EXPECT_NEAR(one[j] - other[j], expected[j], 1e-13) << j;
+}
+
 TEST(ModelFile, refuses_bad_so2_convolutions) {
   TinyModelOptions o;
   o.so2_lmax = 2;

@@ -425,6 +425,46 @@ class LayerMaker {
     add(layer);
   }
 
+  // The features between which a pair attention of an interaction is.
+  Irreps attention_irreps(bool is_input, int t) const {
+    const int of_heads = o_.attention_heads * o_.attention_channels;
+    const int of_groups = static_cast<int>(o_.attention_degrees.size()) * o_.attention_group_channels;
+    std::vector<IrrepBlock> blocks(is_input ? 3 : 1, {of_heads, {0, 1}});
+    if (is_input) blocks.insert(blocks.end(), 2, {of_groups, {0, 1}});
+    for (const int l : o_.attention_degrees)
+      if (!is_input || t >= o_.attention_tensors) blocks.push_back({1, {l, o_.parity && l % 2 ? -1 : 1}});
+    return Irreps(blocks);
+  }
+
+  void pair_attention(int t, const std::string &input, const std::string &output) {
+    const std::string name = "attention_" + std::to_string(t);
+    const int of_heads = o_.attention_heads * o_.attention_channels,
+              num = static_cast<int>(o_.attention_degrees.size());
+    const int of_groups = num * o_.attention_group_channels;
+    Json groups = Json::array(), networks = Json::array();
+    for (const int l : o_.attention_degrees)
+      groups.push_back({{"channels", o_.attention_group_channels},
+                        {"l", l},
+                        {"scale", (0.7 + 0.1 * l) / (o_.denominator * std::sqrt(o_.attention_group_channels))}});
+    for (const int num_outputs : {of_heads, of_groups}) {
+      std::vector<int> widths = {num, num_outputs};
+      widths.insert(widths.begin() + 1, o_.attention_hidden.begin(), o_.attention_hidden.end());
+      networks.push_back(network(name + ".difference" + std::to_string(networks.size()), widths));
+    }
+    Json radial = radial_network(name, of_heads + of_groups);
+    radial["times_cutoff"] = true;
+    add({{"type", "pair_attention"},
+         {"input", input},
+         {"irreps_in", attention_irreps(true, t).to_string()},
+         {"output", output},
+         {"irreps_out", attention_irreps(false, t).to_string()},
+         {"heads", o_.attention_heads},
+         {"scale", 1.1 / (o_.denominator * std::sqrt(o_.attention_channels))},
+         {"groups", groups},
+         {"radial", radial},
+         {"difference_networks", networks}});
+  }
+
   // f(point, weight): equal angles about the y axis, and along it the nodes of Gauss. The weights have the sum 1.
   template <class F>
   static void for_sphere_points(int rings, int on_ring, const F &f) {

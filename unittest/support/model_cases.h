@@ -657,6 +657,70 @@ inline std::vector<TinyCase> so2_cases() {
   return cases;
 }
 
+// Pair attentions, as in SO3LR: the first one of a model reads species only.
+inline std::vector<TinyCase> attention_cases() {
+  std::vector<TinyCase> cases(5);
+  cases[0].name = "attention_of_3_heads";
+  TinyModelOptions &three = cases[0].options;
+  three.parity = true;
+  three.attention_heads = 3;
+  three.attention_channels = 8;
+  three.attention_group_channels = 12;
+  three.hidden = {"24x0e+1x1o+1x2e", "24x0e+1x1o+1x2e", "5x0e"};
+  three.biases = true;
+  three.xplor = false;
+  three.p = 3.0;
+  three.late_cutoff = true;
+  three.seed = 61;
+  cases[0].keeps_parity = true;
+  cases[1].name = "attention_of_degrees_0_1_3";
+  TinyModelOptions &degrees = cases[1].options;
+  degrees.elements = {"O", "H", "Si"};
+  degrees.parity = true;
+  degrees.lmax_edge = 3;
+  degrees.attention_heads = 4;
+  degrees.attention_channels = 9;
+  degrees.attention_group_channels = 12;
+  degrees.attention_degrees = {0, 1, 3};
+  degrees.basis = "gaussian";
+  degrees.cosine = true;
+  degrees.hidden = {"36x0e+1x0e+1x1o+1x3o", "36x0e+2x1o+1x3o", "33x0e"};
+  degrees.sender_columns = 3;
+  degrees.receiver_columns = 2;
+  degrees.norms = degrees.biases = true;
+  degrees.attention_hidden = {9, 5};
+  degrees.seed = 62;
+  cases[1].keeps_parity = true;
+  cases[2].name = "attention_of_one_head_and_degree";
+  TinyModelOptions &one = cases[2].options;
+  one.attention_heads = 1;
+  one.attention_channels = 17;
+  one.attention_degrees = {2};
+  one.attention_group_channels = 1;
+  one.attention_hidden = {};
+  one.hidden = {"5x0e+3x2e", "5x0e+3x2e", "5x0e"};
+  one.pair_cutoffs = true;
+  one.xplor = false;
+  one.seed = 63;
+  cases[3].name = "attention_without_tensors";
+  TinyModelOptions &without = cases[3].options;
+  without.attention_heads = 2;
+  without.attention_tensors = 3;
+  without.biases = true;
+  without.hidden = {"13x0e+5x1e", "13x0e+5x1e", "5x0e"};
+  without.seed = 64;
+  cases[3].keeps_parity = true;
+  cases[4].name = "attention_after_a_convolution";
+  TinyModelOptions &later = cases[4].options;
+  later.attention_heads = 2;
+  later.attention_begin = 1;
+  later.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  later.denominator = 1.5;
+  later.is_double = false;
+  later.seed = 65;
+  return cases;
+}
+
 inline std::vector<TinyCase> all_cases() {
   std::vector<TinyCase> cases = tiny_cases();
   for (const TinyCase &c : family_cases()) cases.push_back(c);
@@ -666,6 +730,7 @@ inline std::vector<TinyCase> all_cases() {
     cases.back().reads_twice = true;
   }
   for (const TinyCase &c : so2_cases()) cases.push_back(c);
+  for (const TinyCase &c : attention_cases()) cases.push_back(c);
   return cases;
 }
 

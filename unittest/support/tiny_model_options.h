@@ -93,9 +93,16 @@ struct TinyModelOptions {
   // the radial factors are those of linear so2_radial.
   int so2_points = -1, so2_rings = 4, so2_radial = 0;
   bool so2_point_scalars = true;
-  int nearest = 0;                    // neighbors that an atom sees; 0: all
-  double nearest_tolerance = -1.0;    // negative: none
-  bool without_cutoff = false;        // no cutoff function
+  // Not 0: from interaction attention_begin on the convolutions are pair attentions with so many heads of
+  // attention_channels channels each, and groups of attention_group_channels channels for each of these degrees. From
+  // interaction attention_tensors on, their inputs have tensors.
+  int attention_heads = 0, attention_channels = 5, attention_group_channels = 7;
+  int attention_begin = 0, attention_tensors = 1;
+  std::vector<int> attention_degrees = {1, 2};
+  std::vector<int> attention_hidden = {6};    // hidden layers of difference networks
+  int nearest = 0;                            // neighbors that an atom sees; 0: all
+  double nearest_tolerance = -1.0;            // negative: none
+  bool without_cutoff = false;                // no cutoff function
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
