@@ -16,7 +16,7 @@ from equi_tools import frameworks
 from test_models import so3krates
 
 NAMES = ("sheared", "left_handed", "slab", "wire", "cluster", "one_atom_cell", "one_of_three_lonely")
-SMALL = dict(num_features=12, num_layers=2, num_radial_basis_fn=5, energy_regression_dim=6)
+SMALL = dict(num_features=12, num_layers=2, num_radial_basis_fn=5, energy_regression_dim=6, avg_num_neighbors=1.5)
 # Charge and spin multiplicity of the results.
 SYSTEMS = {"": {}, "_cation": {"charge": 1, "spin": 2}, "_anion": {"charge": -2}}
 

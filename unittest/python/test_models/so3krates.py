@@ -64,12 +64,15 @@ def make_module(name, elements=ELEMENTS, seed=1, **options):
     for key, array in model.state_dict().items():
         if "layer_norm" in key or key.endswith("_raw"):
             array.mul_(torch.from_numpy(random.uniform(0.7, 1.3, array.shape)).float())
-        if key.endswith(".bias") and "layer_norm" not in key:
+        if key.endswith(".bias"):
             array.add_(torch.from_numpy(random.normal(0, 0.1, array.shape)).float())
         if key.endswith("energy_shifts"):
             array.copy_(torch.from_numpy(random.normal(0, 1, array.shape)))
         if "energy_scales" in key:
             array.view(-1)[rows] = torch.from_numpy(random.uniform(0.5, 1.5, len(rows))).float()
+        # Tensors large enough for their squares to matter.
+        if key.endswith(("W_q_ev", "W_k_ev")):
+            array.mul_(6)
         # Ratios far from zero, where their absolute value has a kink.
         if key.endswith("v_shift_embedding.weight"):
             array.copy_(torch.from_numpy(random.uniform(0.8, 1.2, array.shape)))
