@@ -52,7 +52,13 @@ def _balance(layer):
 
 def _coulomb(layer):
     field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
-    return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom, {field}"
+    if "kernel" in layer:
+        field = f"charges of width {layer['kernel']['sigma']:g} Angstrom"
+    return f"{_far_pairs(layer)}, {field}"
+
+
+def _far_pairs(layer):
+    return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom"
 
 
 def _grid_network(layer):
@@ -90,6 +96,7 @@ LINES = {
     "density_normalization": _density_normalization,
     "channel_balance": _balance,
     "coulomb": _coulomb,
+    "dispersion": _far_pairs,
     "grid_network": _grid_network,
     "norm_scale": _norm_scale,
     "node_product": _node_product,
