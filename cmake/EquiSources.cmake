@@ -135,6 +135,7 @@ set(equi_sources
     src/layers/coulomb.cpp
     src/layers/density_normalization.cpp
     src/layers/direct_forces.cpp
+    src/layers/dispersion.cpp
     src/layers/gate.cpp
     src/layers/grid_network.cpp
     src/layers/layer_norm.cpp

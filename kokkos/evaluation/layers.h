@@ -10,6 +10,7 @@
 #include "kokkos/layers/coulomb/coulomb_layer.h"
 #include "kokkos/layers/density/density_layer.h"
 #include "kokkos/layers/direct_forces/direct_forces_layer.h"
+#include "kokkos/layers/dispersion/dispersion_layer.h"
 #include "kokkos/layers/embedding/embedding_layer.h"
 #include "kokkos/layers/gate/gate_layer.h"
 #include "kokkos/layers/grid_network/grid_network_layer.h"

@@ -10,6 +10,7 @@
 #include "src/layers/coulomb.h"
 #include "src/layers/density_normalization.h"
 #include "src/layers/direct_forces.h"
+#include "src/layers/dispersion.h"
 #include "src/layers/gate.h"
 #include "src/layers/grid_network.h"
 #include "src/layers/layer_norm.h"
@@ -38,9 +39,10 @@ struct LayerList {
 };
 
 // ScaleShift scales a PairRepulsion that precedes it, but not one that follows it.
-using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, Gate,
-                         DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm,
-                         GridNetwork, SymmetricContraction, Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
+using Layers =
+    LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, Gate, DensityNormalization,
+              LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
+              Readout, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

@@ -212,6 +212,7 @@ RADIAL_BASIS = kinds(
         "gaussian": record(BASIS | {"centres": tensor}, BASIS_OPTIONS),
         "chebyshev": record(BASIS | {"size": whole(1)}, BASIS_OPTIONS),
         "exp_normal": record(BASIS | {"means": tensor, "factors": tensor, "decay": number}, BASIS_OPTIONS),
+        "bernstein": record(BASIS | {"gamma": number, "log_coefficients": tensor}),
     },
 )
 
@@ -339,7 +340,7 @@ HEAD = only_keys(("format", "format_version", "framework", "architecture", "elem
 
 def is_of_clusters(document):
     """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures do not have."""
-    return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
+    return any(layer["type"] == "coulomb" and not {"permittivity", "kernel"} & set(layer) for layer in document["layers"])
 
 
 def is_invariant(document):

@@ -77,7 +77,10 @@ class TinyModelMaker : LayerMaker {
          {"network", network("readout", widths)}});
     if (o_.direct_forces) direct_forces(static_cast<int>(o_.hidden.size()), x);
     if (o_.repulsion_inside) repulsion("inside");
-    if (o_.coulomb_cutoff > 0.0) coulomb(last, x);
+    if (o_.dispersion_cutoff > 0.0)
+      coulomb_and_dispersion(last, x);
+    else if (o_.coulomb_cutoff > 0.0)
+      coulomb(last, x);
     add({{"type", "scale_shift"},
          {"scale", tensor("scale", {num_species()}, 1.0)},
          {"shift", tensor("shift", {num_species()}, 1.0)}});

@@ -69,9 +69,12 @@ inline int num_exchanged_features(const Model &model) {
     if (reads_senders(layer)) inputs.insert(ports(layer).input);
   return static_cast<int>(inputs.size()) - 1;
 }
-// Features that are sent to other ranks and whose adjoints stay: the charges of a Coulomb layer.
+// Features that are sent to other ranks and whose adjoints stay: those that layers with far edges read.
 inline int num_sent_features(const Model &model) {
-  return far_cutoff(model.layers) > 0.0 ? 1 : 0;
+  std::set<int> inputs;
+  for (const Layer &layer : model.layers)
+    if (traits(layer).far_cutoff > 0.0) inputs.insert(ports(layer).input);
+  return static_cast<int>(inputs.size());
 }
 // Convolutions that read them.
 inline int num_exchanging_convolutions(const Model &model) {
@@ -476,6 +479,35 @@ inline std::vector<TinyCase> family_cases() {
   weighted.biases = true;
   weighted.seed = 52;
   cases[25].keeps_parity = true;
+  TinyCase far;
+  far.name = "charges_and_dispersion_of_one_feature";
+  far.options.hidden = {"13x0e+5x1e", "17x0e+2x1e"};
+  far.options.basis = "bernstein";
+  far.options.num_basis = 7;
+  far.options.late_cutoff = far.options.biases = true;
+  far.options.xplor = false;
+  far.options.p = 3.0;
+  far.options.repulsion_outside = far.options.repulsion_switch = true;
+  far.options.coulomb_cutoff = 6.1;
+  far.options.coulomb_width = 2.7;
+  far.options.dispersion_cutoff = 7.2;
+  far.options.denominator = 0.5;
+  far.options.seed = 60;
+  far.keeps_parity = true;
+  cases.push_back(far);
+  // The decay of the basis ends within the cutoff.
+  far.name = "charges_and_dispersion_of_two_features";
+  far.options.elements = {"O", "H", "Si"};
+  far.options.gamma = 4.1;
+  far.options.num_basis = 3;
+  far.options.cosine = far.options.cosine_repulsion = far.options.repulsion_inside = true;
+  far.options.coulomb_cutoff = 6.7;
+  far.options.coulomb_width = 0.0;
+  far.options.permittivity = 78.3;
+  far.options.dispersion_cutoff = 5.3;
+  far.options.far_features = true;
+  far.options.seed = 61;
+  cases.push_back(far);
   // Messages that more than a linear layer of the same interaction reads.
   for (const char *reader : {"norm_scale", "later", "convolution"}) {
     TinyCase of_messages;
