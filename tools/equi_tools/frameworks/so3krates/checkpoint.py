@@ -20,7 +20,7 @@ from ..common.unknown_keys import refuse_unknown
 
 # What SO3LRCalculator of the package uses for files that leave it open, in Angstrom.
 LONG_RANGE_CUTOFF, DISPERSION_DAMPING = 12.0, 2.0
-CITATION = "A. Kabylda et al., J. Am. Chem. Soc. 147, 33723 (2025); J. T. Frank et al., Nat. Commun. 15, 6539 (2024)"
+CITATION = "A. Kabylda et al., doi:10.1021/jacs.5c09558; J. T. Frank et al., Nat. Commun. 15, 6539 (2024)"
 # Licenses of published files by their hash: that in the package has the license of the package.
 LICENSES = {"b5145564911ff983ed076ccb2bca5ce63454b74c9c8291092695463f1e6732be": "MIT"}
 
@@ -88,16 +88,12 @@ class Checkpoint(Origin):
     spin: int  # their multiplicity; None: 1
 
     @property
-    def has_charges(self):
-        return self.options["electrostatic_energy_bool"]
-
-    @property
-    def has_dispersion(self):
-        return self.options["dispersion_energy_bool"]
+    def has_far_energies(self):
+        return has_far_energies(self.options)
 
     @property
     def remarks(self):
-        if self.has_charges or self.has_dispersion:
+        if self.has_far_energies:
             radius = self.options["r_max_lr"]
             yield f"long-range energies end at {radius:g} Angstrom, for periodic structures and for molecules; there is no Ewald sum"
 
@@ -112,6 +108,11 @@ class Checkpoint(Origin):
             offered = f"only {', '.join(self.heads)}" if self.heads else "but one energy without a name"
             raise EquiError(f"{self.source} has no head '{printable(name, 60)}', {offered}")
         return self.heads.index(name) if name is not None else 0
+
+
+def has_far_energies(options):
+    """Whether there is a Coulomb or a dispersion energy."""
+    return options["electrostatic_energy_bool"] or options["dispersion_energy_bool"]
 
 
 def _expect(options, key, what, is_right):
@@ -153,7 +154,7 @@ def _heads(state):
 
 
 def _audit_long_range(options):
-    if not (options["electrostatic_energy_bool"] or options["dispersion_energy_bool"]):
+    if not has_far_energies(options):
         return
     _expect(options, "r_max_lr", "a cutoff of at least r_max", options["r_max_lr"] >= options["r_max"])
     damping = options["dispersion_energy_cutoff_lr_damping"]
@@ -167,7 +168,8 @@ def _options_of_module(model):
     for key in NETWORK | (LONG_RANGE if has_more else {}):
         name = ATTRIBUTES.get(key, key)
         if name in model.attributes:
-            options[key] = model.attributes[name]
+            value = model.attributes[name]
+            options[key] = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
         elif key != "use_pme":  # which older modules lack
             raise EquiError(f"attribute {name} of the module is missing")
     return LONG_RANGE | ({} if has_more else NO_LONG_RANGE) | options
@@ -251,7 +253,7 @@ def load(source, ignore_keys=(), settings=None, coulomb_cutoff=None, dispersion_
         scales = np.asarray(state.array(f"{ENERGY}.energy_scales" + ("" if heads else ".weight"))).reshape(-1)
         rows = _trained(scales)
         known = len(scales)
-        if options["electrostatic_energy_bool"] or options["dispersion_energy_bool"]:
+        if has_far_energies(options):
             known = min(known, ROWS_OF_CHARGES - 1)
         divisors = _divisors_of_module(found, options) if is_module else [_divisors(options)] * options["num_layers"]
     sha256 = digest(path)

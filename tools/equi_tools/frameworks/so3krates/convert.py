@@ -409,10 +409,8 @@ class _Converter(Layers):
         if options["zbl_repulsion_bool"]:
             self.repulsion()
         self.state.finish(self.is_without_effect)
-        has_more = options["electrostatic_energy_bool"] or options["dispersion_energy_bool"]
-        body, tensors = self.finished(
-            "SO3LR" if has_more else "So3krates", self.checkpoint.cutoff, max(self.degrees), True, radial_basis
-        )
+        name = "SO3LR" if self.checkpoint.has_far_energies else "So3krates"
+        body, tensors = self.finished(name, self.checkpoint.cutoff, max(self.degrees), True, radial_basis)
         if self.made:
             body["mixture"] = ({"shares": shares} if shares else {}) | {"tensors": self.made}
         return body, tensors
