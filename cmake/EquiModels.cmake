@@ -45,7 +45,7 @@ add_custom_command(
 
 # build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those
 # of slow_frameworks are for the slow tests.
-set(slow_frameworks fairchem mlip nequix)
+set(slow_frameworks fairchem mlip nequix so3krates)
 set(random_models "")
 set(slow_random_models "")
 foreach(framework IN LISTS known_frameworks)

@@ -55,6 +55,8 @@ set(equi_sources
     kokkos/layers/linear/linear_constants.cpp
     kokkos/layers/linear_folds.cpp
     kokkos/layers/operation_count.cpp
+    kokkos/layers/pair_attention/device_pair_attention.cpp
+    kokkos/layers/pair_attention/host_pair_attention.cpp
     kokkos/layers/readout/device_readout.cpp
     kokkos/layers/so2_convolution/device_so2_convolution.cpp
     kokkos/layers/so2_convolution/host_so2_convolution.cpp
@@ -133,6 +135,7 @@ set(equi_sources
     src/layers/coulomb.cpp
     src/layers/density_normalization.cpp
     src/layers/direct_forces.cpp
+    src/layers/dispersion.cpp
     src/layers/gate.cpp
     src/layers/grid_network.cpp
     src/layers/layer_norm.cpp
@@ -141,6 +144,7 @@ set(equi_sources
     src/layers/node_product.cpp
     src/layers/norm_scale.cpp
     src/layers/operations.cpp
+    src/layers/pair_attention.cpp
     src/layers/pair_repulsion.cpp
     src/layers/readout.cpp
     src/layers/scale_shift.cpp

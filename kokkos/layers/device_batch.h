@@ -89,7 +89,7 @@ struct DeviceEvaluationState {
   Planes planes = VALUES;              // planes that are computed
   // Adjoints of a stage's senders by edge (DeviceSenderLayer::kept_per_edge); null: not kept.
   R *sender_adjoints = nullptr;
-  DeviceEdges<T> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
+  DeviceEdges<T> *far_edges = nullptr;    // edges within the largest far cutoff (LayerTraits), or null
   // Whether the convolutions know the bin of each edge in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;
   // [num_receivers][3] in device memory, eV/Angstrom, for a model that predicts them; null: not requested

@@ -68,7 +68,7 @@ struct HostEvaluationState {
   std::vector<char> row_moves =
       {};    // for passes over tangents only: whether any tangent of the exchanged input is not 0 in a row
 
-  Edges<T> *far_edges = nullptr;    // edges within the far cutoff of a layer (LayerTraits), or null
+  Edges<T> *far_edges = nullptr;    // edges within the largest far cutoff (LayerTraits), or null
   // [num_receivers][3] eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
 

@@ -37,8 +37,9 @@ constexpr int MAX_PRODUCT_BLOCKS = 24;    // blocks of the inputs or of the outp
 constexpr int MAX_PRODUCT_COMPONENTS = 64;    // components of one channel of these
 constexpr int MAX_GAUNT_COMPONENTS = 162;     // components of a channel of a Gaunt product's inputs: two to l = 8
 constexpr int MAX_NORMALIZED_BLOCKS = 8;      // blocks that a norm reads: they fit into a GPU's memory for arguments
-constexpr int MAX_READOUT_MATRICES = 8;       // after matrices without an activation between them have been multiplied
-constexpr int MAX_EXCHANGED_RUNS = 32;        // runs of blocks of one irrep, in a feature that is read at senders
+constexpr int MAX_ATTENTION_GROUPS = LMAX_SUPPORTED + 1;    // groups of pair attention
+constexpr int MAX_READOUT_MATRICES = 8;    // after matrices without an activation between them have been multiplied
+constexpr int MAX_EXCHANGED_RUNS = 32;     // runs of blocks of one irrep, in a feature that is read at senders
 
 // Tensor products: 738 paths lead from both parities of l = 0 to 8 to all others.
 constexpr int MAX_PATHS = 4096;

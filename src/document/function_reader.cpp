@@ -14,7 +14,9 @@ namespace {
 
 constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
 constexpr double MAX_TRANSFORM_POWER = 32.0;
-constexpr double MAX_FACTOR = 1e6;    // limit of the exponents of exp_normal, which are narrow peaks above it
+constexpr double MAX_FACTOR = 1e6;         // limit of the exponents of exp_normal, which are narrow peaks above it
+constexpr double MIN_STEEPNESS = 1e-3;     // of bernstein, whose functions would hardly change below it
+constexpr double MAX_LOGARITHM = 200.0;    // of factors of bernstein: more than for 256 functions
 
 double positive(const JsonField &field) {
   const double v = field.number();
@@ -58,8 +60,18 @@ void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensor
       if (!(f >= 0.0 && f <= MAX_FACTOR)) b["factors"].fail("numbers from 0 to " + text_of(MAX_FACTOR), text_of(f));
     basis.exponentials.insert(basis.exponentials.end(), factors.begin(), factors.end());
     basis.decay = b["decay"].number(0.0, MAX_STEEPNESS);
+  } else if (kind == "bernstein") {
+    b.only_keys({"kind", "gamma", "log_coefficients", "cutoff_function", "apply_cutoff"});
+    basis.kind = RadialBasis::Kind::bernstein;
+    basis.decay = b["gamma"].number(MIN_STEEPNESS, MAX_STEEPNESS);
+    several("log_coefficients", basis.binomials);
+    for (double &v : basis.binomials) {
+      if (!(std::fabs(v) <= MAX_LOGARITHM))
+        b["log_coefficients"].fail("magnitudes of at most " + text_of(MAX_LOGARITHM), text_of(v));
+      v = std::exp(v);
+    }
   } else {
-    b["kind"].fail("\"bessel\", \"gaussian\", \"chebyshev\" or \"exp_normal\"");
+    b["kind"].fail("\"bessel\", \"gaussian\", \"chebyshev\", \"exp_normal\" or \"bernstein\"");
   }
 }
 

@@ -45,8 +45,8 @@ struct BasisFunctions {
   RadialBasis::Cutoff cutoff_kind;
   bool apply_cutoff;
   int size;
-  const double *numbers;    // [size] wave numbers or centers, [2 size] means and factors; unused for chebyshev
-  double prefactor, width, decay;
+  const double *numbers;    // [size] wave numbers, centers or factors, [2 size] means and factors; not for chebyshev
+  double prefactor, width, decay, end_of_decay;
   double r0, agnesi_q, agnesi_p, agnesi_a, soft_alpha, stretch;
   double cutoff, p, r_on;
 
@@ -107,6 +107,12 @@ struct BasisFunctions {
           b = exp(-numbers[size + i] * (distance * distance));
           break;
         }
+        case RadialBasis::Kind::bernstein: {
+          const bool has_ended = x.value() > end_of_decay || (x.value() == end_of_decay && side > 0);
+          const Jet by_decay = -decay * (has_ended ? Jet(end_of_decay) : x);
+          b = numbers[i] * exp(i * by_decay) * pow(-1.0 * expm1(by_decay), size - 1 - i);
+          break;
+        }
         case RadialBasis::Kind::chebyshev: {
           b = polynomial;
           const Jet next = 2.0 * (x * polynomial) - before;
@@ -120,20 +126,25 @@ struct BasisFunctions {
   }
 };
 
+// The distance from which the functions of a bernstein basis are constant.
+inline double end_of_decay(const RadialBasis &basis) {
+  return -std::log(RadialBasis::LEAST_Z) / basis.decay;
+}
+
 // The array to which BasisFunctions::numbers points.
 inline const std::vector<double> &numbers_of(const RadialBasis &basis) {
   if (basis.kind == RadialBasis::Kind::gaussian) return basis.centers;
+  if (basis.kind == RadialBasis::Kind::bernstein) return basis.binomials;
   return basis.kind == RadialBasis::Kind::exp_normal ? basis.exponentials : basis.wave_numbers;
 }
 
 // basis: that of one pair; it must outlive the result.
 inline BasisFunctions basis_functions(const RadialBasis &basis) {
-  return {basis.kind,         basis.transform,  basis.cutoff_kind,
-          basis.apply_cutoff, basis.size(),     numbers_of(basis).data(),
-          basis.prefactor,    basis.width,      basis.decay,
-          basis.r0,           basis.agnesi_q,   basis.agnesi_p,
-          basis.agnesi_a,     basis.soft_alpha, basis.stretch,
-          basis.cutoff,       basis.p,          basis.r_on};
+  return {
+      basis.kind,      basis.transform, basis.cutoff_kind, basis.apply_cutoff,  basis.size(), numbers_of(basis).data(),
+      basis.prefactor, basis.width,     basis.decay,       end_of_decay(basis), basis.r0,     basis.agnesi_q,
+      basis.agnesi_p,  basis.agnesi_a,  basis.soft_alpha,  basis.stretch,       basis.cutoff, basis.p,
+      basis.r_on};
 }
 
 }    // namespace equi

@@ -3,26 +3,75 @@
 #ifndef EQUI_COULOMB_FUNCTION_H
 #define EQUI_COULOMB_FUNCTION_H
 
-#include "src/numbers/jet.h"
+#include "src/functions/switch_function.h"
+
+#include <cmath>
 
 namespace equi {
 
-// prefactor h(r) (1/r + square r^2 - shift), with h(r) = 1 - exp(1 - 1/(1 - (r/damping)^2)) below the distance
-// `damping` and 1 beyond it.
+// erf(x)/x
+EQUI_FUNCTION Jet error_function_quotient(const Jet &x) {
+  constexpr double FACTOR = 1.1283791670955126;    // 2/sqrt(pi)
+  const double v = x.value();
+  double f[Jet::MAX_ORDER + 1] = {};
+  if (std::fabs(v) < 1.0) {
+    // With y = x^2 it is the sum of (-y)^k / (k! (2k+1)). A derivative by y increases the last factor by 2 and changes
+    // the sign. The recurrence below would lose digits like 1/x^q.
+    double term = FACTOR;
+    for (int k = 0; k < 20; ++k) {
+      for (int q = 0; q <= Jet::MAX_ORDER; ++q) f[q] += (q % 2 ? -term : term) / (2 * (k + q) + 1);
+      term *= -v * v / (k + 1);
+    }
+    return compose(f, x * x);
+  }
+  // x f = erf x, differentiated q times: x f^(q) + q f^(q-1) = erf^(q) x
+  const double gauss = FACTOR * std::exp(-v * v),
+               right[] = {std::erf(v), gauss, -2.0 * v * gauss, (4.0 * v * v - 2.0) * gauss};
+  f[0] = right[0] / v;
+  for (int q = 1; q <= Jet::MAX_ORDER; ++q) f[q] = (right[q] - q * f[q - 1]) / v;
+  return compose(f, x);
+}
+
+// Point charges: prefactor h(r) (1/r + square r^2 - shift), with h(r) = 1 - exp(1 - 1/(1 - (r/damping)^2)) below the
+// distance `damping` and 1 beyond it. Charges with a width: prefactor (v - v(R) - (1 - w) v'(R) (r - R)), with v(r) =
+// erf(r/width)/r and w the switch between `on` and the cutoff R.
 struct CoulombFunction {
-  double prefactor;        // eV Angstrom
-  double damping;          // Angstrom; 0: none
-  double square, shift;    // reaction field, 1/Angstrom^3 and 1/Angstrom; 0: none
+  double prefactor;                     // eV Angstrom
+  double damping = 0.0;                 // Angstrom; 0: none
+  double square = 0.0, shift = 0.0;     // reaction field, 1/Angstrom^3 and 1/Angstrom; 0: none
+  double width = 0.0;                   // Angstrom; 0: point charges
+  double on = 0.0, cutoff = 0.0;        // Angstrom
+  double end = 0.0, end_slope = 0.0;    // v and its derivative at the cutoff
+
+  static CoulombFunction of_width(double prefactor, double width, double on, double cutoff) {
+    CoulombFunction f{prefactor};
+    f.width = width;
+    f.on = on;
+    f.cutoff = cutoff;
+    const Jet v = f.of_charges_with_width(Jet::variable(cutoff));
+    f.end = v.d[0];
+    f.end_slope = v.d[1];
+    return f;
+  }
 
   EQUI_FUNCTION Jet operator()(double distance) const {
+    const Jet r = Jet::variable(distance);
+    if (width > 0.0) {
+      const Jet of_force = end_slope * ((1.0 - switch_function(r, on, cutoff)) * (r - cutoff));
+      return prefactor * (of_charges_with_width(r) - end - of_force);
+    }
     // The exponential and its derivatives underflow long before its argument becomes infinite.
     constexpr double ALMOST_ONE = 1.0 - 1e-6;
-    const Jet r = Jet::variable(distance);
     const Jet e = prefactor * (1.0 / r + square * (r * r) - shift);
     if (distance >= ALMOST_ONE * damping) return e;
     const Jet square_of_u = 1.0 / (damping * damping) * (r * r);
     // 1 - 1/(1 - u^2) and the difference from 1, in a form without cancellation at short distances.
     return -1.0 * expm1(-1.0 * (square_of_u / (1.0 - square_of_u))) * e;
+  }
+
+ private:
+  EQUI_FUNCTION Jet of_charges_with_width(const Jet &r) const {
+    return 1.0 / width * error_function_quotient(1.0 / width * r);
   }
 };
 

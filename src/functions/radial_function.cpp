@@ -37,6 +37,8 @@ int RadialBasis::size() const {
       return num_polynomials;
     case Kind::exp_normal:
       return static_cast<int>(exponentials.size() / 2);
+    case Kind::bernstein:
+      return static_cast<int>(binomials.size());
     case Kind::bessel:
       break;
   }
@@ -55,8 +57,11 @@ RadialBasis RadialBasis::for_pair(int receiver, int sender) const {
 }
 
 std::vector<double> RadialBasis::kinks() const {
-  if (cutoff_kind == Cutoff::xplor && r_on > 0.0 && r_on < cutoff) return {r_on};
-  return {};
+  std::vector<double> kinks;
+  if (cutoff_kind == Cutoff::xplor && r_on > 0.0 && r_on < cutoff) kinks.push_back(r_on);
+  if (const double end = end_of_decay(*this); kind == Kind::bernstein && end < cutoff) kinks.push_back(end);
+  std::sort(kinks.begin(), kinks.end());
+  return kinks;
 }
 
 void RadialBasis::cutoff_function(double r, int order, int side, double *out) const {

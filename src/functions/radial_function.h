@@ -19,7 +19,7 @@ constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
 // Functions b_n(x(r)) f(r) of the distance, where f is the cutoff function. They may differ between pairs of species
 // (doc/model_file.rst, "Radial basis"). The length unit is Angstrom.
 struct RadialBasis {
-  enum class Kind { bessel, gaussian, chebyshev, exp_normal };
+  enum class Kind { bessel, gaussian, chebyshev, exp_normal, bernstein };
   enum class Transform { none, agnesi, soft };
   enum class Cutoff { polynomial, xplor, cosine, none };    // none: 1 up to the cutoff
 
@@ -31,6 +31,9 @@ struct RadialBasis {
   int num_polynomials = 0;             // chebyshev
   std::vector<double> exponentials;    // exp_normal: all means m_n, then all factors b_n
   double decay = 1.0;                  // exp_normal: exp(-b_n (exp(-decay x) - m_n)^2), 1/Angstrom
+  // bernstein: the factors c_k of c_k z^k (1 - z)^(n-1-k), z = exp(-decay r) but at least LEAST_Z, as So3krates has it
+  std::vector<double> binomials;
+  static constexpr double LEAST_Z = 1e-6;
 
   Transform transform = Transform::none;
   Matrix pair_r0;                                           // agnesi, soft: [receiver, sender]
@@ -50,7 +53,8 @@ struct RadialBasis {
   // Whether each pair of species has its own basis. Then only the result of for_pair() can be evaluated.
   bool depends_on_pair() const { return !pair_r0.data.empty() || !pair_cutoff.data.empty(); }
   RadialBasis for_pair(int receiver, int sender) const;
-  // Distances in (0, cutoff) at which a derivative below the third jumps (r_on of xplor): tables need a knot there.
+  // Distances in (0, cutoff) at which a derivative below the third jumps (r_on of xplor, the end of bernstein's decay):
+  // tables need a knot there.
   std::vector<double> kinks() const;
   // out [order+1][size()]: value and derivatives d^k/dr^k, order <= 3, 0 <= r <= cutoff. At a kink `side` chooses the
   // branch: -1 from below, +1 from above.

@@ -10,12 +10,14 @@
 #include "src/layers/coulomb.h"
 #include "src/layers/density_normalization.h"
 #include "src/layers/direct_forces.h"
+#include "src/layers/dispersion.h"
 #include "src/layers/gate.h"
 #include "src/layers/grid_network.h"
 #include "src/layers/layer_norm.h"
 #include "src/layers/linear.h"
 #include "src/layers/node_product.h"
 #include "src/layers/norm_scale.h"
+#include "src/layers/pair_attention.h"
 #include "src/layers/pair_repulsion.h"
 #include "src/layers/readout.h"
 #include "src/layers/scale_shift.h"
@@ -37,9 +39,10 @@ struct LayerList {
 };
 
 // ScaleShift scales a PairRepulsion that precedes it, but not one that follows it.
-using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
-                         ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
-                         Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
+using Layers =
+    LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, Gate, DensityNormalization,
+              LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
+              Readout, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

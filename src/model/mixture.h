@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A file for all systems has numbers that depend on the task, charge, spin and composition of the atoms. It has
 // matrices of experts, which a network mixes, and an embedding of the whole system (UMA; B. M. Wood et al.,
-// arXiv:2506.23971), or only a total charge (TensorNet2). All of them are constant while a simulation runs.
-// doc/model_file.rst states the document.
+// arXiv:2506.23971), or only a total charge (TensorNet2), or charges and spins that it divides among the atoms (SO3LR).
+// All of them are constant while a simulation runs. doc/model_file.rst states the document.
 #ifndef EQUI_MIXTURE_H
 #define EQUI_MIXTURE_H
 

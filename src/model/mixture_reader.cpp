@@ -18,15 +18,24 @@ double silu(double x) {
   return x / (1.0 + std::exp(-x));
 }
 
+std::vector<double> silu(std::vector<double> x) {
+  for (double &v : x) v = silu(v);
+  return x;
+}
+
+// y += x W, W [in, out].
+void add_product(const std::vector<double> &x, const Matrix &w, std::vector<double> &y) {
+  for (int i = 0; i < w.rows; ++i)
+    for (int j = 0; j < w.cols; ++j) y[j] += x[i] * w.data[static_cast<size_t>(i) * w.cols + j];
+}
+
 // silu(x W + b), W [in, out].
 std::vector<double> layer_of(const JsonField &weight, const JsonField &bias, const std::vector<double> &x,
                              TensorReader &reader) {
   const Matrix w = reader.matrix(weight, static_cast<int64_t>(x.size()), ANY_LENGTH);
   std::vector<double> y = reader.values(bias, {w.cols});
-  for (int i = 0; i < w.rows; ++i)
-    for (int j = 0; j < w.cols; ++j) y[j] += x[i] * w.data[static_cast<size_t>(i) * w.cols + j];
-  for (double &v : y) v = silu(v);
-  return y;
+  add_product(x, w, y);
+  return silu(std::move(y));
 }
 
 void append(std::vector<double> &to, const Matrix &rows, size_t row) {
@@ -80,6 +89,13 @@ Embedding read_embedding(const JsonField &field, const JsonField &tasks, const A
   return embedding;
 }
 
+// The number of atoms of an element; one of each if the system is not known.
+double number_of_atoms(const std::string &element, const AtomicSystem &system) {
+  if (system.atoms.empty()) return 1.0;
+  const auto it = system.atoms.find(element);
+  return it == system.atoms.end() ? 0.0 : static_cast<double>(it->second);
+}
+
 // [species, channels] -> the mean over the atoms of the system.
 std::vector<double> mean_of_atoms(const JsonField &field, int extra_atoms, const std::vector<std::string> &elements,
                                   const AtomicSystem &system, TensorReader &reader) {
@@ -87,8 +103,7 @@ std::vector<double> mean_of_atoms(const JsonField &field, int extra_atoms, const
   std::vector<double> mean(rows.cols, 0.0);
   double all = extra_atoms;
   for (int s = 0; s < rows.rows; ++s) {
-    const auto it = system.atoms.find(elements[s]);
-    const double n = system.atoms.empty() ? 1.0 : it == system.atoms.end() ? 0.0 : static_cast<double>(it->second);
+    const double n = number_of_atoms(elements[s], system);
     all += n;
     for (int k = 0; k < rows.cols; ++k) mean[k] += n * rows.data[static_cast<size_t>(s) * rows.cols + k];
   }
@@ -120,12 +135,69 @@ std::vector<double> read_coefficients(const JsonField &field, const std::vector<
   return x;
 }
 
+// [species, channels]: what a charge, or the number of unpaired electrons, adds to the scalars of each species. The
+// number is divided among the atoms by weights of their species; one row of keys and values is that of positive
+// numbers and of zero, the other that of negative ones.
+std::vector<double> read_shares(const JsonField &field, const std::vector<std::string> &elements,
+                                const AtomicSystem &system, int number, Mixture &mixture, TensorReader &reader) {
+  field.only_keys({"query", "key", "value", "scale", "epsilon", "weights"});
+  const Matrix query = reader.matrix(field["query"], reader.num_species, ANY);
+  const Matrix key = reader.matrix(field["key"], 2, query.cols), value = reader.matrix(field["value"], 2, ANY);
+  const double scale = field["scale"].number(), epsilon = field["epsilon"].number(MIN_DIVISOR, 1.0);
+  const JsonField weights = field["weights"];
+  weights.size(2, "matrices");
+  const Matrix first = reader.matrix(weights[size_t(0)], value.cols, ANY);
+  const Matrix second = reader.matrix(weights[size_t(1)], first.cols, value.cols);
+  if (number != 0) mixture.depends_on_composition = mixture.depends_on_number = true;
+
+  const size_t sign = number < 0 ? 1 : 0, num_species = static_cast<size_t>(query.rows);
+  std::vector<double> share(num_species);
+  double sum = epsilon;
+  for (size_t s = 0; s < num_species; ++s) {
+    double score = 0.0;
+    for (int k = 0; k < query.cols; ++k) score += query.data[s * query.cols + k] * key.data[sign * key.cols + k];
+    score *= scale;
+    share[s] = std::log1p(std::exp(-std::fabs(score))) + std::max(score, 0.0);
+    sum += number_of_atoms(elements[s], system) * share[s];
+  }
+  std::vector<double> added;
+  for (size_t s = 0; s < num_species; ++s) {
+    std::vector<double> x, hidden(first.cols, 0.0);
+    append(x, value, sign);
+    for (double &v : x) v *= number * share[s] / sum;
+    add_product(silu(x), first, hidden);
+    add_product(silu(std::move(hidden)), second, x);
+    added.insert(added.end(), x.begin(), x.end());
+  }
+  return added;
+}
+
+// The sum of the shares of a charge and of a spin, either of which may be absent; empty if the field is.
+std::vector<double> read_all_shares(const JsonField &field, const std::vector<std::string> &elements,
+                                    const AtomicSystem &system, Mixture &mixture, TensorReader &reader) {
+  if (!field.has("shares")) return {};
+  const JsonField shares = field["shares"];
+  shares.only_keys({"charge", "spin"});
+  std::vector<double> sum;
+  const auto add = [&](const char *name, int number, bool &depends) {
+    if (!shares.has(name)) return;
+    depends = true;
+    const std::vector<double> added = read_shares(shares[name], elements, system, number, mixture, reader);
+    if (sum.empty()) sum.assign(added.size(), 0.0);
+    if (sum.size() != added.size()) shares[name].refuse("other numbers of channels than those of charge");
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += added[i];
+  };
+  add("charge", mixture.charge, mixture.depends_on_charge);
+  add("spin", mixture.spin - 1, mixture.depends_on_spin);
+  return sum;
+}
+
 }    // namespace
 
 SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile &container,
                                   const std::vector<std::string> &elements, const std::string &file,
                                   const AtomicSystem &system) {
-  field.only_keys({"tasks", "embedding", "experts", "tensors"});
+  field.only_keys({"tasks", "embedding", "experts", "shares", "tensors"});
   SystemTensors result{{}, container, {}};
   Mixture &mixture = result.mixture;
   TensorReader reader(container, static_cast<int>(elements.size()));
@@ -134,12 +206,14 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
   Embedding embedding;
   std::vector<double> coefficients;
   if (field.has("tasks") || field.has("embedding") || field.has("experts")) {
+    if (field.has("shares")) field["shares"].refuse("no shares beside tasks, for which a spin may be unknown");
     embedding = read_embedding(field["embedding"], field["tasks"], system, mixture, reader);
     if (field.has("experts"))
       coefficients = read_coefficients(field["experts"], embedding.values, elements, system, mixture, reader);
   } else if (!system.task.empty()) {
     field.refuse("no task " + printable(system.task, SHOWN_NAME) + ": the model has no tasks");
   }
+  const std::vector<double> shares = read_all_shares(field, elements, system, mixture, reader);
   for (const std::string &name : reader.used()) result.container.tensors.erase(name);    // no layer reads them
 
   const JsonField kinds = field["tensors"];
@@ -158,6 +232,12 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
         name.fail("rows of " + std::to_string(width) + " numbers, as many as the embedding has", tensor.shape_text());
       made = std::move(all);
       for (size_t i = 0; i < made.size(); ++i) made[i] += embedding.values[i % width];
+    } else if (kind.text() == "shares") {    // added to the rows of the species
+      if (shares.empty() || all.size() != shares.size())
+        name.fail("a tensor of " + std::to_string(shares.size()) + " numbers, as many as the shares have",
+                  tensor.shape_text());
+      made = std::move(all);
+      for (size_t i = 0; i < made.size(); ++i) made[i] += shares[i];
     } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by the number
       const bool is_charge = kind.text() == "charge";
       (is_charge ? mixture.depends_on_charge : mixture.depends_on_spin) = true;
@@ -180,7 +260,7 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       for (size_t e = 0; e < factors.size(); ++e)
         for (size_t i = 0; i < size && factors[e] != 0.0; ++i) made[i] += factors[e] * all[e * size + i];
     } else {
-      kind.fail("embedding, experts, task, charge or spin");
+      kind.fail("embedding, experts, shares, task, charge or spin");
     }
     result.made.push_back(std::move(made));
     tensor.is_double = true;

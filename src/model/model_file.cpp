@@ -162,6 +162,11 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
       check_exchanged(fields[i], reader.features()[ports(layer).input]);
     layers.push_back(std::move(layer));
   }
+  // The pairs within the largest cutoff are counted.
+  for (const Layer &layer : layers)
+    if (const LayerTraits t = traits(layer); t.needs_all_pairs && t.far_cutoff < far_cutoff(layers))
+      fields.fail(std::string("no larger cutoff than that of ") + layer_type(layer) + ", which is over all pairs",
+                  text_of(far_cutoff(layers)));
   if (!any_layer(layers, &LayerTraits::is_readout)) fields.fail("a readout layer", "none");
   const auto gives_forces = [](const Layer &layer) { return traits(layer).gives_forces; };
   const auto direct = std::find_if(layers.begin(), layers.end(), gives_forces);

@@ -163,15 +163,28 @@ inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
          p * (p + 1) / 2 * at::pow(u, p + 2);
 }
 
+inline Tensor cosine_cutoff_of(const Tensor &u) {
+  return 0.5 * (1.0 + at::cos(3.14159265358979323846 * u));
+}
+
+// The switch of switch_function.h.
+inline Tensor switch_of(const Tensor &r, double on, double off) {
+  const auto g = [](const Tensor &x) {
+    return at::where(x > 0.0, at::exp(-1.0 / at::clamp_min(x, 1e-3)), at::zeros_like(x));
+  };
+  const Tensor c = (r - on) / (off - on), inner = g(1.0 - c);
+  return inner / (inner + g(c) + 1e-12);
+}
+
 // Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
 struct TorchRadial {
-  Tensor wave_numbers, centers;             // defined for the kinds that have them
-  Tensor power;                             // [columns]: undefined if all are zero
-  Tensor cutoff, r0;                        // a number, or [species, species]
-  Tensor sender, receiver;                  // [species, n], or undefined
-  Tensor sender_factor, receiver_factor;    // [species, columns], or undefined
-  Tensor exponentials;                      // [2, functions], defined for the kind that has them
-  int sender_block, receiver_block;         // block of the convolution's input, or -1
+  Tensor wave_numbers, centers, binomials;    // defined for the kinds that have them
+  Tensor power;                               // [columns]: undefined if all are zero
+  Tensor cutoff, r0;                          // a number, or [species, species]
+  Tensor sender, receiver;                    // [species, n], or undefined
+  Tensor sender_factor, receiver_factor;      // [species, columns], or undefined
+  Tensor exponentials;                        // [2, functions], defined for the kind that has them
+  int sender_block, receiver_block;           // block of the convolution's input, or -1
   RadialBasis basis;
   TorchNetwork network;
   RadialFunction::Output output;
@@ -189,6 +202,7 @@ struct TorchRadial {
     const auto matrix = [&](const Matrix &m, at::ScalarType t) { return m.data.empty() ? Tensor() : to_tensor(m, t); };
     wave_numbers = to_tensor(basis.wave_numbers, at::kDouble);
     centers = to_tensor(basis.centers, at::kDouble);
+    binomials = to_tensor(basis.binomials, at::kDouble);
     cutoff = matrix(basis.pair_cutoff, at::kDouble);
     r0 = matrix(basis.pair_r0, at::kDouble);
     sender = matrix(f.sender, type);
@@ -208,8 +222,7 @@ struct TorchRadial {
   Tensor cutoff_function(const Tensor &r, const EdgeRows &edges) const {
     if (basis.cutoff_kind == RadialBasis::Cutoff::polynomial)
       return polynomial_cutoff_of(r / cutoff_of(edges), basis.p);
-    if (basis.cutoff_kind == RadialBasis::Cutoff::cosine)
-      return 0.5 * (1.0 + at::cos(3.14159265358979323846 * r / cutoff_of(edges)));
+    if (basis.cutoff_kind == RadialBasis::Cutoff::cosine) return cosine_cutoff_of(r / cutoff_of(edges));
     if (basis.cutoff_kind == RadialBasis::Cutoff::none) return at::ones_like(r);
     const double c = basis.cutoff;
     // No switching range: the quotient below would be infinite, and where() would propagate its derivative as NaN.
@@ -239,6 +252,11 @@ struct TorchRadial {
         return at::exp(-0.5 * ((x - centers) / basis.width).square());
       case RadialBasis::Kind::exp_normal:
         return at::exp(-exponentials[1] * (at::exp(-basis.decay * x) - exponentials[0]).square());
+      case RadialBasis::Kind::bernstein: {
+        const Tensor k = at::arange(basis.size(), at::kDouble);
+        const Tensor z = at::clamp_min(at::exp(-basis.decay * x), RadialBasis::LEAST_Z);
+        return binomials * at::pow(z, k) * at::pow(1.0 - z, basis.size() - 1.0 - k);
+      }
       case RadialBasis::Kind::chebyshev: {
         std::vector<Tensor> t = {at::ones_like(x), x};
         while (static_cast<int>(t.size()) <= basis.num_polynomials)

@@ -87,7 +87,7 @@ def _model_file(name):
 # purpose.
 MODEL_OPTIONS = (
     ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
-    ("head", None, "NAME", "the head that is converted, of a MACE or mlip model that has several"),
+    ("head", None, "NAME", "the head that is converted, of a MACE, mlip or SO3LR model that has several"),
     ("task", None, "NAME", "the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ..."),
     ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, if the types are not chemical symbols"),
     (
@@ -107,7 +107,11 @@ MODEL_OPTIONS = (
     (
         "coulomb-cutoff", _positive_number, "R",
         "cutoff in Angstrom of a TensorNet2 model's Coulomb energy, with a reaction field beyond it (default: the checkpoint's, or all "
-        "pairs of atoms)",
+        "pairs of atoms), or of the Coulomb and dispersion energies of an SO3LR model (default: the file's, or 12)",
+    ),
+    (
+        "dispersion-damping", _positive_number, "W",
+        "width in Angstrom of the range before this cutoff in which the dispersion of an SO3LR model ends (default: the file's, or 2)",
     ),
     (
         "framework-version", None, "VERSION",
@@ -115,7 +119,8 @@ MODEL_OPTIONS = (
     ),
     (
         "settings", _settings, "NAME|FILE.yaml",
-        "settings of an eqnorm model: the name of a published one, eqnorm-mptrj or eqnorm-max-mptrj, or a file that is called after it",
+        "settings of an eqnorm model: the name of a published one, eqnorm-mptrj or eqnorm-max-mptrj, or a file that is called after it; "
+        "the settings of a state_dict of so3krates-torch, FILE.yaml",
     ),
     ("composition", None, "FORMULA", "chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."),
 )  # fmt: skip
@@ -180,6 +185,7 @@ def _add_convert(parser):
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), training checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
         "force field of mlip (MACE, NequIP, eSEN; .zip); Nequix model (.nqx, .pt); eqnorm checkpoint (.pt); "
+        "model of so3krates-torch (SO3LR, So3krates; .model); "
         "an .equi file, to bring it to the present version of the format",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")

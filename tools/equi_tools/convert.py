@@ -82,6 +82,7 @@ def check_ignored(framework, keys):
 PROVENANCE = {
     "types": ("types", parse_types), "unit": ("energy_unit", str), "length_unit": ("length_unit", str), "charge": ("charge", float),
     "spin": ("spin", float), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
+    "dispersion_damping": ("dispersion_damping", float),
     "framework_version": ("framework_version", str), "settings": ("settings", json.loads),
 }  # fmt: skip
 

@@ -199,7 +199,7 @@ def kinds_of_tensors(value, where, tensors):
         _fail(where, "an object", value)
     for key, item in value.items():
         tensor(key, where, tensors)
-        one_of("embedding", "experts", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
+        one_of("embedding", "experts", "shares", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
 
 
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({}), "none": record({})})
@@ -212,6 +212,7 @@ RADIAL_BASIS = kinds(
         "gaussian": record(BASIS | {"centres": tensor}, BASIS_OPTIONS),
         "chebyshev": record(BASIS | {"size": whole(1)}, BASIS_OPTIONS),
         "exp_normal": record(BASIS | {"means": tensor, "factors": tensor, "decay": number}, BASIS_OPTIONS),
+        "bernstein": record(BASIS | {"gamma": number, "log_coefficients": tensor}),
     },
 )
 
@@ -287,10 +288,15 @@ EXPERTS = record(
 )
 
 
+SHARE = record({"query": tensor, "key": tensor, "value": tensor, "scale": number, "epsilon": number, "weights": list_of(tensor, 2, 2)})
+SHARES = record({}, {"charge": SHARE, "spin": SHARE})
+
+
 def mixture(value, where, tensors):
-    """Checks a mixture of tasks, or one whose numbers depend only on the charge and the spin."""
+    """Checks a mixture of tasks, or one whose numbers depend only on the charge, the spin and the numbers of atoms."""
     has_tasks = isinstance(value, dict) and not {*TASKS, "experts"}.isdisjoint(value)
-    record({"tensors": kinds_of_tensors} | (TASKS if has_tasks else {}), {"experts": EXPERTS} if has_tasks else {})(value, where, tensors)
+    required, optional = (TASKS, {"experts": EXPERTS}) if has_tasks else ({}, {"shares": SHARES})
+    record({"tensors": kinds_of_tensors} | required, optional)(value, where, tensors)
 
 
 VECTOR = list_of(number, 3, 3)
@@ -334,7 +340,7 @@ HEAD = only_keys(("format", "format_version", "framework", "architecture", "elem
 
 def is_of_clusters(document):
     """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures do not have."""
-    return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
+    return any(layer["type"] == "coulomb" and not {"permittivity", "kernel"} & set(layer) for layer in document["layers"])
 
 
 def is_invariant(document):

@@ -52,7 +52,13 @@ def _balance(layer):
 
 def _coulomb(layer):
     field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
-    return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom, {field}"
+    if "kernel" in layer:
+        field = f"charges of width {layer['kernel']['sigma']:g} Angstrom"
+    return f"{_far_pairs(layer)}, {field}"
+
+
+def _far_pairs(layer):
+    return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom"
 
 
 def _grid_network(layer):
@@ -90,6 +96,7 @@ LINES = {
     "density_normalization": _density_normalization,
     "channel_balance": _balance,
     "coulomb": _coulomb,
+    "dispersion": _far_pairs,
     "grid_network": _grid_network,
     "norm_scale": _norm_scale,
     "node_product": _node_product,
@@ -153,10 +160,10 @@ def summary(path):
     facts = {key: document[key] for key in ("format_version", "framework", "architecture", "elements", "cutoff",
                                             "lmax_edge", "edge_parity", "provenance", "units")}  # fmt: skip
     basis = document["radial_basis"]
-    functions = basis.get("wave_numbers") or basis.get("centres") or basis.get("means")
+    names = [basis[key] for key in ("wave_numbers", "centres", "means", "log_coefficients") if key in basis]
     facts["radial_basis"] = {
         "kind": basis["kind"],
-        "size": int(tensors[functions].size) if functions else basis["size"],
+        "size": int(tensors[names[0]].size) if names else basis["size"],
         "cutoff_function": basis["cutoff_function"],
         "transform": basis["transform"]["kind"] if "transform" in basis else None,
     }
@@ -165,10 +172,10 @@ def summary(path):
     if "mixture" in document:
         experts = document["mixture"].get("experts", {})
         tasks = [task["name"] for task in document["mixture"].get("tasks", [])]
-        kinds = {"task", "charge", "spin"} if tasks else set(document["mixture"]["tensors"].values())
+        kinds = {"task", "charge", "spin"} if tasks else {*document["mixture"]["tensors"].values(), *document["mixture"].get("shares", {})}
         facts["mixture"] = {
             "tasks": tasks,
-            "keywords": sorted(kinds),
+            "keywords": sorted(kinds - {"shares"}),
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
         }

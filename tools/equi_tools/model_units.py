@@ -88,10 +88,19 @@ class _Conversion:
                 # Like all energies before the layer that scales them, which has their unit.
                 for key in ("prefactor", "cutoff", "damping"):
                     self.number(layer, key, self.L)
+                for key in ("sigma", "on"):
+                    self.number(layer.get("kernel", {}), key, self.L)
+            elif kind == "dispersion" and self.E != 1.0:
+                raise EquiError("internal: the energy of a layer dispersion is in eV")
+            elif kind == "dispersion":
+                for key in ("cutoff", "damping"):
+                    self.number(layer, key, self.L)
             elif kind == "pair_repulsion":
                 self.tensor(layer["prefactor"], self.L * (1.0 if is_scaled else self.E))
                 for key in ("length", "cutoff"):
                     self.tensor(layer[key], self.L)
+                for key in ("on", "off"):
+                    self.number(layer.get("switch", {}), key, self.L)
             elif kind == "scale_shift":
                 is_scaled = False
                 for key in ("scale", "shift"):
@@ -117,6 +126,8 @@ class _Conversion:
             self.number(basis, "width", self.L)
         elif basis["kind"] == "exp_normal":
             self.number(basis, "decay", 1 / self.L)
+        elif basis["kind"] == "bernstein":
+            self.number(basis, "gamma", 1 / self.L)
         elif self.L != 1.0:
             raise EquiError(f"--length-unit: polynomials of a distance in other units than Angstrom ({basis['kind']}) are not supported")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 # The Academic Software License of the MACE authors: not for commercial use.
 ASL = "ASL (academic use)"
 SEVENN_PACKAGE = "in the Python package sevenn"
+SO3KRATES_PACKAGE = "in the Python package so3krates-torch"
 SEVENN_RELEASES = "https://github.com/MDIL-SNU/SevenNet/releases"
 MACE_MP = "https://github.com/ACEsuit/mace-mp/releases"
 MACE_FOUNDATIONS = "https://github.com/ACEsuit/mace-foundations/releases"
@@ -73,6 +74,8 @@ MODELS = (
     Published("Nequix-OAM-1", "nequix", None, "MIT", NEQUIX_OMAT, "nequix-oam-1.nqx"),
     Published("Nequix-OAM-1-PFT", "nequix", None, "MIT", NEQUIX_OMAT, "nequix-oam-1-pft.nqx"),
     Published("eqnorm MPtrj", "eqnorm", None, "see source", EQNORM, "eqnorm-mptrj.pt"),
+    Published("SO3LR", "so3krates", 8, "MIT", SO3KRATES_PACKAGE, "so3lr.model", TESTED,
+              "b5145564911ff983ed076ccb2bca5ce63454b74c9c8291092695463f1e6732be"),
     Published("UMA-S-1.1", "fairchem", None, FAIR, UMA, "uma-s-1p1.pt --task NAME --composition FORMULA"),
     Published("UMA-M-1.1", "fairchem", None, FAIR, UMA, "uma-m-1p1.pt --task NAME --composition FORMULA"),
     Published("eSEN-sm-conserving-omol", "fairchem", None, FAIR, OMOL, "esen_sm_conserving_all.pt"),
@@ -81,11 +84,15 @@ MODELS = (
 )  # fmt: skip
 
 
+# Where packages keep their models.
+SHIPPED = {"sevenn": "pretrained_potentials/*/*.pth", "so3krates_torch": "pretrained/*/*.model"}
+
+
 def _shipped():
-    """Paths by hash of the checkpoints in the installed package sevenn, which this does not import."""
-    package = importlib.util.find_spec("sevenn")
-    folders = package.submodule_search_locations if package is not None else []
-    files = [file for folder in folders for file in Path(folder).glob("pretrained_potentials/*/*.pth")]
+    """Paths by hash of the models in installed packages, which this does not import."""
+    found = ((importlib.util.find_spec(name), pattern) for name, pattern in SHIPPED.items())
+    folders = ((folder, pattern) for package, pattern in found if package for folder in package.submodule_search_locations)
+    files = [file for folder, pattern in folders for file in Path(folder).glob(pattern)]
     return {hashlib.sha256(file.read_bytes()).hexdigest(): str(file) for file in files}
 
 

@@ -164,6 +164,74 @@ TEST(Mixture, may_depend_on_the_charge_alone) {
   EXPECT_EQ(model(d, {}).mixture->charge, 0);
 }
 
+// What a charge or a number of unpaired electrons adds to the scalars of a species.
+Vector share_of(const ModelDocument &d, const std::string &kind, int number, int species, const Vector &atoms) {
+  const auto at = [&](const char *part, size_t i) { return d.tensors.at(kind + "." + part).values[i]; };
+  const size_t sign = number < 0 ? 1 : 0, channels = d.tensors.at("embedding").shape[1];
+  const auto weight = [&](size_t s) {
+    double score = 0.0;
+    for (size_t k = 0; k < 4; ++k) score += 0.5 * at("query", 4 * s + k) * at("key", 4 * sign + k);
+    return std::log(1.0 + std::exp(score));
+  };
+  double sum = 0.01;
+  for (size_t s = 0; s < atoms.size(); ++s) sum += atoms[s] * weight(s);
+  const auto silu = [](double x) { return x / (1.0 + std::exp(-x)); };
+  Vector x(channels), hidden(6, 0.0);
+  for (size_t c = 0; c < channels; ++c) x[c] = number * weight(species) / sum * at("value", sign * channels + c);
+  Vector y = x;
+  for (size_t h = 0; h < 6; ++h) {
+    for (size_t c = 0; c < channels; ++c) hidden[h] += silu(x[c]) * at("first", 6 * c + h);
+    for (size_t c = 0; c < channels; ++c) y[c] += silu(hidden[h]) * at("second", channels * h + c);
+  }
+  return y;
+}
+
+TEST(Mixture, divides_a_charge_and_a_spin_among_the_atoms) {
+  const ModelDocument d = with_shares(make_tiny_model({}));
+  const Vector &stored = d.tensors.at("embedding").values;
+  const size_t channels = d.tensors.at("embedding").shape[1];
+  for (const auto &[charge, spin] : {std::pair{0, 1}, {2, 1}, {-1, 2}, {0, 4}}) {
+    const Model m = model(d, {"", charge, spin, {{"Na", 3}, {"Cl", 1}}});
+    const auto *e = std::get_if<SpeciesEmbedding>(&m.layers.front());
+    ASSERT_TRUE(e);
+    for (int s = 0; s < 2; ++s) {
+      const Vector of_charge = share_of(d, "charge", charge, s, {3.0, 1.0}),
+                   of_spin = share_of(d, "spin", spin - 1, s, {3.0, 1.0});
+      for (size_t c = 0; c < channels; ++c)
+        EXPECT_NEAR(e->weight.data[s * channels + c], stored[s * channels + c] + of_charge[c] + of_spin[c], SAME * 10);
+    }
+    EXPECT_EQ(m.mixture->describe(), "charge " + std::to_string(charge) + ", spin " + std::to_string(spin));
+    // The numbers of atoms matter only if there is something to divide.
+    EXPECT_EQ(m.mixture->depends_on_number, charge != 0 || spin != 1);
+    EXPECT_EQ(m.mixture->depends_on_composition, charge != 0 || spin != 1);
+  }
+  EXPECT_EQ(model(d, {}).mixture->spin, 1);
+}
+
+TEST(Mixture, refuses_shares_that_do_not_fit) {
+  const auto refused = [](const std::function<void(Json &, ModelDocument &)> &change,
+                          const std::vector<std::string> &parts) {
+    ModelDocument d = with_shares(make_tiny_model({}));
+    change(d.document["mixture"], d);
+    expect_refusal(d.bytes(), parts);
+  };
+  refused([](Json &m, ModelDocument &) { m["shares"]["charge"]["query"] = "charge.first"; },
+          {"mixture.shares.charge.query", "[2, n]"});
+  refused([](Json &m, ModelDocument &) { m["shares"]["charge"]["weights"].erase(1); }, {"shares.charge.weights"});
+  refused([](Json &m, ModelDocument &) { m["shares"]["spin"]["epsilon"] = 0.0; }, {"shares.spin.epsilon"});
+  refused([](Json &m, ModelDocument &) { m["shares"]["task"] = m["shares"]["spin"]; }, {"task"});
+  refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "shares"; },
+          {"mixture.tensors", "as many as the shares"});
+  refused([](Json &m, ModelDocument &) { m.erase("shares"); }, {"mixture.tensors"});
+  refused(
+      [](Json &m, ModelDocument &d) {
+        const Json shares = m["shares"];
+        d = document();
+        d.document["mixture"]["shares"] = shares;
+      },
+      {"mixture.shares", "no shares beside tasks"});
+}
+
 TEST(Mixture, says_what_it_has_been_made_for) {
   const Model m = model(document(), {"b", -1, {}, {{"Na", 3}}});
   ASSERT_TRUE(m.mixture);
@@ -238,7 +306,7 @@ TEST(Mixture, refuses_documents_that_do_not_fit) {
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "experts"; }, {"mixture.tensors", "3 experts"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "embedding"; }, {"mixture.tensors", "rows of 5"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "other"; },
-          {"mixture.tensors", "embedding, experts, task, charge or spin"});
+          {"mixture.tensors", "embedding, experts, shares, task, charge or spin"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["system.task"] = "task"; }, {"mixture.tensors", "nothing else"});
   refused([](Json &m, ModelDocument &) { m["tensors"].erase("shift"); }, {"shape [2]", "[2, 2]"});
   refused([](Json &m, ModelDocument &) { m.erase("experts"); }, {"mixture.tensors"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The reader of .equi files: layers that sum over edges.
 #include "src/functions/coulomb_function.h"
+#include "src/functions/dispersion_function.h"
 #include "src/model/model_file.h"
 #include "unittest/support/model_documents.h"
 
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace equi;
@@ -89,6 +91,212 @@ TEST(CoulombFunction, is_damped_and_vanishes_at_the_cutoff) {
       EXPECT_NEAR(f(r).d[order + 1], (4.0 * slope(0.5 * STEP) - slope(STEP)) / 3.0, 1e-9) << r << ", order " << order;
     }
   }
+}
+
+TEST(ModelFile, refuses_bad_pair_attentions) {
+  TinyModelOptions o;
+  o.parity = o.biases = true;
+  o.attention_heads = 3;
+  o.attention_begin = 1;
+  o.hidden = {"5x0e+2x1o", "5x0e"};
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "pair_attention"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &a = first_layer<PairAttention>(m);
+  EXPECT_EQ(a.channels, 15);
+  EXPECT_EQ(a.heads, 3);
+  EXPECT_EQ(a.group_channels(), 14);
+  EXPECT_EQ(a.groups[1].l, 2);
+  EXPECT_TRUE(a.has_tensors);
+  EXPECT_EQ(a.radial.num_outputs(), 29);
+  ASSERT_EQ(a.difference.size(), 2u);
+  EXPECT_EQ(a.difference[1].num_outputs(), 14);
+
+  refused("/heads", 4, {"heads", "15 channels"});
+  refused("/heads", 0, {"heads"});
+  refused("/groups", Json::array(), {"groups"});
+  refused("/groups/0/l", 3, {"groups[0].l", "0 to 2"});
+  refused("/groups/0/l", 2, {"irreps_out", "15x0e+1x2e+1x2e"});
+  refused("/groups/0/channels", 8, {"irreps_in", "15x0e+15x0e+15x0e+15x0e+15x0e+1x1o+1x2e"});
+  refused("/groups/0/degree", 1, {"groups[0]", "\"degree\""});
+  refused("/irreps_out", "15x0e+1x1e+1x2e", {"irreps_out", "15x0e+1x1o+1x2e"});
+  refused("/irreps_out", "15x0e+2x1o+1x2e", {"irreps_out", "15x0e+1x1o+1x2e"});
+  refused("/radial/times_cutoff", false, {"radial", "times_cutoff"});
+  refused("/radial/sender", {{"block", 0}}, {"radial.sender", "a string"});
+  refused("/radial/activate_last", true, {"\"activate_last\""});
+  refused("/difference_networks", Json::array(), {"difference_networks", "2"});
+  refused("/difference_networks/0/weights/0", "attention_1.difference0.w1",
+          {"difference_networks[0].weights[0]", "[2, "});
+  expect_refusal(o, [](ModelDocument &d) { layer(d, find_layer(d, "pair_attention")).erase("difference_networks"); },
+                 {"irreps_in", "difference_networks"});
+}
+
+// Differences are then 0, and their networks are constants.
+TEST(ModelFile, pair_attention_without_tensors_has_difference_networks_in_its_bias) {
+  TinyModelOptions o;
+  o.biases = true;
+  o.attention_heads = 2;
+  o.attention_tensors = 9;
+  ModelDocument d = make_tiny_model(o);
+  const Model with_networks = d.model();
+  const auto &with = first_layer<PairAttention>(with_networks);
+  Json &layer_of = layer(d, find_layer(d, "pair_attention"));
+  const Json networks = layer_of["difference_networks"];
+  layer_of.erase("difference_networks");
+  const Model without_networks = d.model();
+  const auto &without = first_layer<PairAttention>(without_networks);
+  EXPECT_TRUE(with.difference.empty() && without.difference.empty());
+  const auto at_zero = [&](int n) {    // silu of the first bias, times the second matrix
+    const auto &b = d.tensors.at(networks[n]["biases"][0]["tensor"].get<std::string>());
+    const auto &w = d.tensors.at(networks[n]["weights"][1].get<std::string>());
+    std::vector<double> value(w.shape[1], 0.0);
+    for (int64_t k = 0; k < w.shape[0]; ++k) {
+      const double z = networks[n]["biases"][0]["scale"].get<double>() * b.values[k];
+      const double h = networks[n]["activation_scale"].get<double>() * z / (1.0 + std::exp(-z));
+      for (int64_t j = 0; j < w.shape[1]; ++j)
+        value[j] += h * networks[n]["scales"][1].get<double>() * w.values[k * w.shape[1] + j];
+    }
+    return value;
+  };
+  std::vector<double> expected = at_zero(0);
+  for (const double v : at_zero(1)) expected.push_back(v);
+  ASSERT_EQ(expected.size(), 24u);
+  double one[24], other[24];
+  with.radial.network.derivatives(0, std::vector<double>(4, 0.3).data(), one);
+  without.radial.network.derivatives(0, std::vector<double>(4, 0.3).data(), other);
+  for (int j = 0; j < 24; ++j) EXPECT_NEAR(one[j] - other[j], expected[j], 1e-13) << j;
+}
+
+// The constants of SO3LR: charges of 4 Angstrom, shifted at 12.
+TEST(CoulombFunction, of_charges_with_a_width_is_shifted_with_its_force) {
+  constexpr double WIDTH = 4.0, R = 12.0, ON = 5.4;
+  const CoulombFunction f = CoulombFunction::of_width(14.4, WIDTH, ON, R);
+  const double end = std::erf(R / WIDTH) / R;
+  const double slope = (2.0 / std::sqrt(std::acos(-1.0)) / WIDTH * std::exp(-R * R / (WIDTH * WIDTH)) - end) / R;
+  for (const double r : {1e-9, 0.3, 1.7, 3.9, 4.1, 5.3, 5.5, 8.0, 11.0, 11.9}) {
+    const double c = (r - ON) / (R - ON), inner = std::exp(-1.0 / (1.0 - c)),
+                 outer = c > 0.0 ? std::exp(-1.0 / c) : 0.0;
+    const double shifted = (1.0 - inner / (inner + outer + 1e-12)) * slope * (r - R);
+    EXPECT_NEAR(f(r).value(), 14.4 * (std::erf(r / WIDTH) / r - end - shifted), 1e-14) << r;
+    if (r < 0.1) continue;
+    constexpr double STEP = 1e-3;
+    for (int order = 0; order < 3; ++order) {
+      const auto difference = [&](double step) { return (f(r + step).d[order] - f(r - step).d[order]) / (2.0 * step); };
+      EXPECT_NEAR(f(r).d[order + 1], (4.0 * difference(0.5 * STEP) - difference(STEP)) / 3.0, 1e-8)
+          << r << ", order " << order;
+    }
+  }
+  for (int order = 0; order < 2; ++order) EXPECT_NEAR(f(R).d[order], 0.0, 1e-15);
+  // At no distance: 2/(sqrt(pi) width), without a slope.
+  EXPECT_NEAR(f(1e-9).d[0] / 14.4 + end - 1e-11 * slope * R, 2.0 / std::sqrt(std::acos(-1.0)) / WIDTH, 1e-10);
+  EXPECT_NEAR(f(1e-9).d[1], 0.0, 1e-8);
+}
+
+TEST(ModelFile, refuses_bad_kernels_of_coulomb_energies) {
+  TinyModelOptions o;
+  o.coulomb_cutoff = 7.5;
+  o.coulomb_width = 3.0;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "coulomb"))[Json::json_pointer(field)] = value; }, parts);
+  };
+  refused("/kernel/kind", "erf", {"kernel.kind", "erf_shifted"});
+  refused("/kernel/sigma", 0.0, {"kernel.sigma"});
+  refused("/kernel/on", 7.5, {"kernel.on", "below the cutoff"});
+  refused("/kernel/off", 7.5, {"\"off\""});
+  refused("/damping", 2.0, {"kernel", "damping"});
+  refused("/permittivity", 2.0, {"kernel", "permittivity"});
+  const Model model = make_tiny_model(o).model();
+  EXPECT_FALSE(find_layer<Coulomb>(model.layers)->is_over_all_pairs);
+  EXPECT_EQ(find_layer<Coulomb>(model.layers)->function.width, 3.0);
+}
+
+TEST(ModelFile, refuses_bad_dispersion_energies) {
+  TinyModelOptions o;
+  o.coulomb_cutoff = 6.0;
+  o.permittivity = 2.0;
+  o.dispersion_cutoff = 7.5;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "dispersion"))[field] = value; }, parts);
+  };
+  refused("block", 0, {"irreps_in", "a 0e block of one channel", "2x0e"});
+  refused("block", 3, {"block", "0 to 2"});
+  refused("polarizability", "coulomb.weights", {"polarizability", "[2]"});
+  refused("c6", "charge", {"c6", "numbers from", "-0.5"});
+  refused("scale", -1.0, {"scale"});
+  refused("cutoff", 51.0, {"cutoff", "50"});
+  refused("damping", 0.0, {"damping"});
+  refused("damping", 7.6, {"damping", "at most the cutoff"});
+  refused("prefactor", 1.0, {"\"prefactor\""});
+  // All pairs of a cluster are those within the largest cutoff.
+  expect_refusal(o, [](ModelDocument &d) { layer(d, find_layer(d, "coulomb")).erase("permittivity"); },
+                 {"no larger cutoff than that of coulomb", "7.5"});
+  const Model model = make_tiny_model(o).model();
+  EXPECT_EQ(model.reach(), 7.5);
+  const Dispersion *dispersion = find_layer<Dispersion>(model.layers);
+  ASSERT_TRUE(dispersion);
+  EXPECT_EQ(dispersion->block, 1);
+  const Model one = model.restricted_to({"Cl"});
+  EXPECT_EQ(find_layer<Dispersion>(one.layers)->c6, std::vector<double>{dispersion->c6[1]});
+}
+
+// Derivatives by differences, of plain numbers and of duals.
+TEST(DispersionFunction, has_the_derivatives_of_its_energy) {
+  const DispersionFunction f{5.08 * 1.2, 10.0, 12.0};
+  for (const double r : {0.4, 2.1, 3.5, 7.7, 10.3, 11.2, 11.9})
+    for (const double alpha : {0.7, 9.0, 130.0}) {
+      const double c = 31.0, h = 1e-4;
+      const auto at = [&](double x, double y, double z) { return f(x * r, y * alpha, z * c); };
+      const PairDispersion<double> found = at(1, 1, 1);
+      const auto slope = [&](auto along, auto of) {
+        const auto difference = [&](double step) { return (of(along(1 + step)) - of(along(1 - step))) / (2 * step); };
+        return (4.0 * difference(0.5 * h) - difference(h)) / 3.0;
+      };
+      const auto by_r = [&](double x) { return at(x, 1, 1); };
+      const auto by_alpha = [&](double x) { return at(1, x, 1); };
+      const auto by_c = [&](double x) { return at(1, 1, x); };
+      const auto energy = [](const PairDispersion<double> &p) { return p.energy; };
+      const double tolerance = 1e-9 * std::fabs(f(std::fmin(r, 10.0), alpha, c).energy);
+      EXPECT_NEAR(found.by_distance * r, slope(by_r, energy), tolerance) << r << ", " << alpha;
+      EXPECT_NEAR(found.by_polarizability * alpha, slope(by_alpha, energy), tolerance) << r << ", " << alpha;
+      EXPECT_NEAR(found.by_coefficient * c, slope(by_c, energy), tolerance) << r << ", " << alpha;
+      // The directional derivative of all of them.
+      using D = Dual<double>;
+      const PairDispersion<D> dual = f(D(r, 0.3 * r), D(alpha, -0.7 * alpha), D(c, 0.2 * c));
+      const auto along = [&](double x) { return at(1 + 0.3 * (x - 1), 1 - 0.7 * (x - 1), 1 + 0.2 * (x - 1)); };
+      for (const auto &[part, of_dual] :
+           {std::pair(&PairDispersion<double>::energy, &PairDispersion<D>::energy),
+            {&PairDispersion<double>::by_distance, &PairDispersion<D>::by_distance},
+            {&PairDispersion<double>::by_polarizability, &PairDispersion<D>::by_polarizability},
+            {&PairDispersion<double>::by_coefficient, &PairDispersion<D>::by_coefficient}}) {
+        const double expected = slope(along, [&, of = part](const PairDispersion<double> &p) { return p.*of; });
+        const double size = std::fabs(f(std::fmin(r, 10.0), alpha, c).*part);
+        EXPECT_EQ((dual.*of_dual).value, found.*part);
+        EXPECT_NEAR((dual.*of_dual).tangent, expected, 1e-8 * size) << r << ", " << alpha;
+      }
+    }
+  // Nothing is infinite where the ratios vanish.
+  const PairDispersion<Dual<double>> none = f(Dual<double>(3.0, 1.0), Dual<double>(0.0, 1.0), Dual<double>(0.0, 1.0));
+  for (const Dual<double> &v : {none.energy, none.by_distance, none.by_polarizability, none.by_coefficient})
+    EXPECT_TRUE(std::isfinite(v.value) && std::isfinite(v.tangent));
+}
+
+TEST(SwitchFunction, falls_smoothly_from_one_to_zero) {
+  const auto w = [](double r) { return switch_function(Jet::variable(r), 2.0, 5.0); };
+  EXPECT_NEAR(w(0.0).value(), 1.0, 3e-12);
+  EXPECT_NEAR(w(2.0).value(), 1.0, 3e-12);
+  EXPECT_NEAR(w(3.5).value(), 0.5, 1e-11);
+  EXPECT_EQ(w(5.0).value(), 0.0);
+  EXPECT_EQ(w(6.0).value(), 0.0);
+  for (const double r : {0.5, 2.0, 2.003, 2.1, 3.0, 3.5, 4.3, 4.9, 4.997, 5.0, 5.2})
+    for (int order = 0; order < 3; ++order) {
+      const auto difference = [&](double step) { return (w(r + step).d[order] - w(r - step).d[order]) / (2.0 * step); };
+      EXPECT_NEAR(w(r).d[order + 1], (4.0 * difference(5e-5) - difference(1e-4)) / 3.0, 1e-7) << r << ", " << order;
+    }
 }
 
 TEST(ModelFile, refuses_bad_so2_convolutions) {

@@ -218,6 +218,29 @@ TEST(ModelFile, refuses_bad_exponentials_and_factors_of_pairs) {
   expect_refusal(make_tiny_model(features).bytes(), {"pair_factor", "block of the input"});
 }
 
+TEST(ModelFile, refuses_bad_bernstein_functions) {
+  TinyModelOptions o;
+  o.basis = "bernstein";
+  o.xplor = false;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { d.document["radial_basis"][field] = value; }, parts);
+  };
+  refused("gamma", 0.0, {"radial_basis.gamma", "0.001"});
+  refused("gamma", "fast", {"radial_basis.gamma"});
+  refused("log_coefficients", "embedding", {"radial_basis.log_coefficients"});
+  refused("width", 1.0, {"\"width\""});
+  refused("transform", {{"kind", "soft"}}, {"\"transform\""});
+  refused("cutoffs", "cutoffs", {"\"cutoffs\""});
+  expect_refusal(o, [](ModelDocument &d) { d.tensors["log_coefficients"].values[1] = -201.0; },
+                 {"log_coefficients", "at most 200", "-201"});
+  const Model model = make_tiny_model(o).model();
+  const RadialBasis &basis = first_layer<Convolution>(model).radial.basis;
+  ASSERT_EQ(basis.size(), 4);
+  for (int k = 0; k < 4; ++k) EXPECT_NEAR(basis.binomials[k], k == 0 || k == 3 ? 1.0 : 3.0, 1e-14);
+  EXPECT_EQ(basis.decay, 0.9);
+}
+
 TEST(ModelFile, refuses_bad_networks) {
   const std::string net = at(CONVOLUTION) + "/radial";
   expect_refused_value(net + "/activation", "swish", {"layers[3].radial.activation", "swish", "silu"});

@@ -44,6 +44,7 @@ RadialFunction radial_function() {
   f.basis.agnesi_a = 1.0805;
   f.basis.soft_alpha = 4.0;
   f.basis.exponentials = {0.2, 0.5, 0.8, 3.0, 4.0, 5.0};
+  f.basis.binomials = {1.0, 2.0, 1.0};
   f.network.weights = {Matrix{3, 2, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}}, Matrix{2, 4, std::vector<double>(8, 0.3)}};
   return f;
 }
@@ -51,7 +52,7 @@ RadialFunction radial_function() {
 TEST(NotANumber, stays_none_through_radial_functions) {
   int cases = 0;
   for (const auto kind : {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian, RadialBasis::Kind::chebyshev,
-                          RadialBasis::Kind::exp_normal})
+                          RadialBasis::Kind::exp_normal, RadialBasis::Kind::bernstein})
     for (const auto transform :
          {RadialBasis::Transform::none, RadialBasis::Transform::agnesi, RadialBasis::Transform::soft})
       for (const auto cutoff :

@@ -77,3 +77,26 @@ TEST(PairRepulsion, ends_smoothly_at_the_cutoff) {
     EXPECT_EQ(slope, 0.0);
   }
 }
+
+TEST(PairRepulsion, is_multiplied_by_its_switch) {
+  PairRepulsion bare = universal(), switched = universal();
+  bare.p = switched.p = 0.0;    // the cosine
+  switched.on = 0.1;
+  switched.off = 0.9;
+  for (double r : {0.05, 0.2, 0.5, 0.85, 0.95, 1.2}) {
+    const double c = (r - 0.1) / 0.8, inner = c < 1.0 ? std::exp(-1.0 / (1.0 - c)) : 0.0;
+    const double w = inner / (inner + (c > 0.0 ? std::exp(-1.0 / c) : 0.0) + 1e-12);
+    const double x = r / bare.length(1, 1), end = 1.32;
+    const double phi = 0.1818 * std::exp(-3.2 * x) + 0.5099 * std::exp(-0.9423 * x) + 0.2802 * std::exp(-0.4028 * x) +
+                       0.02817 * std::exp(-0.2016 * x);
+    const double energy = bare.energy(1, 1, r, nullptr);
+    EXPECT_NEAR(energy, bare.prefactor(1, 1) / r * phi * 0.5 * (1.0 + std::cos(std::acos(-1.0) * r / end)), 1e-10);
+    double slope, second;
+    EXPECT_NEAR(switched.energy(1, 1, r, &slope, &second), w * energy, 1e-12 * energy) << r;
+    const double h = 1e-4;
+    double high, low;
+    const double above = switched.energy(1, 1, r + h, &high), below = switched.energy(1, 1, r - h, &low);
+    EXPECT_NEAR((above - below) / (2 * h), slope, 1e-4 * energy) << r;
+    EXPECT_NEAR((high - low) / (2 * h), second, 1e-2 * energy) << r;
+  }
+}

@@ -61,7 +61,8 @@ double difference_error(const std::function<void(double, double *)> &f, int n, d
 // ---- bases of other kinds, and of pairs of species ----
 
 constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian,
-                                             RadialBasis::Kind::chebyshev, RadialBasis::Kind::exp_normal};
+                                             RadialBasis::Kind::chebyshev, RadialBasis::Kind::exp_normal,
+                                             RadialBasis::Kind::bernstein};
 constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, RadialBasis::Transform::agnesi,
                                                  RadialBasis::Transform::soft};
 
@@ -75,6 +76,7 @@ RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform
   for (int n = 0; n < 6; ++n) b.exponentials.push_back(0.05 + 0.18 * n);
   for (int n = 0; n < 6; ++n) b.exponentials.push_back(3.0 + 1.5 * n);
   b.decay = 0.8;
+  b.binomials = {1.0, 5.0, 10.0, 10.0, 5.0, 1.0};
   b.transform = transform;
   b.r0 = 1.7;
   b.agnesi_q = 0.9183;
@@ -104,6 +106,10 @@ double expected_function(const RadialBasis &b, int n, double x) {
   if (b.kind == RadialBasis::Kind::gaussian) return std::exp(-std::pow((x - b.centers[n]) / b.width, 2) / 2);
   if (b.kind == RadialBasis::Kind::exp_normal)
     return std::exp(-b.exponentials[6 + n] * std::pow(std::exp(-0.8 * x) - b.exponentials[n], 2));
+  if (b.kind == RadialBasis::Kind::bernstein) {
+    const double z = std::exp(-b.decay * x);
+    return std::exp(std::log(b.binomials[n]) + n * std::log(z) + (5 - n) * std::log(1 - z));
+  }
   return x <= 1 ? std::cos((n + 1) * std::acos(x)) : std::cosh((n + 1) * std::acosh(x));
 }
 

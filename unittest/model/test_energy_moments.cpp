@@ -274,9 +274,10 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<bool, TinyCase>> &
 // Models whose energies of atoms depend only on atoms within some cutoffs.
 std::vector<TinyCase> local_cases() {
   std::vector<TinyCase> cases = all_cases();
-  cases.erase(
-      std::remove_if(cases.begin(), cases.end(), [](const TinyCase &c) { return c.options.balanced_channels > 0; }),
-      cases.end());
+  const auto is_not_local = [](const TinyCase &c) {
+    return c.options.balanced_channels > 0 || c.options.dispersion_cutoff > 0.0;
+  };
+  cases.erase(std::remove_if(cases.begin(), cases.end(), is_not_local), cases.end());
   return cases;
 }
 

@@ -104,6 +104,23 @@ TEST(OperationCount, of_the_tensornet_family) {
   EXPECT_EQ(counts_of<Readout>(model), (Counts{{2 * 8. + 2 * 4 + 2 * 4, 2 * 8. + 2 * 4 + 2 * 4, 0, 0}}));
 }
 
+// Two heads of 3 channels and a group of 5 of degree 1. The first layer has no tensors. The other one has difference
+// networks from 1 to 4 and on to 6 or to 5.
+TEST(OperationCount, of_the_so3lr_family) {
+  TinyModelOptions options = small_model();
+  options.attention_heads = 2;
+  options.attention_channels = 3;
+  options.attention_group_channels = 5;
+  options.attention_degrees = {1};
+  options.attention_hidden = {4};
+  const Model model = make_tiny_model(options).model();
+  const double forward = 11 * 2 * 5. + 6 * 5 + 5 * 3 + 3 * 2, backward = 11 * (2 * 5. + 2) + 6 * 11 + 5 * 7 + 3 * 4;
+  const double networks = 2 * (4 + 4 * 6.) + 2 * (4 + 4 * 5.) + 2 * 4 * 2;
+  EXPECT_EQ(counts_of<PairAttention>(model),
+            (Counts{{0, 0, forward, backward},
+                    {0, 0, forward + 3 * 3 + 11 * 2 + networks, backward + 3 * 4 + 11 * 2 + networks}}));
+}
+
 // From 2 channels of each atom to 4 and on to 3, l and m to 1. Rotations take 2 and 18 operations per channel; there
 // are 4 numbers per channel, of 3 pairs of l and |m|.
 TEST(OperationCount, of_the_esen_family) {

@@ -158,7 +158,8 @@ class EquiEvaluator:
 
     def reach(self):
         """The largest cutoff."""
-        return max([self.document["cutoff"], *(layer["cutoff"] for layer in self.document["layers"] if layer["type"] == "coulomb")])
+        far = (layer["cutoff"] for layer in self.document["layers"] if layer["type"] in ("coulomb", "dispersion"))
+        return max([self.document["cutoff"], *far])
 
     def own_pairs(self, species, i, j, r):
         """Which edges are shorter than the cutoff of their pair of species."""
@@ -212,6 +213,10 @@ class EquiEvaluator:
         elif basis["kind"] == "exp_normal":
             distance = torch.exp(-basis["decay"] * x) - self.tensors[basis["means"]]
             values = torch.exp(-self.tensors[basis["factors"]] * distance**2)
+        elif basis["kind"] == "bernstein":
+            logarithms = self.tensors[basis["log_coefficients"]]
+            k, z = torch.arange(len(logarithms)), torch.exp(-basis["gamma"] * x).clamp_min(1e-6)
+            values = torch.exp(logarithms) * z**k * (1 - z) ** k.flip(0)
         else:
             assert basis["kind"] == "chebyshev"
             polynomials = [torch.ones_like(x), x]
@@ -235,6 +240,28 @@ class EquiEvaluator:
                         product = product * components[:, :, factor]
                     target[component] = target[component] + product
             out[block["out"]] = torch.stack(target, dim=2)
+        return out
+
+    def pair_attention(self, layer, x, basis, species, i, j, r, y):
+        """What the neighbors of each atom add up to: blocks of the output."""
+        query, key, value, group_query, group_key, *tensors = x
+        cutoff = self.cutoff_function(r)[:, None]
+        weights = cutoff * self.radial_network(layer["radial"], basis, species, i, j)
+        if "difference_networks" in layer:
+            differences = [((t[j] - t[i]) ** 2).sum(dim=(1, 2)) / math.sqrt(t.shape[2]) for t in tensors] or [0 * r] * len(layer["groups"])
+            squares = torch.stack(differences, dim=1)
+            weights = weights + cutoff * torch.cat([self.network(net, squares) for net in layer["difference_networks"]], dim=1)
+        channels = query.shape[1]
+        products = query[i, :, 0] * key[j, :, 0] * weights[:, :channels]
+        scores = layer["scale"] * products.reshape(len(i), layer["heads"], -1).sum(dim=2)
+        each = scores.repeat_interleave(channels // layer["heads"], dim=1)
+        out = [torch.zeros_like(query).index_add(0, i, each[:, :, None] * value[j])]
+        products, column = group_query[i, :, 0] * group_key[j, :, 0] * weights[:, channels:], 0
+        for group in layer["groups"]:
+            score = group["scale"] * products[:, column : column + group["channels"]].sum(dim=1)
+            column += group["channels"]
+            sums = torch.zeros(len(query), 2 * group["l"] + 1, dtype=torch.float64)
+            out.append(sums.index_add(0, i, score[:, None] * y[group["l"]])[:, None])
         return out
 
     def so2_messages(self, layer, x, i, j, n, factors, cutoff):
@@ -365,18 +392,57 @@ class EquiEvaluator:
             self.tensors[layer[k]][species[i], species[j]] for k in ("prefactor", "length", "cutoff")
         )
         screening = sum(c * torch.exp(-b * r / length) for c, b in zip(layer["coefficients"], layer["exponents"]))
-        pair = prefactor / r * screening * self.polynomial_cutoff(r / cutoff, layer["p"])
+        u = torch.clamp(r / cutoff, max=1.0)
+        cosine = layer.get("cutoff_function") == "cosine"
+        pair = prefactor / r * screening * ((1 + torch.cos(math.pi * u)) / 2 if cosine else self.polynomial_cutoff(u, layer["p"]))
+        if "switch" in layer:
+            pair = pair * self.switch(r, layer["switch"]["on"], layer["switch"]["off"])
         return torch.zeros(num_atoms, dtype=torch.float64).index_add(
             0, i, torch.where(r < cutoff, pair, torch.zeros_like(r))
         )
 
+    @staticmethod
+    def switch(r, on, off):
+        """Falls from 1 to 0 between two distances."""
+        c = (r - on) / (off - on)
+        inner, outer = (torch.where(x > 0, torch.exp(-1 / x.clamp_min(1e-3)), torch.zeros_like(x)) for x in (1 - c, c))
+        return inner / (inner + outer + 1e-12)
+
+    @staticmethod
+    def within(reach, i, j, vec):
+        """The edges that are shorter than a cutoff, with their lengths."""
+        r = vec.norm(dim=1)
+        near = torch.nonzero(r < reach)[:, 0]
+        return i[near], j[near], r[near]
+
+    def dispersion(self, layer, ratio, species, i, j, vec):
+        """Energies [N] of the receivers. The constants are those of atomic units."""
+        reach, a0 = layer["cutoff"], 0.5291772105638411
+        i, j, r = self.within(reach, i, j, vec)
+        a, c = (self.tensors[layer[key]][species] for key in ("polarizability", "c6"))
+        alpha, c6 = (a[i] * ratio[i] + a[j] * ratio[j]) / 2, ratio[i] * ratio[j] * 2 * c[i] * c[j] * a[i] * a[j]
+        c6 = c6 / (a[i] ** 2 * c[j] + a[j] ** 2 * c[i])
+        h = 0.0072973525693 ** (-4 / 21) * alpha ** (1 / 7)
+        s2 = (-0.00433008 + 0.24428889 * h + 0.04125273 * h**2 - 0.00078893 * h**3) ** 2
+        p = 2 * 2.54 * layer["scale"] * alpha ** (1 / 7)
+        terms = zip((6, 8, 10), (1, 10 * s2, 122.5 * s2**2))
+        pair = -27.211386245988 / 2 * c6 * sum(f / ((r / a0) ** n + p**n) for n, f in terms)
+        pair = pair * self.switch(r, reach - layer["damping"], reach)
+        return torch.zeros(len(ratio), dtype=torch.float64).index_add(0, i, pair)
+
     def coulomb(self, layer, charges, i, j, vec):
         """Energies [N] of the receivers."""
-        r, reach = vec.norm(dim=1), layer["cutoff"]
-        near = torch.nonzero(r < reach)[:, 0]
-        i, j, r = i[near], j[near], r[near]
+        reach = layer["cutoff"]
+        i, j, r = self.within(reach, i, j, vec)
         kernel = 1 / r
-        if "permittivity" in layer:
+        if "kernel" in layer:
+            assert layer["kernel"]["kind"] == "erf_shifted"
+            sigma, end = layer["kernel"]["sigma"], torch.tensor(reach, dtype=torch.float64, requires_grad=True)
+            value = torch.erf(end / sigma) / end
+            (slope,) = torch.autograd.grad(value, end)
+            w = self.switch(r, layer["kernel"]["on"], reach)
+            kernel = torch.erf(r / sigma) / r - value.detach() - (1 - w) * slope * (r - reach)
+        elif "permittivity" in layer:
             p = layer["permittivity"]
             kernel = kernel + ((p - 1) * (r / reach) ** 2 - 3 * p) / ((2 * p + 1) * reach)
         else:
@@ -441,6 +507,8 @@ class EquiEvaluator:
                 features[layer["output"]] = [
                     target.index_add(0, i, cutoff[:, None, None] * message) for target, message in zip(out, messages)
                 ]
+            elif kind == "pair_attention":
+                features[layer["output"]] = self.pair_attention(layer, features[layer["input"]], basis, species, i, j, r, y)
             elif kind == "density_normalization":
                 q = self.radial_network(layer["radial"], basis, species, i, j)[:, 0]
                 density = torch.tanh(q**2)
@@ -532,6 +600,9 @@ class EquiEvaluator:
                 energy = energy + self.pair_repulsion(layer, num_atoms, species, i, j, r)
             elif kind == "coulomb":
                 energy = energy + self.coulomb(layer, torch.cat(features[layer["input"]], 1)[:, :, 0], *all_pairs)
+            elif kind == "dispersion":
+                ratio = features[layer["input"]][layer.get("block", 0)][:, 0, 0]
+                energy = energy + self.dispersion(layer, ratio, species, *all_pairs)
             elif kind == "scale_shift":
                 energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
             else:

@@ -88,6 +88,12 @@ class LayerMaker {
       for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back((n + 0.5) / o_.num_basis);
       d_.tensors["means"] = grid;
       basis.update({{"means", "means"}, {"factors", uniform("factors", {o_.num_basis}, 4.0, 9.0)}, {"decay", 0.6}});
+    } else if (o_.basis == "bernstein") {
+      for (int n = 0; n < o_.num_basis; ++n)
+        grid.values.push_back(std::lgamma(o_.num_basis) - std::lgamma(n + 1) - std::lgamma(o_.num_basis - n));
+      grid.is_double = true;
+      d_.tensors["log_coefficients"] = grid;
+      basis.update({{"gamma", o_.gamma}, {"log_coefficients", "log_coefficients"}});
     } else {
       basis["size"] = o_.num_basis;
     }
@@ -145,20 +151,74 @@ class LayerMaker {
          {"p", o_.p},
          {"coefficients", {0.18, 0.51, 0.28, 0.03}},
          {"exponents", {3.2, 0.94, 0.4, 0.2}}});
+    Json &layer = d_.document["layers"].back();
+    if (o_.repulsion_switch) layer["switch"] = {{"on", 0.3 * o_.cutoff}, {"off", 0.85 * o_.cutoff}};
+    if (!o_.cosine_repulsion) return;
+    layer.erase("p");
+    layer["cutoff_function"] = "cosine";
   }
 
   // The energy of charges that are linear in the scalars of a feature, in two blocks.
   void coulomb(const std::string &input, const Irreps &irreps) {
     const Irreps charges = Irreps::parse("3x0e+5x0e");
     add(linear("charges", input, irreps, "charges", charges, false, false));
+    coulomb("charges", charges, uniform("coulomb.weights", {8}, 0.2, 1.0));
+  }
+  void coulomb(const std::string &charges, const Irreps &irreps, const std::string &weights) {
     add({{"type", "coulomb"},
-         {"input", "charges"},
-         {"irreps_in", charges.to_string()},
-         {"weights", uniform("coulomb.weights", {8}, 0.2, 1.0)},
+         {"input", charges},
+         {"irreps_in", irreps.to_string()},
+         {"weights", weights},
          {"prefactor", 0.6},
-         {"cutoff", o_.coulomb_cutoff},
-         {"damping", 4.6}});
-    if (o_.permittivity > 0.0) d_.document["layers"].back()["permittivity"] = o_.permittivity;
+         {"cutoff", o_.coulomb_cutoff}});
+    Json &layer = d_.document["layers"].back();
+    if (o_.coulomb_width > 0.0)
+      layer["kernel"] = {{"kind", "erf_shifted"}, {"sigma", o_.coulomb_width}, {"on", 0.45 * o_.coulomb_cutoff}};
+    else
+      layer["damping"] = 4.6;
+    if (o_.permittivity > 0.0) layer["permittivity"] = o_.permittivity;
+  }
+
+  // The energies of balanced charges and of the magnitudes of ratios, both linear in the scalars of a feature. They are
+  // blocks of one feature or, with far_features, of two.
+  void coulomb_and_dispersion(const std::string &input, const Irreps &irreps) {
+    const Irreps both = Irreps::parse("2x0e+1x0e+3x0e");
+    add(linear("far_in", input, irreps, "far_in", both, false, false));
+    Json terms = Json::array();
+    for (int b = 0; b < both.size(); ++b)
+      terms.push_back(
+          {{"out", b}, {"in", b}, {"offset", 0}, {"activation", b == 1 ? "abs" : "identity"}, {"scale", 1.0}});
+    add({{"type", "gate"},
+         {"input", "far_in"},
+         {"irreps_in", both.to_string()},
+         {"output", "far"},
+         {"irreps_out", both.to_string()},
+         {"terms", terms}});
+    add({{"type", "channel_balance"},
+         {"input", "far"},
+         {"irreps_in", both.to_string()},
+         {"output", "balanced"},
+         {"irreps_out", both.to_string()},
+         {"block", 2},
+         {"first", 1},
+         {"target", stated("charge", {2}, {1.0, -0.5})}});
+    coulomb("balanced", both, stated("coulomb.weights", {6}, {0.3, 0.9, 0.0, 0.4, 0.7, 0.5}));
+    const Irreps alone = Irreps::parse("1x0e");
+    if (o_.far_features) {
+      Json copy = linear("ratios", "balanced", alone, "ratios", alone, false, false);
+      copy["irreps_in"] = both.to_string();
+      copy["blocks"][0]["in"] = 1;
+      add(copy);
+    }
+    add({{"type", "dispersion"},
+         {"input", o_.far_features ? "ratios" : "balanced"},
+         {"irreps_in", (o_.far_features ? alone : both).to_string()},
+         {"polarizability", uniform("polarizability", {num_species()}, 4.0, 15.0)},
+         {"c6", uniform("c6", {num_species()}, 10.0, 90.0)},
+         {"scale", 0.6},
+         {"cutoff", o_.dispersion_cutoff},
+         {"damping", 1.7}});
+    if (!o_.far_features) d_.document["layers"].back()["block"] = 1;
   }
 
   // From feature `input` to feature `output` of equal irreps.
@@ -423,6 +483,46 @@ class LayerMaker {
     if (o_.so2_radial > 0) layer["radial"]["activate_last"] = true;
     if (o_.so2_heads > 0) layer["attention"] = attention;
     add(layer);
+  }
+
+  // The features between which a pair attention of an interaction is.
+  Irreps attention_irreps(bool is_input, int t) const {
+    const int of_heads = o_.attention_heads * o_.attention_channels;
+    const int of_groups = static_cast<int>(o_.attention_degrees.size()) * o_.attention_group_channels;
+    std::vector<IrrepBlock> blocks(is_input ? 3 : 1, {of_heads, {0, 1}});
+    if (is_input) blocks.insert(blocks.end(), 2, {of_groups, {0, 1}});
+    for (const int l : o_.attention_degrees)
+      if (!is_input || t >= o_.attention_tensors) blocks.push_back({1, {l, o_.parity && l % 2 ? -1 : 1}});
+    return Irreps(blocks);
+  }
+
+  void pair_attention(int t, const std::string &input, const std::string &output) {
+    const std::string name = "attention_" + std::to_string(t);
+    const int of_heads = o_.attention_heads * o_.attention_channels,
+              num = static_cast<int>(o_.attention_degrees.size());
+    const int of_groups = num * o_.attention_group_channels;
+    Json groups = Json::array(), networks = Json::array();
+    for (const int l : o_.attention_degrees)
+      groups.push_back({{"channels", o_.attention_group_channels},
+                        {"l", l},
+                        {"scale", (0.7 + 0.1 * l) / (o_.denominator * std::sqrt(o_.attention_group_channels))}});
+    for (const int num_outputs : {of_heads, of_groups}) {
+      std::vector<int> widths = {num, num_outputs};
+      widths.insert(widths.begin() + 1, o_.attention_hidden.begin(), o_.attention_hidden.end());
+      networks.push_back(network(name + ".difference" + std::to_string(networks.size()), widths));
+    }
+    Json radial = radial_network(name, of_heads + of_groups);
+    radial["times_cutoff"] = true;
+    add({{"type", "pair_attention"},
+         {"input", input},
+         {"irreps_in", attention_irreps(true, t).to_string()},
+         {"output", output},
+         {"irreps_out", attention_irreps(false, t).to_string()},
+         {"heads", o_.attention_heads},
+         {"scale", 1.1 / (o_.denominator * std::sqrt(o_.attention_channels))},
+         {"groups", groups},
+         {"radial", radial},
+         {"difference_networks", networks}});
   }
 
   // f(point, weight): equal angles about the y axis, and along it the nodes of Gauss. The weights have the sum 1.

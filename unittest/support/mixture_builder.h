@@ -13,18 +13,43 @@
 namespace equi {
 namespace testing {
 
+inline std::string random_tensor(ModelDocument &d, std::mt19937_64 &random, const std::string &name,
+                                 const std::vector<int64_t> &shape) {
+  std::normal_distribution<double> normal;
+  int64_t size = 1;
+  for (const int64_t n : shape) size *= n;
+  DocumentTensor t{shape, std::vector<double>(size), true};
+  for (double &v : t.values) v = normal(random);
+  d.tensors[name] = t;
+  return name;
+}
+
+// The embedding of species depends on shares of a charge and a spin.
+inline ModelDocument with_shares(ModelDocument d) {
+  std::mt19937_64 random(8);
+  const int64_t species = d.document["elements"].size(), channels = d.tensors.at("embedding").shape[1];
+  for (const std::string kind : {"charge", "spin"}) {
+    const auto tensor = [&](const char *part, const std::vector<int64_t> &shape) {
+      return random_tensor(d, random, kind + "." + part, shape);
+    };
+    d.document["mixture"]["shares"][kind] = {
+        {"query", tensor("query", {species, 4})},
+        {"key", tensor("key", {2, 4})},
+        {"value", tensor("value", {2, channels})},
+        {"scale", 0.5},
+        {"epsilon", 0.01},
+        {"weights", {tensor("first", {channels, 6}), tensor("second", {6, channels})}}};
+  }
+  d.document["mixture"]["tensors"] = {{"embedding", "shares"}};
+  return d;
+}
+
 // Charges from -2 to 2, spins from 0 to 2, the tasks a and b. The embedding of species depends on the system, the shift
 // of energies on the task, and the first matrix of the first linear layer is a mixture of three experts.
 inline ModelDocument with_mixture(ModelDocument d) {
   std::mt19937_64 random(7);
   const auto tensor = [&](const std::string &name, const std::vector<int64_t> &shape) {
-    std::normal_distribution<double> normal;
-    int64_t size = 1;
-    for (const int64_t n : shape) size *= n;
-    DocumentTensor t{shape, std::vector<double>(size), true};
-    for (double &v : t.values) v = normal(random);
-    d.tensors[name] = t;
-    return name;
+    return random_tensor(d, random, name, shape);
   };
   const auto stack = [&](const std::string &name, int64_t number) {
     std::vector<int64_t> shape = d.tensors.at(name).shape;

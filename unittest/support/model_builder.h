@@ -77,7 +77,10 @@ class TinyModelMaker : LayerMaker {
          {"network", network("readout", widths)}});
     if (o_.direct_forces) direct_forces(static_cast<int>(o_.hidden.size()), x);
     if (o_.repulsion_inside) repulsion("inside");
-    if (o_.coulomb_cutoff > 0.0) coulomb(last, x);
+    if (o_.dispersion_cutoff > 0.0)
+      coulomb_and_dispersion(last, x);
+    else if (o_.coulomb_cutoff > 0.0)
+      coulomb(last, x);
     add({{"type", "scale_shift"},
          {"scale", tensor("scale", {num_species()}, 1.0)},
          {"shift", tensor("shift", {num_species()}, 1.0)}});
@@ -199,13 +202,20 @@ class TinyModelMaker : LayerMaker {
       const Irreps messages = spherical_irreps(o_.so2_out);
       mid.assign(messages.begin(), messages.end());
     }
-    const Irreps input = is_so2 ? spherical_irreps(o_.so2_in) : sent;
+    const bool is_attention = o_.attention_heads > 0 && t >= o_.attention_begin;
+    if (is_attention) {
+      const Irreps messages = attention_irreps(false, t);
+      mid.assign(messages.begin(), messages.end());
+    }
+    const Irreps input = is_so2 ? spherical_irreps(o_.so2_in) : is_attention ? attention_irreps(true, t) : sent;
     std::vector<IrrepBlock> y(input.begin(), input.end());
     for (const int num : {o_.sender_scalars, o_.receiver_scalars})
       if (num > 0) y.push_back({num, {0, 1}});
     if (!reads_messages) add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
     if (is_so2)
       so2_convolution("so2_" + n, "y" + n, "m" + n);
+    else if (is_attention)
+      pair_attention(t, "y" + n, "m" + n);
     else
       add({{"type", "convolution"},
            {"input", reads_messages ? "m1" : "y" + n},

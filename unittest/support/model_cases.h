@@ -69,9 +69,12 @@ inline int num_exchanged_features(const Model &model) {
     if (reads_senders(layer)) inputs.insert(ports(layer).input);
   return static_cast<int>(inputs.size()) - 1;
 }
-// Features that are sent to other ranks and whose adjoints stay: the charges of a Coulomb layer.
+// Features that are sent to other ranks and whose adjoints stay: those that layers with far edges read.
 inline int num_sent_features(const Model &model) {
-  return far_cutoff(model.layers) > 0.0 ? 1 : 0;
+  std::set<int> inputs;
+  for (const Layer &layer : model.layers)
+    if (traits(layer).far_cutoff > 0.0) inputs.insert(ports(layer).input);
+  return static_cast<int>(inputs.size());
 }
 // Convolutions that read them.
 inline int num_exchanging_convolutions(const Model &model) {
@@ -476,6 +479,35 @@ inline std::vector<TinyCase> family_cases() {
   weighted.biases = true;
   weighted.seed = 52;
   cases[25].keeps_parity = true;
+  TinyCase far;
+  far.name = "charges_and_dispersion_of_one_feature";
+  far.options.hidden = {"13x0e+5x1e", "17x0e+2x1e"};
+  far.options.basis = "bernstein";
+  far.options.num_basis = 7;
+  far.options.late_cutoff = far.options.biases = true;
+  far.options.xplor = false;
+  far.options.p = 3.0;
+  far.options.repulsion_outside = far.options.repulsion_switch = true;
+  far.options.coulomb_cutoff = 6.1;
+  far.options.coulomb_width = 2.7;
+  far.options.dispersion_cutoff = 7.2;
+  far.options.denominator = 0.5;
+  far.options.seed = 60;
+  far.keeps_parity = true;
+  cases.push_back(far);
+  // The decay of the basis ends within the cutoff.
+  far.name = "charges_and_dispersion_of_two_features";
+  far.options.elements = {"O", "H", "Si"};
+  far.options.gamma = 4.1;
+  far.options.num_basis = 3;
+  far.options.cosine = far.options.cosine_repulsion = far.options.repulsion_inside = true;
+  far.options.coulomb_cutoff = 6.7;
+  far.options.coulomb_width = 0.0;
+  far.options.permittivity = 78.3;
+  far.options.dispersion_cutoff = 5.3;
+  far.options.far_features = true;
+  far.options.seed = 61;
+  cases.push_back(far);
   // Messages that more than a linear layer of the same interaction reads.
   for (const char *reader : {"norm_scale", "later", "convolution"}) {
     TinyCase of_messages;
@@ -657,6 +689,70 @@ inline std::vector<TinyCase> so2_cases() {
   return cases;
 }
 
+// Pair attentions, as in SO3LR: the first one of a model reads species only.
+inline std::vector<TinyCase> attention_cases() {
+  std::vector<TinyCase> cases(5);
+  cases[0].name = "attention_of_3_heads";
+  TinyModelOptions &three = cases[0].options;
+  three.parity = true;
+  three.attention_heads = 3;
+  three.attention_channels = 8;
+  three.attention_group_channels = 12;
+  three.hidden = {"24x0e+1x1o+1x2e", "24x0e+1x1o+1x2e", "5x0e"};
+  three.biases = true;
+  three.xplor = false;
+  three.p = 3.0;
+  three.late_cutoff = true;
+  three.seed = 61;
+  cases[0].keeps_parity = true;
+  cases[1].name = "attention_of_degrees_0_1_3";
+  TinyModelOptions &degrees = cases[1].options;
+  degrees.elements = {"O", "H", "Si"};
+  degrees.parity = true;
+  degrees.lmax_edge = 3;
+  degrees.attention_heads = 4;
+  degrees.attention_channels = 9;
+  degrees.attention_group_channels = 12;
+  degrees.attention_degrees = {0, 1, 3};
+  degrees.basis = "gaussian";
+  degrees.cosine = true;
+  degrees.hidden = {"36x0e+1x0e+1x1o+1x3o", "36x0e+2x1o+1x3o", "33x0e"};
+  degrees.sender_columns = 3;
+  degrees.receiver_columns = 2;
+  degrees.norms = degrees.biases = true;
+  degrees.attention_hidden = {9, 5};
+  degrees.seed = 62;
+  cases[1].keeps_parity = true;
+  cases[2].name = "attention_of_one_head_and_degree";
+  TinyModelOptions &one = cases[2].options;
+  one.attention_heads = 1;
+  one.attention_channels = 17;
+  one.attention_degrees = {2};
+  one.attention_group_channels = 1;
+  one.attention_hidden = {};
+  one.hidden = {"5x0e+3x2e", "5x0e+3x2e", "5x0e"};
+  one.pair_cutoffs = true;
+  one.xplor = false;
+  one.seed = 63;
+  cases[3].name = "attention_without_tensors";
+  TinyModelOptions &without = cases[3].options;
+  without.attention_heads = 2;
+  without.attention_tensors = 3;
+  without.biases = true;
+  without.hidden = {"13x0e+5x1e", "13x0e+5x1e", "5x0e"};
+  without.seed = 64;
+  cases[3].keeps_parity = true;
+  cases[4].name = "attention_after_a_convolution";
+  TinyModelOptions &later = cases[4].options;
+  later.attention_heads = 2;
+  later.attention_begin = 1;
+  later.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  later.denominator = 1.5;
+  later.is_double = false;
+  later.seed = 65;
+  return cases;
+}
+
 inline std::vector<TinyCase> all_cases() {
   std::vector<TinyCase> cases = tiny_cases();
   for (const TinyCase &c : family_cases()) cases.push_back(c);
@@ -666,6 +762,7 @@ inline std::vector<TinyCase> all_cases() {
     cases.back().reads_twice = true;
   }
   for (const TinyCase &c : so2_cases()) cases.push_back(c);
+  for (const TinyCase &c : attention_cases()) cases.push_back(c);
   return cases;
 }
 

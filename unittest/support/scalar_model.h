@@ -53,6 +53,28 @@ inline std::vector<double> weights_of_features(const RadialFunction &f, const Ir
   return w;
 }
 
+// Falls from 1 to 0 between two distances, with all its derivatives 0 at both.
+inline double switch_between(double r, double on, double off) {
+  const auto g = [](double x) { return x > 0.0 ? std::exp(-1.0 / x) : 0.0; };
+  const double c = (r - on) / (off - on);
+  return g(1.0 - c) / (g(1.0 - c) + g(c) + 1e-12);
+}
+
+// Twice the dispersion energy of a directed pair of species a and b with the ratios v and u, by the rules for
+// polarizabilities and coefficients of atoms in molecules.
+inline double dispersion_energy(const Dispersion &layer, int a, int b, double v, double u, double r) {
+  const double of_a = layer.polarizability[a] * v, of_b = layer.polarizability[b] * u;
+  const double c_a = layer.c6[a] * v * v, c_b = layer.c6[b] * u * u, mean = 0.5 * (of_a + of_b);
+  const double c6 = 2.0 * c_a * c_b * of_a * of_b / (of_a * of_a * c_b + of_b * of_b * c_a);
+  const double h = std::pow(1.0 / 137.035999084, -4.0 / 21.0) * std::pow(mean, 1.0 / 7.0);
+  const double s = -0.00433008 + 0.24428889 * h + 0.04125273 * h * h - 0.00078893 * h * h * h;
+  const double gamma = 0.5 / (s * s), c8 = 5.0 / gamma * c6, c10 = 245.0 / (8.0 * gamma * gamma) * c6;
+  const double p = layer.function.damping * std::pow(mean, 1.0 / 7.0), d = r / 0.5291772105638411;
+  const auto damped = [&](int n) { return std::pow(d, n) + std::pow(p, n); };
+  const double w = switch_between(r, layer.function.on, layer.function.cutoff);
+  return -w * 27.211386245988 * (c6 / damped(6) + c8 / damped(8) + c10 / damped(10));
+}
+
 // D_l of a rotation r for l = 0 .. lmax, each [2l+1][2l+1] row by row, by its definition D_l Y_l(p) = Y_l(r p): the
 // mean of Y_l(r p) Y_l(p)^T over the sphere, which a grid with Gauss's weights gives exactly.
 inline std::vector<std::vector<double>> rotations_by_quadrature(int lmax, const double r[3][3]) {
@@ -551,8 +573,23 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
             product += coulomb->weights[u] * q[i][u] * q[g.sender_row[c]][u];
           const CoulombFunction &k = coulomb->function;
           const double u = r / k.damping, damped = u < 1.0 ? 1.0 - std::exp(1.0 - 1.0 / (1.0 - u * u)) : 1.0;
-          energy[i] += 0.5 * k.prefactor * damped * (1.0 / r + k.square * r * r - k.shift) * product;
+          double e = damped * (1.0 / r + k.square * r * r - k.shift);
+          if (k.width > 0.0) {
+            const double R = coulomb->cutoff, end = std::erf(R / k.width) / R;
+            const double slope =
+                (std::sqrt(4.0 / std::acos(-1.0)) / k.width * std::exp(-R * R / (k.width * k.width)) - end) / R;
+            e = std::erf(r / k.width) / r - end - (1.0 - switch_between(r, k.on, R)) * slope * (r - R);
+          }
+          energy[i] += 0.5 * k.prefactor * e * product;
         });
+    } else if (const auto *dispersion = std::get_if<Dispersion>(&layer)) {
+      const Feature &v = features.at(dispersion->input);
+      const int column = model.features[dispersion->input].offset(dispersion->block);
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbors_within(
+            dispersion->function.cutoff, {}, i, [&](int64_t c, const double *, double r, int a, int b) {
+              energy[i] += 0.5 * dispersion_energy(*dispersion, a, b, v[i][column], v[g.sender_row[c]][column], r);
+            });
     } else if (const auto *readout = std::get_if<Readout>(&layer)) {
       const int offset = model.features[readout->input].offset(readout->block);
       for (int i = 0; i < num_atoms; ++i)

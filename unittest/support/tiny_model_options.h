@@ -28,7 +28,8 @@ struct TinyModelOptions {
   std::vector<int> radial_hidden = {8, 8};
   std::vector<int> readout_hidden = {};    // empty: one matrix
   bool r_power = false;                    // weights times r^l2
-  std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal
+  std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal, bernstein
+  double gamma = 0.9;                      // bernstein
   std::string transform = "";              // or agnesi, soft
   bool symmetric_r0 = false;               // of the transform
   bool pair_cutoffs = false;               // not with a transform or xplor
@@ -67,10 +68,15 @@ struct TinyModelOptions {
   std::string message_reader = "";
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
+  bool repulsion_switch = false, cosine_repulsion = false;
   double coulomb_cutoff = 0.0;    // not 0: a Coulomb energy of the scalars that the readout's input has
-  double permittivity = 0.0;      // of its reaction field; 0: it is one of all pairs
-  bool direct_forces = false;     // of one interaction more, which the energy does not see
-  int connected_channels = 0;     // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
+  double permittivity = 0.0;      // of its reaction field; 0: it is one of all pairs or has a width
+  double coulomb_width = 0.0;     // not 0: of the charges, whose kernel is shifted
+  // Not 0: of a dispersion energy, with balanced charges for the Coulomb energy. The two read one feature or two.
+  double dispersion_cutoff = 0.0;
+  bool far_features = false;
+  bool direct_forces = false;    // of one interaction more, which the energy does not see
+  int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
   // Not -1: from interaction so2_begin on the convolutions are SO(2) convolutions up to this l and so2_mmax, between
   // features of so2_in and so2_out channels for each l, with linears of so2_hidden channels between them.
   int so2_lmax = -1;
@@ -93,9 +99,16 @@ struct TinyModelOptions {
   // the radial factors are those of linear so2_radial.
   int so2_points = -1, so2_rings = 4, so2_radial = 0;
   bool so2_point_scalars = true;
-  int nearest = 0;                    // neighbors that an atom sees; 0: all
-  double nearest_tolerance = -1.0;    // negative: none
-  bool without_cutoff = false;        // no cutoff function
+  // Not 0: from interaction attention_begin on the convolutions are pair attentions with so many heads of
+  // attention_channels channels each, and groups of attention_group_channels channels for each of these degrees. From
+  // interaction attention_tensors on, their inputs have tensors.
+  int attention_heads = 0, attention_channels = 5, attention_group_channels = 7;
+  int attention_begin = 0, attention_tensors = 1;
+  std::vector<int> attention_degrees = {1, 2};
+  std::vector<int> attention_hidden = {6};    // hidden layers of difference networks
+  int nearest = 0;                            // neighbors that an atom sees; 0: all
+  double nearest_tolerance = -1.0;            // negative: none
+  bool without_cutoff = false;                // no cutoff function
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;

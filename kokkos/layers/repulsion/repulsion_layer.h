@@ -20,28 +20,22 @@ namespace equi {
 template <class D>
 struct RepulsionOfReceiver {
   ReceiverEdges<D> edges;
+  RepulsionFunction function;
   const double *prefactor, *length, *cutoff;    // per pair of species
-  const double *coefficients, *exponents;
-  const double *scale;    // of energies, per species of the receiver
-  double p;
-  int64_t num_species, num_terms;
+  const double *scale;                          // of energies, per species of the receiver
+  int64_t num_species;
   D *energy;
 
   EQUI_FUNCTION void operator()(int64_t a) const {
     const int64_t first_pair = edges.species[a] * num_species;
-    const double factor = scale[edges.species[a]];
-    D sum = energy[a];
-    for (int64_t e = edges.begin[a]; e < edges.begin[a + 1]; e++) {
+    add_pairs(edges, a, scale[edges.species[a]], energy[a], [&](int64_t e, D r, PairEnergy<D> &pair) {
       const int64_t k = first_pair + edges.sender_species[e];
-      const D r = edges.distance[e];
+      if (value_of(r) >= cutoff[k]) return false;    // NaN passes this test
+      const Jet found = function(Jet::variable(value_of(r)), prefactor[k], length[k], cutoff[k]);
       const double along = tangent_of(r);
-      if (value_of(r) >= cutoff[k]) continue;    // NaN passes this test
-      const Jet pair = repulsion_function(Jet::variable(value_of(r)), prefactor[k], length[k], cutoff[k], p,
-                                          static_cast<int>(num_terms), coefficients, exponents);
-      sum += factor * make_number<D>(pair.value(), pair.d[1] * along);
-      edges.distance_adj[e * edges.stride] += factor * make_number<D>(pair.d[1], pair.d[2] * along);
-    }
-    energy[a] = sum;
+      pair = {make_number<D>(found.value(), found.d[1] * along), make_number<D>(found.d[1], found.d[2] * along)};
+      return true;
+    });
   }
 };
 
@@ -52,9 +46,7 @@ class RepulsionLayer : public BatchLayer<typename Backend::Batch> {
 
  public:
   RepulsionLayer(const typename Backend::Context &context, const PairRepulsion &layer)
-      : num_pairs_(static_cast<int64_t>(layer.prefactor.data.size())),
-        num_terms_(static_cast<int64_t>(layer.coefficients.size())),
-        p_(layer.p) {
+      : num_pairs_(static_cast<int64_t>(layer.prefactor.data.size())), function_(layer.function()) {
     std::vector<double> data;
     for (const std::vector<double> *part : {&layer.prefactor.data, &layer.length.data, &layer.cutoff.data,
                                             &layer.coefficients, &layer.exponents, &context.pair_scale})
@@ -64,19 +56,22 @@ class RepulsionLayer : public BatchLayer<typename Backend::Batch> {
   // Adds energies and their derivatives with respect to the distances, which need no cotangent.
   void forward(Batch &batch) override {
     const double *prefactor = data_.data(), *length = prefactor + num_pairs_, *cutoff = length + num_pairs_,
-                 *coefficients = cutoff + num_pairs_, *exponents = coefficients + num_terms_;
+                 *coefficients = cutoff + num_pairs_, *exponents = coefficients + function_.num_terms;
+    RepulsionFunction function = function_;
+    function.coefficients = coefficients;
+    function.exponents = exponents;
     for (int d = 0; d < batch.evaluation.num_directions(); d++)
       Backend::for_numbers(
           batch.evaluation.work(), "equi:repulsion", batch.count,
-          RepulsionOfReceiver<D>{receiver_edges(batch, batch.evaluation.edges, d), prefactor, length, cutoff,
-                                 coefficients, exponents, exponents + num_terms_, p_, batch.evaluation.num_species,
-                                 num_terms_, batch.evaluation.energy_of(d) + batch.first});
+          RepulsionOfReceiver<D>{receiver_edges(batch, batch.evaluation.edges, d), function, prefactor, length, cutoff,
+                                 exponents + function.num_terms, batch.evaluation.num_species,
+                                 batch.evaluation.energy_of(d) + batch.first});
   }
   std::size_t bytes() const override { return data_.bytes(); }
 
  private:
-  int64_t num_pairs_, num_terms_;
-  double p_;
+  int64_t num_pairs_;
+  RepulsionFunction function_;
   // Prefactors, lengths and cutoffs of all pairs of species; coefficients; exponents; scales.
   typename Backend::template Array<double> data_;
 };

@@ -3,6 +3,7 @@
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
 #include "kokkos/device_kernels/device_dense.h"
+#include "kokkos/layers/device_edge_rows.h"
 #include "kokkos/layers/so2_convolution/device_so2_kernels.h"
 #include "src/numbers/number_types.h"
 
@@ -520,9 +521,7 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
 template <class T>
 void DeviceSo2Convolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch,
                                              FeatureRows<const R> of_edges, FeatureRows<R> x_adj) const {
-  for (const FeatureGroup &group : in_.groups())
-    Kokkos::parallel_for("equi:so2_gather", DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * group.width()),
-                         So2GatherKernel<R>{batch, group.width(), of_edges.group(group), x_adj.group(group)});
+  gather_edge_rows(exec, "equi:so2_gather", batch, in_, of_edges, x_adj);
 }
 
 EQUI_INSTANTIATE_NUMBERS(DeviceSo2Convolution)

@@ -149,22 +149,6 @@ struct So2SenderAdjointKernel {
   }
 };
 
-// Sums the rows of edges for each of the batch's atoms, in the order of its edges.
-template <class R>
-struct So2GatherKernel {
-  DeviceBatchEdges batch;
-  int width;
-  const R *of_edges;
-  R *x_adj;
-  KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t a = index / width, k = index % width;
-    R sum = x_adj[index];
-    for (int64_t position = batch.begin[a]; position < batch.begin[a + 1]; position++)
-      sum += of_edges[batch.edge_at(position) * width + k];
-    x_adj[index] = sum;
-  }
-};
-
 // ---- products with numbers of an edge
 // v = factors u for the components of one |m|, `size` numbers of each sign. u and v may be the same array.
 template <class T>

@@ -2,19 +2,15 @@
 // The SO(2) convolution on the host: lists of edges, their frames and radial factors, and the passes.
 #include "kokkos/layers/so2_convolution/host_so2_layer.h"
 
-#include "kokkos/layers/edge_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 namespace equi {
 
 namespace {
 
-// Number of edges that are evaluated together: enough for the dense products, with a small scratch.
-constexpr int LIST_EDGES = 96;
 // Number of windows of distances in a list (radial_windows.h).
 constexpr int NUM_WINDOWS = 8;
 // Number of senders in a gather; it has about as many edges.
@@ -49,7 +45,7 @@ int HostSo2Layer<T>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
-// Scratch that inputs_of() and set_tangent_rows() need for a list.
+// Scratch that inputs_of() and forward_moments() need for a list.
 template <class T>
 void HostSo2Layer<T>::for_edge_scratch(const HostEvaluationState<T> &evaluation, HostScratch<T> &scratch,
                                        int64_t num_edges, const ArrayVisitor &f) const {
@@ -62,86 +58,10 @@ void HostSo2Layer<T>::for_edge_scratch(const HostEvaluationState<T> &evaluation,
   f(scratch.y_adj, count * (rotations_.size() + 7));
   f(scratch.weights, network_.weights_size(count));
   f(scratch.radial, network_.scratch_size(count));
-  if (evaluation.energy_moments) f(scratch.edge_rows, 2 * LIST_EDGES * in_.row_size());
+  if (evaluation.energy_moments) f(scratch.edge_rows, EdgeList::TANGENT_ROWS * in_.row_size());
 }
 
 // ---- edges
-template <class T>
-typename HostSo2Layer<T>::EdgeList HostSo2Layer<T>::empty_list(Batch &batch) const {
-  int64_t *edge = batch.scratch.gather_begin.reserve(LIST_EDGES);
-  D *geometry = batch.scratch.gather_distance.reserve(4 * LIST_EDGES);
-  int *rows = batch.scratch.receiver_row.reserve(6 * LIST_EDGES);
-  const auto part = [&](int k) { return rows + k * LIST_EDGES; };
-  return {0, 0, edge, geometry, geometry + LIST_EDGES, part(0), part(1), part(2), part(3), part(4), part(5)};
-}
-
-template <class T>
-void HostSo2Layer<T>::add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row, int out,
-                               int to_sender) const {
-  const Edges<T> &edges = batch.evaluation.edges;
-  const int k = list.count++;
-  list.edge[k] = e;
-  list.distance[k] = edges.distance()[e];
-  std::copy_n(edges.unit_vector() + 3 * e, 3, list.unit + 3 * k);
-  list.sender_species[k] = edges.sender_species()[e];
-  list.receiver_species[k] = batch.evaluation.row_species[receiver_row];
-  const bool fixed = batch.step->fixed_input;    // then the input has a row per species
-  list.sender[k] = fixed ? list.sender_species[k] : sender_row;
-  list.receiver[k] = fixed ? list.receiver_species[k] : receiver_row;
-  list.out[k] = out;
-  list.to_sender[k] = to_sender;
-}
-
-template <class T>
-void HostSo2Layer<T>::sort_by_window(EdgeList &list) const {
-  list.first = list.edge[0];
-  const int count = list.count;
-  int place[LIST_EDGES], window[LIST_EDGES], next = 0;
-  for (int k = 0; k < count; k++)
-    window[k] = network_.window_of(value_of(list.distance[k]), list.receiver_species[k], list.sender_species[k]);
-  for (int w = 0; w < network_.num_windows(); w++)
-    for (int k = 0; k < count; k++)
-      if (window[k] == w) place[k] = next++;
-  const auto sort = [&](auto *numbers, int width) {
-    std::decay_t<decltype(*numbers)> before[3 * LIST_EDGES];
-    std::copy_n(numbers, width * count, before);
-    for (int k = 0; k < count; k++) std::copy_n(before + width * k, width, numbers + width * place[k]);
-  };
-  sort(list.edge, 1);
-  sort(list.distance, 1);
-  sort(list.unit, 3);
-  for (int *numbers :
-       {list.sender_species, list.receiver_species, list.sender, list.receiver, list.out, list.to_sender})
-    sort(numbers, 1);
-}
-
-template <class T>
-template <class F>
-void HostSo2Layer<T>::for_lists(Batch &batch, const F &f) const {
-  const Edges<T> &edges = batch.evaluation.edges;
-  const int *partial_row = batch.evaluation.edge_partial_row;
-  EdgeList list = empty_list(batch);
-  for (int a = 0; a < batch.count; a++) {
-    const int row = batch.first + a;
-    for (int64_t e = edges.begin()[row]; e < edges.begin()[row + 1]; e++) {
-      add_edge(batch, list, e, row, edges.sender_row()[e], a, partial_row ? partial_row[e] : 0);
-      if (list.count < LIST_EDGES) continue;
-      sort_by_window(list);
-      f(list);
-      list.count = 0;
-    }
-  }
-  if (list.count == 0) return;
-  sort_by_window(list);
-  f(list);
-}
-
-template <class T>
-NetworkEdges<T> HostSo2Layer<T>::network_edges(const EdgeList &list) const {
-  return {list.count,    list.distance, list.receiver_species, list.sender_species,
-          list.receiver, list.sender,   {nullptr, 0, 0}};
-}
-
 template <class T>
 FeatureRows<const Real<T>> HostSo2Layer<T>::input_rows(const Batch &batch) const {
   FeatureRows<R> x = batch.rows(input_);
@@ -184,7 +104,7 @@ typename HostSo2Layer<T>::Inputs HostSo2Layer<T>::inputs_of(Batch &batch, const 
     in.cutoff_slope[e] = of_distance(1);
   }
   in.factors = batch.scratch.weights.reserve(network_.weights_size(count));
-  network_.forward(batch.evaluation.kernels, network_edges(list),
+  network_.forward(batch.evaluation.kernels, list.network_edges(),
                    batch.scratch.radial.reserve(network_.scratch_size(count)), in.factors);
   in.edges = {count, list.sender, list.receiver, rotations, cutoff, in.factors, x};
   return in;
@@ -198,60 +118,30 @@ void HostSo2Layer<T>::forward(Batch &batch) {
   set_to_zero(y, batch.layout(output_), batch.count, batch.evaluation.planes);
   const So2Softmax<T> softmax = this->softmax(batch.first);
   if (convolution_.heads() > 0) convolution_.begin(batch.count, softmax);
-  for_lists(batch, [&](const EdgeList &list) {
+  for_receiver_lists(batch, network_, [&](const EdgeList &list) {
     const Inputs in = inputs_of(batch, list, input_rows(batch), false, true);
     convolution_.forward(in.edges, y, list.out, softmax, in.work, in.values);
   });
   if (convolution_.heads() > 0) convolution_.finish(batch.count, y, softmax);
 }
 
-// Sets a list's geometry in a direction, and the rows of senders and receivers that its edges read (edge_rows.h).
-template <class T>
-FeatureRows<Real<T>> HostSo2Layer<T>::set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
-  const Edges<T> &edges = batch.evaluation.edges;
-  const FeatureLayout &layout = batch.layout(input_);
-  const FeatureRows<const R> x = input_rows(batch);
-  const FeatureRows<R> to{rows, 2 * LIST_EDGES, 0};
-  const D *const none = nullptr;
-  for (int k = 0; k < list.count; k++) {
-    const int64_t e = list.edge[k];
-    list.distance[k] = edges.distance(direction)[e];
-    std::copy_n(edges.unit_vector(direction) + 3 * e, 3, list.unit + 3 * k);
-    copy_edge_row(layout, x, list.sender[k], list.distance + k, list.unit + 3 * k, direction, in_, to, k);
-    copy_edge_row(layout, x, list.receiver[k], none, none, direction, in_, to, LIST_EDGES + k);
-    list.sender[k] = k;
-    list.receiver[k] = LIST_EDGES + k;
-  }
-  return to;
-}
-
 template <class T>
 void HostSo2Layer<T>::forward_moments(Batch &batch) {
   const FeatureRows<R> y = batch.rows(output_);
   const int64_t out_size = static_cast<int64_t>(batch.count) * out_.row_size();
-  R *of_direction = batch.scratch.edge_rows.reserve(out_size + 2 * LIST_EDGES * in_.row_size());
-  const FeatureRows<R> sum{of_direction, batch.count, 0};
+  R *of_direction = batch.scratch.edge_rows.reserve(out_size + EdgeList::TANGENT_ROWS * in_.row_size());
+  const FeatureRows<R> sum{of_direction, batch.count, 0}, x{of_direction + out_size, EdgeList::TANGENT_ROWS, 0};
   const So2Softmax<T> softmax = this->softmax(batch.first);
   for (int d = 0; d < batch.evaluation.num_directions(); d++) {
     std::fill_n(of_direction, out_size, R(0));
     if (convolution_.heads() > 0) convolution_.begin(batch.count, softmax);
-    for_lists(batch, [&](EdgeList &list) {
-      const FeatureRows<R> x = set_tangent_rows(batch, list, d, of_direction + out_size);
+    for_receiver_lists(batch, network_, [&](EdgeList &list) {
+      list.set_tangent_rows(batch, d, batch.layout(input_), input_rows(batch), in_, x);
       const Inputs in = inputs_of(batch, list, x, false, false);
       convolution_.forward(in.edges, sum, list.out, softmax, in.work, in.values);
     });
     if (convolution_.heads() > 0) convolution_.finish(batch.count, sum, softmax);
-    for (int g = 0; g < out_.num_groups(); g++) {
-      const FeatureGroup &group = batch.layout(output_).group(g);
-      const R *from = sum.group(out_.group(g));
-      R *to = y.group(group);
-      for (int64_t k = 0; k < static_cast<int64_t>(batch.count) * group.irrep.dim(); k++) {
-        if (d == 0) std::copy_n(from, group.channels, to);
-        std::copy_n(from + group.channels, group.channels, to + (1 + d) * group.channels);
-        from += out_.group(g).stride();
-        to += group.stride();
-      }
-    }
+    store_direction<R>(d, batch.count, out_, sum, batch.layout(output_), y);
   }
 }
 
@@ -273,11 +163,11 @@ void HostSo2Layer<T>::backward(Batch &batch) {
   const FeatureRows<R> out_adj = batch.rows(output_, true);
   const So2Softmax<T> softmax = this->softmax(batch.first);
   if (convolution_.heads() > 0) convolution_.begin_backward(batch.count, batch.rows(output_), out_adj, softmax);
-  for_lists(batch, [&](const EdgeList &list) {
+  for_receiver_lists(batch, network_, [&](const EdgeList &list) {
     const Inputs in = inputs_of(batch, list, input_rows(batch), true, true);
     backward_of(list, in, out_adj, softmax, partial, own_adj);
     for (int e = 0; e < list.count; e++) in.distance_adj[e] = in.cutoff_adj[e] * in.cutoff_slope[e];
-    network_.backward(evaluation.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
+    network_.backward(evaluation.kernels, list.network_edges(), batch.scratch.radial.data(), in.factors,
                       {in.distance_adj, 1, none, none, nullptr, nullptr});
     const R inverse_norm = static_cast<R>(1 / std::sqrt(3.0));    // Y_1 = sqrt(3) n
     for (int e = 0; e < list.count; e++) {
@@ -297,24 +187,10 @@ void HostSo2Layer<T>::gather(Batch &senders, FeatureRows<R> sums) {
   const HostEvaluationState<T> &evaluation = senders.evaluation;
   set_to_zero(sums, senders.layout(input_), senders.count, evaluation.planes);
   const FeatureRows<R> out_adj = evaluation.features.rows({0, evaluation.num_receivers, nullptr}, output_, true);
-  EdgeList list = empty_list(senders);
-  const auto evaluate = [&] {
-    sort_by_window(list);
+  for_sender_lists(senders, network_, [&](const EdgeList &list) {
     backward_of(list, inputs_of(senders, list, input_rows(senders), true, false), out_adj, softmax(0), sums,
                 {nullptr, 0, 0});
-    list.count = 0;
-  };
-  for (int a = 0; a < senders.count; a++) {
-    const int row = senders.first + a;
-    for (int64_t k = evaluation.edges.transposed_begin()[row]; k < evaluation.edges.transposed_begin()[row + 1]; k++) {
-      const int64_t e = evaluation.edges.transposed_edge(k);
-      if (e < 0) continue;
-      const int receiver = evaluation.edges.transposed_receiver(k);
-      add_edge(senders, list, e, receiver, row, receiver, a);
-      if (list.count == LIST_EDGES) evaluate();
-    }
-  }
-  if (list.count > 0) evaluate();
+  });
 }
 
 EQUI_INSTANTIATE_NUMBERS(HostSo2Layer)

@@ -7,6 +7,7 @@
 
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/layers/convolution/edge_network.h"
+#include "kokkos/layers/convolution/host_edge_list.h"
 #include "kokkos/layers/host_sender_layer.h"
 #include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 
@@ -41,17 +42,7 @@ class HostSo2Layer : public HostSenderLayer<T> {
   std::string describe() const override { return description_; }
 
  private:
-  // Edges that are evaluated together, in the thread's scratch.
-  struct EdgeList {
-    int count;
-    int64_t first;    // first of these edges in for_lists, where they are added in order
-    int64_t *edge;
-    D *distance, *unit;                        // [count], [count][3]
-    int *sender_species, *receiver_species;    // [count]
-    int *sender, *receiver;                    // rows of the input
-    int *out;                                  // rows of the output, and of the receivers' adjoints
-    int *to_sender;                            // rows of the senders' adjoints
-  };
+  using EdgeList = HostEdgeList<T>;
   // Other numbers that the convolution needs of these edges, also in the thread's scratch.
   struct Inputs {
     So2Edges<T> edges;
@@ -63,20 +54,10 @@ class HostSo2Layer : public HostSenderLayer<T> {
     bool are_kept;
   };
 
-  EdgeList empty_list(Batch &batch) const;
-  void add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row, int out,
-                int to_sender) const;
-  // Afterwards, edges whose radial factors come from the same product are adjacent.
-  void sort_by_window(EdgeList &list) const;
-  // Calls f(list) for all edges of a batch's receivers, some at a time.
-  template <class F>
-  void for_lists(Batch &batch, const F &f) const;
-  NetworkEdges<T> network_edges(const EdgeList &list) const;
-  // may_keep: whether the list is one of for_lists. x: the rows of the input to which the list's row numbers refer.
+  // may_keep: whether the list is one of receivers. x: the rows of the input to which the list's row numbers refer.
   Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
   FeatureRows<const R> input_rows(const Batch &batch) const;
   void forward_moments(Batch &batch);
-  FeatureRows<R> set_tangent_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
   // Replaces the factors by their adjoints. softmax: of the rows of out_adj.
   void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, So2Softmax<T> softmax,
                    FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const;

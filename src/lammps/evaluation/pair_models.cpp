@@ -199,7 +199,7 @@ void PairModels::check_composition() const {
     for (size_t s = 0; s < atoms.size(); s++)
       if (atoms[s] * of_formula != model.composition[s] * all || (needs_number && all != of_formula))
         error->all(FLERR,
-                   "Pair style equi: {} holds for the composition {} alone, for which its experts were mixed, and the "
+                   "Pair style equi: {} holds for the composition {} alone, for which its numbers were made, and the "
                    "atoms are {} on step {}: {}",
                    model.file, formula(model.composition, model.elements), formula(atoms, model.elements),
                    update->ntimestep,

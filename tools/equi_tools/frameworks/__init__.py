@@ -14,11 +14,15 @@ from .mlip import FRAMEWORK as MLIP
 from .nequip import FRAMEWORK as NEQUIP
 from .nequix import FRAMEWORK as NEQUIX
 from .sevenn import FRAMEWORK as SEVENN
+from .so3krates import FRAMEWORK as SO3KRATES
 from .torchmd import FRAMEWORK as TORCHMD
 
 __all__ = ["FRAMEWORKS", "SETTINGS", "MissingFramework", "detect", "require"]
 
-FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM)}
+FRAMEWORKS = {
+    framework.name: framework
+    for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM, SO3KRATES)
+}
 
 
 def detect(source):

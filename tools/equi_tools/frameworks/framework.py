@@ -25,6 +25,7 @@ SETTINGS = {
     "spin": "{title} models take no spin",
     "composition": "{title} models do not depend on the composition",
     "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
+    "dispersion_damping": "{title} models have no dispersion energy",
     "framework_version": "{title} files need no version to be read",
     "settings": "{title} files have the settings of their models",
 }

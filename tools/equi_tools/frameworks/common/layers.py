@@ -112,6 +112,10 @@ class Layers:
         found = [{"blocks": list(blocks), "weights": list(weights), "center": center} for blocks, weights, center in groups]
         self.add("spherical_norm", source, irreps, target, irreps, groups=found, epsilon=epsilon, scale=scale, **bias)
 
+    def add_layer_norm(self, source, irreps, target, weight, bias, epsilon):
+        """weight, bias: names of tensors of all channels."""
+        self.add("layer_norm", source, irreps, target, irreps, weight=weight, bias=bias, epsilon=epsilon)
+
     def add_contraction(self, source, irreps_in, target, irreps_out, blocks, per_species=True):
         """blocks: lists of terms by block of the output; empty lists are skipped."""
         self.add(
@@ -155,12 +159,12 @@ class Layers:
         """Names of tensors with a number for each species."""
         self.add_layer("scale_shift", scale=scale, shift=shift)
 
-    def add_pair_repulsion(self, name, prefactor, length, cutoff, p, coefficients, exponents):
-        """prefactor, length, cutoff: arrays [species, species]."""
+    def add_pair_repulsion(self, name, prefactor, length, cutoff, p, coefficients, exponents, **switch):
+        """prefactor, length, cutoff: arrays [species, species]. p: power of the polynomial cutoff function, or the name of another one."""
         pairs = {"prefactor": prefactor, "length": length, "cutoff": cutoff}
         self.add_layer(
-            "pair_repulsion", **{key: self.table.add(f"{name}.{key}", array) for key, array in pairs.items()}, p=p,
-            coefficients=coefficients, exponents=exponents,
+            "pair_repulsion", **{key: self.table.add(f"{name}.{key}", array) for key, array in pairs.items()},
+            **{"cutoff_function" if isinstance(p, str) else "p": p}, coefficients=coefficients, exponents=exponents, **switch,
         )  # fmt: skip
 
     def finished(self, architecture, cutoff, lmax_edge, edge_parity, radial_basis, **neighbors):

@@ -15,6 +15,10 @@ def activate(name, x):
     }[name]  # fmt: skip
 
 
+def softplus(x):
+    return np.logaddexp(0.0, x.astype(np.float64))
+
+
 def softmax(x):
     exponentials = np.exp(x - x.max())
     return exponentials / exponentials.sum()

@@ -158,7 +158,7 @@ class Builder(Layers):
 
     def layer_norm(self, name, source, target, irreps, size):
         numbers = {key: self.table.add(f"{name}.{key}", self.state.take(f"{name}.{key}", size)) for key in ("weight", "bias")}
-        self.add("layer_norm", source, irreps, target, irreps, **numbers, epsilon=1e-5)
+        self.add_layer_norm(source, irreps, target, **numbers, epsilon=1e-5)
 
     def norm_scale(self, source, target):
         self.add("norm_scale", source, self.tensors, target, self.tensors, offset=1.0, factor=1.0)

