@@ -21,6 +21,7 @@ MOST = {
     "direct_forces": 10,
     "grid_network": 17,
     "coulomb": 11,
+    "dispersion": 10,
     "so2_convolution": 25,
 }  # fmt: skip
 
