@@ -399,6 +399,12 @@ TEST(ModelFile, refuses_bad_pair_repulsions) {
   expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "a number from 0"});
   expect_refused_in("pair_repulsion", "/exponents/1", "x", {"exponents[1]", "a number"});
   expect_refused_in("pair_repulsion", "/scale", 1.0, {"\"scale\""});
+  expect_refused_in("pair_repulsion", "/cutoff_function", "cosine", {".p", "no power"});
+  expect_refused_in("pair_repulsion", "/cutoff_function", "xplor", {"cutoff_function", "cosine"});
+  expect_refused_in("pair_repulsion", "/switch", {{"on", 0.5}}, {"switch.off"});
+  expect_refused_in("pair_repulsion", "/switch", {{"on", 1.5}, {"off", 1.5}}, {"switch.off", "beyond 1.5"});
+  expect_refusal(family_options(), [](ModelDocument &d) { layer(d, find_layer(d, "pair_repulsion")).erase("p"); },
+                 {".p"});
   for (const char *name : {"inside.length", "inside.cutoff"})
     expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; },
                    {"numbers from", name});
