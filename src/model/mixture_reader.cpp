@@ -141,12 +141,12 @@ std::vector<double> read_coefficients(const JsonField &field, const std::vector<
 std::vector<double> read_shares(const JsonField &field, const std::vector<std::string> &elements,
                                 const AtomicSystem &system, int number, Mixture &mixture, TensorReader &reader) {
   field.only_keys({"query", "key", "value", "scale", "epsilon", "weights"});
-  const Matrix query = reader.matrix(field["query"], reader.num_species, ANY);
-  const Matrix key = reader.matrix(field["key"], 2, query.cols), value = reader.matrix(field["value"], 2, ANY);
+  const Matrix query = reader.matrix(field["query"], reader.num_species, ANY_LENGTH);
+  const Matrix key = reader.matrix(field["key"], 2, query.cols), value = reader.matrix(field["value"], 2, ANY_LENGTH);
   const double scale = field["scale"].number(), epsilon = field["epsilon"].number(MIN_DIVISOR, 1.0);
   const JsonField weights = field["weights"];
   weights.size(2, "matrices");
-  const Matrix first = reader.matrix(weights[size_t(0)], value.cols, ANY);
+  const Matrix first = reader.matrix(weights[size_t(0)], value.cols, ANY_LENGTH);
   const Matrix second = reader.matrix(weights[size_t(1)], first.cols, value.cols);
   if (number != 0) mixture.depends_on_composition = mixture.depends_on_number = true;
 
