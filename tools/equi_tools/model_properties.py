@@ -10,6 +10,7 @@ from ase import Atoms
 from ase.data import atomic_numbers, covalent_radii
 
 from .document import is_invariant
+from .printable import printable
 from .self_check import pick_elements, structures_of
 
 MAX_ELEMENTS = 5  # whose pairs are examined
@@ -43,9 +44,9 @@ def pairs_of(elements):
     return list(combinations_with_replacement(chosen, 2))
 
 
-def pair_at(calculator, pair, distance):
-    """Energy of two atoms, and the force that pulls them apart."""
-    atoms = Atoms(list(pair), positions=[np.zeros(3), distance * DIRECTION])
+def pair_at(calculator, pair, distance, box=None):
+    """Energy of two atoms, and the force that pulls them apart. box: edge of a periodic box, by default none."""
+    atoms = Atoms(list(pair), positions=[np.zeros(3), distance * DIRECTION], cell=box and [box] * 3, pbc=box is not None)
     atoms.calc = calculator
     return atoms.get_potential_energy(), float(atoms.get_forces()[1] @ DIRECTION)
 
@@ -165,7 +166,7 @@ def examine(document, calculator):
 def text(found, why):
     """The same for people. why: the reason, if the model was not examined."""
     if why:
-        return f"the properties of the model were not examined: {why}"
+        return f"the properties of the model were not examined: {printable(why, 300)}"
     if not found:
         return "properties of the model: no jump at the cutoff, mirror images have the same energy, pairs have no holes"
     return "\n".join(["properties of the model, on every machine:", *(f"  {one.sentence}" for one in found)])
