@@ -92,10 +92,16 @@ class Driver:
 
     def static(self):
         import sheet_values
+        from equi_tools import model_properties
         from equi_tools.ase import EquiCalculator
 
         calculator = EquiCalculator(self.file, threads=self.args.threads)
-        return sheet_values.static_values(calculator, **self.request(), report=lambda text: print(text, flush=True))
+        values = sheet_values.static_values(calculator, **self.request(), report=lambda text: print(text, flush=True))
+        # Frameworks may refuse two atoms that do not interact.
+        for pair, curve in values.get("pairs", {}).items():
+            energy, force = model_properties.jump_of(calculator, tuple(pair.split("-")), self.document["cutoff"])
+            curve |= {"jump_of_energy_eV": energy, "jump_of_force_eV_per_A": force}
+        return values
 
     def static_by_framework(self):
         """The same values by the framework's calculator, as its users run it."""
@@ -248,13 +254,13 @@ def nested(values, *keys):
 
 
 def branches(values):
-    """Frequencies without repetitions; acoustic ones at Gamma are zero."""
+    """Frequencies in ascending order without repetitions and without the acoustic ones at Gamma, which are zero but for
+    rounding."""
     found = []
     for value in values or []:
-        text = f"{0.0 if abs(value) < 5e-3 else value:.2f}"
-        if text not in found and text != "0.00":
-            found.append(text)
-    return ", ".join(found)
+        if abs(value) > 0.05 and not (found and value - found[-1] < 5e-3):
+            found.append(value)
+    return ", ".join(f"{value:.2f}" for value in found)
 
 
 def crystal_rows(sheet):
@@ -293,6 +299,9 @@ def other_rows(sheet):
         yield from both(f"{pair}: further extrema", 0, "pairs", pair, "further_extrema")
         yield from both(f"{pair}: energy minus work, meV", 3, "pairs", pair, "energy_minus_work_meV")
         yield from both(f"{pair}: largest force before the cutoff, eV/Angstrom", 3, "pairs", pair, "force_before_cutoff_eV_per_A")
+        jumps = [nested(sheet, "equi", "pairs", pair, key) for key in ("jump_of_energy_eV", "jump_of_force_eV_per_A")]
+        if None not in jumps:
+            yield [f"{pair}: jumps at the cutoff, eV and eV/Angstrom", ", ".join(f"{jump:.0e}" for jump in jumps), ""]
     run = sheet.get("dynamics")
     if run:
         text = f"drift, {run['atoms']} atoms of {SYSTEMS[run['system']]}, {run['temperature_K']:.0f} K, {run['ps']:g} ps, ueV/atom/ps"
@@ -305,7 +314,7 @@ def other_rows(sheet):
         yield [f"{text}: neighbors up to {liquid['minimum_A']:.2f} Angstrom", shown(liquid["neighbors"], 1), ""]
     speed = sheet.get("speed")
     if speed:
-        text = f"{speed['atoms']} atoms of {SYSTEMS[speed['system']]}, {speed['precision']}, {speed['threads']} thread"
+        text = f"{speed['atoms']} atoms of {SYSTEMS[speed['system']]}, {speed['precision']}, {speed['threads']} thread{'s' if speed['threads'] > 1 else ''}"
         yield [f"time, us/atom ({text})", shown(speed["us_per_atom"], 0), shown(speed.get("framework_us_per_atom"), 0)]
         yield ["memory, kB/atom", shown(speed["kB_per_atom"], 1), ""]
 
@@ -320,9 +329,9 @@ def section(sheet):
         text = one["sentence"].replace(" A ", " Angstrom ").replace("/A,", "/Angstrom,")
         lines += textwrap.wrap(text, COLUMNS, initial_indent="* ", subsequent_indent="  ")
     lines += [""] if sheet.get("properties") else []
-    header = ["crystal", "lattice constant", "framework", "experiment", "bulk modulus", "framework", "experiment"]
+    header = ["crystal", "lattice constant: equi", "framework", "experiment", "bulk modulus: equi", "framework", "experiment"]
     lines += table(header, list(crystal_rows(sheet)))
-    lines += table(["crystal", "point", "frequencies, THz", "framework"], list(phonon_rows(sheet)))
+    lines += table(["crystal", "point", "frequencies: equi", "framework"], list(phonon_rows(sheet)))
     lines += table(["quantity", "equi", framework or ""], list(other_rows(sheet)))
     lines += [f".. image:: pictures/data_sheet_{name}.svg", f"   :alt: pair curves and radial distribution function of {name}", ""]
     return "\n".join(lines)
@@ -341,7 +350,7 @@ def draw(sheet, path):
             if other:
                 axis.plot(other["distance_A"][::8], [value - shift for value in other[key][::8]], f"C{k}.", ms=3)
     axes[0].set(ylabel="energy (eV)", ylim=(-8, 12))
-    axes[1].set(ylabel="force (eV/Å)", ylim=(-3, 12))
+    axes[1].set(ylabel="force (eV/Å)", ylim=(-6, 6))
     liquid = sheet.get("liquid")
     if liquid:
         axes[2].plot(liquid["distance_A"], liquid["g"], "k-", lw=1, label=f"{liquid['pair']}, {liquid['temperature_K']:.0f} K")

@@ -149,6 +149,11 @@ def test_crystals_are_what_they_are_called():
     assert sheet_values.known(["NaCl", "Cu"], ["Cl", "Na"]) == ["NaCl"]
 
 
+def test_frequencies_of_the_page_have_no_repetitions():
+    assert data_sheet.branches([-0.014, 0.0, 0.002, 4.2749, 4.2751, 4.28]) == "4.27, 4.28"
+    assert data_sheet.branches([-1.2, 3.0]) == "-1.20, 3.00" and data_sheet.branches(None) == ""
+
+
 def test_sheets_are_written_with_seven_digits():
     sheet = {"model": "a", "equi": {"crystals": {"Cu": None}, "pairs": [1.23456789, 2]}}
     assert json.loads(data_sheet.text_of(sheet)) == {"model": "a", "equi": {"crystals": {"Cu": None}, "pairs": [1.234568, 2]}}
@@ -165,6 +170,7 @@ def test_the_driver_measures_a_tiny_model_next_to_its_framework(tmp_path):
     assert other["name"] == "sevenn" and own["crystals"].keys() == {"NaCl"} and own["pairs"].keys() == {"O-O", "Na-Cl"}
     for pair, curve in own["pairs"].items():
         assert np.allclose(curve["energy_eV"], other["pairs"][pair]["energy_eV"], atol=1e-5), pair
+        assert 0 <= curve["jump_of_energy_eV"] < 1e-6 and 0 <= curve["jump_of_force_eV_per_A"] < 1e-3
         assert np.allclose(curve["force_eV_per_A"], other["pairs"][pair]["force_eV_per_A"], atol=1e-4), pair
     assert {one["name"] for one in sheet["properties"]} >= {"no_mirror_symmetry"}
     assert len(sheet["liquid"]["g"]) == data_sheet.BINS and sheet["liquid"]["neighbors"] > 0
@@ -180,3 +186,11 @@ def test_the_driver_measures_a_tiny_model_next_to_its_framework(tmp_path):
         texts.append(page.read_text())
     assert texts[0] == texts[1] and data_sheet.section(sheet) in texts[0]
     assert "<svg" in (tmp_path / "pictures" / "data_sheet_plain.svg").read_text()
+
+
+def test_the_page_has_the_stored_sheets():
+    sheets = [json.loads(path.read_text()) for path in sorted((ROOT / "bench" / "results").glob("data_sheet_*.json"))]
+    page = (ROOT / "doc" / "data_sheets.rst").read_text()
+    assert len(sheets) >= 2 and page == data_sheet.with_sections(page, sheets)
+    for sheet in sheets:
+        assert (ROOT / "doc" / "pictures" / f"data_sheet_{sheet['model']}.svg").stat().st_size < 200_000
