@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from md_systems import MD_SYSTEMS
+
 SOURCE_TREE = Path(__file__).resolve().parents[1]
 
 # glibc returns large blocks to the system at every step and faults them in again at the next one. These settings
@@ -55,7 +57,10 @@ def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build-dir", default="build", metavar="DIR", help="build folder (default: %(default)s)")
     parser.add_argument("--model", metavar="FILE.equi", help="default: models/sevennet-0.equi in the build folder")
-    parser.add_argument("--system", choices=["nacl", "mgo", "cu", "si", "water"], default="nacl", help="default: %(default)s")
+    parser.add_argument(
+        "--system", choices=[*CELLS, *MD_SYSTEMS], default="nacl", metavar="NAME",
+        help=f"{', '.join(CELLS)}, or one of md_systems.py: {', '.join(MD_SYSTEMS)} (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--precision", choices=["mixed", "double"], default="mixed", help="default: %(default)s"
     )
@@ -68,7 +73,7 @@ def arguments(description):
 
 def add_step_arguments(parser, rounds):
     """The options of the drivers that time steps of molecular dynamics in turn."""
-    parser.add_argument("--cells", type=int, help="cells per direction (default: 4 nacl, 5 cu, 6 water)")
+    parser.add_argument("--cells", type=int, help="cells per direction (default: 4 nacl, 5 cu, 6 water; copies of others, 1)")
     parser.add_argument("--rounds", type=int, default=rounds, help="turns of each side (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=50, help="steps of LAMMPS per turn (default: %(default)s)")
     parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default: %(default)s)")
@@ -154,15 +159,20 @@ def model_file(args):
     return path
 
 
-# Cells per direction that give about 500 atoms.
-DEFAULT_CELLS = {"nacl": 4, "mgo": 4, "cu": 5, "si": 3, "water": 6}
-ATOMS_PER_CELL = {"nacl": 8, "mgo": 8, "cu": 4, "si": 8, "water": 3}
+# Cells per direction that give about 500 atoms. A cell of one of MD_SYSTEMS is the whole system.
+CELLS = {"nacl": 4, "mgo": 4, "cu": 5, "si": 3, "water": 6}
+DEFAULT_CELLS = CELLS | dict.fromkeys(MD_SYSTEMS, 1)
+ATOMS_PER_CELL = {"nacl": 8, "mgo": 8, "cu": 4, "si": 8, "water": 3} | {name: s.atoms for name, s in MD_SYSTEMS.items()}
 # The usual temperature (K) and time step (ps) for molecular dynamics of the system.
 DYNAMICS = {"nacl": (1000.0, 0.001), "mgo": (1000.0, 0.001), "cu": (600.0, 0.002), "si": (1000.0, 0.001), "water": (300.0, 0.0005)}
+DYNAMICS |= {name: (system.temperature, system.timestep) for name, system in MD_SYSTEMS.items()}
 
 
 def make_system(name, cells):
-    """ASE Atoms: rock salt of NaCl or MgO (8 atoms per cell), fcc copper (4), silicon (8), or molecules of water in random directions (3)."""
+    """ASE Atoms: rock salt of NaCl or MgO (8 atoms per cell), fcc copper (4), silicon (8), molecules of water in random
+    directions (3), or one of MD_SYSTEMS."""
+    if name in MD_SYSTEMS:
+        return MD_SYSTEMS[name].make(cells)
     import numpy as np
     from ase import Atoms
     from ase.build import bulk, molecule

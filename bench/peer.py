@@ -14,7 +14,8 @@ import time
 
 
 def precision_of(calculator):
-    """The type of the first parameter of the calculator's first model, as torch calls it."""
+    """The type of the first parameter of the calculator's first model, as torch calls it. Modules of equinox (JAX) are
+    trees of their arrays."""
     import torch
 
     for value in vars(calculator).values():
@@ -22,6 +23,10 @@ def precision_of(calculator):
             if isinstance(module, torch.nn.Module):
                 for parameter in module.parameters():
                     return str(parameter.dtype).removeprefix("torch.")
+            elif "equinox" in sys.modules and isinstance(module, sys.modules["equinox"].Module):
+                for leaf in sys.modules["jax"].tree.leaves(module):
+                    if getattr(leaf, "ndim", 0) > 0:
+                        return str(leaf.dtype)
     return "unknown"
 
 
@@ -39,7 +44,11 @@ def main():
 
     torch.set_num_threads(threads)
     atoms = common.make_system(system, cells)
-    atoms.calc = frameworks.require(source).framework_calculator(source, choice or None)
+    framework = frameworks.require(source)
+    if framework.backend == "jax":
+        # JAX has no number of threads. It starts one for each core that the process may use.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    atoms.calc = framework.framework_calculator(source, choice or None)
     if hasattr(atoms.calc, "run_fastest"):
         atoms.calc.run_fastest()
     rng = np.random.default_rng(2)

