@@ -66,9 +66,10 @@ void AtomChecks::note_evaluation(const PairRunner &runner, bool keeps) {
 void AtomChecks::check_same_atoms(const PairRunner *runner, bool at_same_positions) const {
   const int nall = atom->nlocal + atom->nghost;
   bool is_other = !are_equal(evaluated_ids_, atom->tag, nall);
-  if (at_same_positions && runner && runner->has_host_neighborhood())
-    is_other |=
-        !are_equal(evaluated_positions_, positions_of(*runner), nall) || !are_equal(list_types_, atom->type, nall);
+  if (at_same_positions && runner) {
+    is_other |= !are_equal(list_types_, atom->type, nall);
+    if (runner->has_host_neighborhood()) is_other |= !are_equal(evaluated_positions_, positions_of(*runner), nall);
+  }
   if (any(is_other))
     error->all(FLERR, "Pair style equi: atoms have changed since forces were last computed, on step {}: run 0 first",
                evaluation_step_);

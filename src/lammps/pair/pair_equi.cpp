@@ -232,6 +232,7 @@ void PairEqui::read_new_list() {
 }
 
 void PairEqui::check_same_atoms(bool at_same_positions) {
+  impl->atoms->sync_host_atoms();
   impl->atom_checks.check_same_atoms(impl->runner.get(), at_same_positions);
 }
 
