@@ -333,15 +333,17 @@ def section(sheet):
     lines += table(header, list(crystal_rows(sheet)))
     lines += table(["crystal", "point", "frequencies: equi", "framework"], list(phonon_rows(sheet)))
     lines += table(["quantity", "equi", framework or ""], list(other_rows(sheet)))
-    lines += [f".. image:: pictures/data_sheet_{name}.svg", f"   :alt: pair curves and radial distribution function of {name}", ""]
+    lines += [f".. image:: pictures/data_sheet_{name}.svg", f"   :alt: energies and forces of pairs of atoms, and the liquid if it was run, by {name}", ""]
     return "\n".join(lines)
 
 
 def draw(sheet, path):
-    """Energies and forces of pairs, and the radial distribution function. Points are the framework's."""
+    """Energies and forces of pairs, and the radial distribution function if it was measured. Points are the framework's."""
     pyplot = common.plotting()
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "equi", "font.size": 9})
-    figure, axes = pyplot.subplots(1, 3, figsize=(9.6, 2.9), layout="constrained")
+    liquid = sheet.get("liquid")
+    columns = 3 if liquid else 2
+    figure, axes = pyplot.subplots(1, columns, figsize=(3.2 * columns, 2.9), layout="constrained")
     for k, (pair, curve) in enumerate((nested(sheet, "equi", "pairs") or {}).items()):
         other = nested(sheet, "framework", "pairs", pair)
         for axis, key in zip(axes, ("energy_eV", "force_eV_per_A")):
@@ -351,10 +353,9 @@ def draw(sheet, path):
                 axis.plot(other["distance_A"][::8], [value - shift for value in other[key][::8]], f"C{k}.", ms=3)
     axes[0].set(ylabel="energy (eV)", ylim=(-8, 12))
     axes[1].set(ylabel="force (eV/Å)", ylim=(-6, 6))
-    liquid = sheet.get("liquid")
     if liquid:
         axes[2].plot(liquid["distance_A"], liquid["g"], "k-", lw=1, label=f"{liquid['pair']}, {liquid['temperature_K']:.0f} K")
-    axes[2].set(ylabel="g(r)")
+        axes[2].set(ylabel="g(r)")
     for axis in axes:
         axis.set_xlabel("distance (Å)")
         axis.spines[["top", "right"]].set_visible(False)
