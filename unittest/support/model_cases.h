@@ -691,7 +691,7 @@ inline std::vector<TinyCase> so2_cases() {
 
 // Pair attentions, as in SO3LR: the first one of a model reads species only. Only squares of tensors lead to scalars.
 inline std::vector<TinyCase> attention_cases() {
-  std::vector<TinyCase> cases(5);
+  std::vector<TinyCase> cases(4);
   for (TinyCase &c : cases) c.keeps_parity = true;
   cases[0].name = "attention_of_3_heads";
   TinyModelOptions &three = cases[0].options;
@@ -740,14 +740,6 @@ inline std::vector<TinyCase> attention_cases() {
   without.biases = true;
   without.hidden = {"13x0e+5x1e", "13x0e+5x1e", "5x0e"};
   without.seed = 64;
-  cases[4].name = "attention_after_a_convolution";
-  TinyModelOptions &later = cases[4].options;
-  later.attention_heads = 2;
-  later.attention_begin = 1;
-  later.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
-  later.denominator = 1.5;
-  later.is_double = false;
-  later.seed = 65;
   return cases;
 }
 
