@@ -225,7 +225,9 @@ def _add_info(parser):
 
 def _add_check(parser):
     _add_file(parser)
-    parser.add_argument("--stored", action="store_true", help="only evaluate the structures stored in the file through LAMMPS")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--stored", action="store_true", help="only evaluate the structures stored in the file through LAMMPS")
+    only.add_argument("--store", action="store_true", help="store the sentences on the model in the file, for the logs of LAMMPS")
     _add_native_options(parser)
     _add_json(parser)
 

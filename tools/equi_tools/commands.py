@@ -140,6 +140,9 @@ def run_check(args):
     properties, why = _examined(document, native)
     facts["properties"], facts["not_examined"] = [vars(one) for one in properties], why or None
     _print(args, facts, lambda _: f"{kernels.check_text(checks)}\n{model_properties.text(properties, why)}")
+    if args.store and not failed and not why:
+        equi_file.change(args.file, lambda document: model_properties.stored(document, properties))
+        print(f"{args.file}: the properties of the model are stored", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -75,6 +75,15 @@ def write(path, document, tensors):
     replace(path, packed(document, tensors))
 
 
+def change(path, change_document):
+    """Writes a file anew with change_document(document), which keeps its tensors."""
+    document, tensors = read(path)
+    if document["format_version"] != FORMAT_VERSION:
+        raise EquiError(f"{path}: format_version {document['format_version']}: convert the file to the present format first")
+    document.pop("data_hash")
+    write(path, change_document(document), tensors)
+
+
 def _is_or_holds(source, target):
     """Whether a file or folder is `target`, by any name, or contains it; False for what is no file."""
     try:

@@ -163,6 +163,14 @@ def examine(document, calculator):
     return [one for one in found if one is not None]
 
 
+def stored(document, found):
+    """The document with these properties, which the pair style prints."""
+    provenance = {key: value for key, value in document["provenance"].items() if key != "properties"}
+    if found:
+        provenance["properties"] = " ".join(one.sentence for one in found)
+    return document | {"provenance": provenance}
+
+
 def text(found, why):
     """The same for people. why: the reason, if the model was not examined."""
     if why:

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 from . import equi_file, self_check
-from .errors import EquiError
 from .model_units import ModelUnits
 
 KNOWN = Path(__file__).with_name("reference_values.json")
@@ -58,11 +57,7 @@ def missing(document):
 
 def store(path, version, entries):
     """Adds values to an .equi file."""
-    document, tensors = equi_file.read(path)
-    if document["format_version"] != equi_file.FORMAT_VERSION:
-        raise EquiError(f"{path}: format_version {document['format_version']}: convert the file to the present format first")
-    document.pop("data_hash")
-    equi_file.write(path, add(document, version, entries), tensors)
+    equi_file.change(path, lambda document: add(document, version, entries))
 
 
 def main():

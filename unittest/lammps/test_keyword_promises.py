@@ -127,6 +127,15 @@ def test_check_stops_on_a_damaged_model(lammps, ranks):
     lammps.run([line.replace("check yes", "") for line in lines] + ["run 0"], ranks=ranks)
 
 
+def test_stored_properties_of_the_model_are_told(lammps):
+    document, tensors = equi_file.read(lammps.model("lmax3"))
+    document["provenance"]["properties"] = "Mirror images have other energies."
+    equi_file.write(lammps.folder / "told.equi", document, tensors)
+    lines = [line.replace(str(lammps.model("lmax3")), "told.equi") for line in system(lammps, "lmax3", "")]
+    output = lammps.run([*lines, "run 0"]).output
+    assert output.count("  properties of the model, on every machine: Mirror images have other energies.\n") == 1
+
+
 def test_a_file_without_values_of_the_framework_is_told(lammps):
     """A file converted without the framework: the log reports what is missing, and the check compares only forces."""
     document, tensors = equi_file.read(lammps.model("lmax3"))

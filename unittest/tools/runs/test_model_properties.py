@@ -145,3 +145,15 @@ def test_check_reports_properties_and_they_are_no_failures(tmp_path, capsys):
     assert all(one["sentence"] in text for one in found.values())
     assert main(["check", "-q", str(built("tiny/parity.equi")), *words]) == 0
     assert "no jump at the cutoff" in capsys.readouterr().out
+
+
+def test_sentences_are_stored_for_the_logs_of_runs(tmp_path):
+    words = ["--build-dir", BUILD] if BUILD else []
+    path = changed("tiny/plain.equi", tmp_path, lambda document, tensors: None)
+    before, tensors = equi_file.read(path)
+    assert main(["check", "-q", "--store", path, *words]) == 0
+    document, same = equi_file.read(path)
+    found = names_of(path)["no_mirror_symmetry"]
+    assert found.sentence in document["provenance"].pop("properties")
+    assert document == before and all((same[key] == tensors[key]).all() for key in tensors)
+    assert "properties" not in model_properties.stored({"provenance": {"properties": "of an earlier version"}}, [])["provenance"]
