@@ -167,7 +167,7 @@ TYPED_TEST(ExtremeRows, layer_norms_have_their_digits) {
   for (const double epsilon : EPSILONS) {
     const NormCase exact{epsilon};
     const LayerNorm layer{0, 1, exact.weight(4), std::vector<double>(4, 0.25), epsilon};
-    const LayerNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, FeatureLayout(scalars(4), PLANES<T>));
+    const LayerNormRows<HostBackend<T>> norm(best_instruction_set(), layer, FeatureLayout(scalars(4), PLANES<T>));
     expect_norm<T>(LARGEST, "layer norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                    [&](const Numbers &x) { return exact.deviation(x); });
   }
@@ -218,8 +218,8 @@ TYPED_TEST(ExtremeRows, spherical_norms_have_their_digits) {
       };
       const std::vector<double> weights(4, 0.25), scales(4, 1.5);
       const SphericalNorm layer{0, 1, {{{0}, {weights}, center}}, epsilon, {scales}, {}};
-      const SphericalNormRows<HostBackend<T, T>> norm(best_instruction_set(), layer, scalars(4),
-                                                      FeatureLayout(scalars(4), PLANES<T>));
+      const SphericalNormRows<HostBackend<T>> norm(best_instruction_set(), layer, scalars(4),
+                                                   FeatureLayout(scalars(4), PLANES<T>));
       expect_norm<T>(LARGEST, "spherical norm", pass_of<T>(norm, host_kernels<T>(best_instruction_set())), exact,
                      length);
     }
@@ -231,7 +231,7 @@ TYPED_TEST(ExtremeRows, scales_by_norms_have_their_digits) {
   constexpr double LARGEST_SQUARE = 1e18;
   for (const double offset : {1.0, 1.001 * MIN_DIVISOR})
     for (const double factor : {1.0, 0.3}) {
-      const NormScaleRows<HostBackend<T, T>> norm({0, 1, offset, factor}, FeatureLayout(scalars(4), PLANES<T>));
+      const NormScaleRows<HostBackend<T>> norm({0, 1, offset, factor}, FeatureLayout(scalars(4), PLANES<T>));
       const auto exact = [&](const Numbers &x) {
         Numbers y;
         for (const long double v : x) y.push_back(v / (offset + factor * v * v));
