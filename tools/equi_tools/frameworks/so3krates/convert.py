@@ -193,10 +193,15 @@ class _Converter(Layers):
         """From x{t} and chi{t} to those of the next layer; chi is not needed behind the last one."""
         name, options = f"euclidean_transformers.{t}", self.options
         self.attention(t, has_tensors)
-        self.copy(f"a{t}", self.scalars + self.tensors, f"dx{t}")
         x = f"x{t}_attended"
-        both = [{"in": [k], "out": 0, "scale": 1.0} for k in range(2)]
-        self.add_node_product([f"x{t}", f"dx{t}"], [self.scalars] * 2, x, self.scalars, paths=both)
+        if t == 0:  # x0 depends on the species alone, which products of features do not read
+            self.copy("a0", self.scalars + self.tensors, x)
+            same = self.table.add("identity", np.eye(self.F, dtype=np.float32))
+            self.add_linear("x0", self.scalars, x, self.scalars, [(0, 0, same, 1.0)], accumulate=True)
+        else:
+            self.copy(f"a{t}", self.scalars + self.tensors, f"dx{t}")
+            both = [{"in": [k], "out": 0, "scale": 1.0} for k in range(2)]
+            self.add_node_product([f"x{t}", f"dx{t}"], [self.scalars] * 2, x, self.scalars, paths=both)
         self.pass_on(f"a{t}", self.scalars + self.tensors, 1, f"c{t}", self.tensors, 0)
         if has_tensors:
             self.pass_on(f"chi{t}", self.tensors, 0, f"c{t}", self.tensors, 0, accumulate=True)
