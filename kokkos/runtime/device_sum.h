@@ -20,7 +20,7 @@ class DeviceSum {
     int width;
     double *total;
   };
-  static constexpr std::size_t MAX_TERMS = 4;
+  static constexpr std::size_t MAX_TERMS = 5;
 
   // Computes the totals of all terms, which share launches.
   void add_up(const DeviceExec &exec, const std::vector<Term> &terms) {
