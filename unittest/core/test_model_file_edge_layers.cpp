@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 #include <vector>
 
 using namespace equi;
@@ -268,16 +267,16 @@ TEST(DispersionFunction, has_the_derivatives_of_its_energy) {
       using D = Dual<double>;
       const PairDispersion<D> dual = f(D(r, 0.3 * r), D(alpha, -0.7 * alpha), D(c, 0.2 * c));
       const auto along = [&](double x) { return at(1 + 0.3 * (x - 1), 1 - 0.7 * (x - 1), 1 + 0.2 * (x - 1)); };
-      for (const auto &[part, of_dual] :
-           {std::pair(&PairDispersion<double>::energy, &PairDispersion<D>::energy),
-            {&PairDispersion<double>::by_distance, &PairDispersion<D>::by_distance},
-            {&PairDispersion<double>::by_polarizability, &PairDispersion<D>::by_polarizability},
-            {&PairDispersion<double>::by_coefficient, &PairDispersion<D>::by_coefficient}}) {
-        const double expected = slope(along, [&, of = part](const PairDispersion<double> &p) { return p.*of; });
-        const double size = std::fabs(f(std::fmin(r, 10.0), alpha, c).*part);
-        EXPECT_EQ((dual.*of_dual).value, found.*part);
-        EXPECT_NEAR((dual.*of_dual).tangent, expected, 1e-8 * size) << r << ", " << alpha;
-      }
+      const double size = std::fabs(f(std::fmin(r, 10.0), alpha, c).energy);
+      const auto expect_tangent = [&](auto part, const D &of_dual, double unit) {
+        EXPECT_EQ(of_dual.value, found.*part);
+        const double expected = slope(along, [&](const PairDispersion<double> &p) { return p.*part; });
+        EXPECT_NEAR(of_dual.tangent * unit, expected * unit, 1e-8 * size) << r << ", " << alpha;
+      };
+      expect_tangent(&PairDispersion<double>::energy, dual.energy, 1.0);
+      expect_tangent(&PairDispersion<double>::by_distance, dual.by_distance, r);
+      expect_tangent(&PairDispersion<double>::by_polarizability, dual.by_polarizability, alpha);
+      expect_tangent(&PairDispersion<double>::by_coefficient, dual.by_coefficient, c);
     }
   // Nothing is infinite where the ratios vanish.
   const PairDispersion<Dual<double>> none = f(Dual<double>(3.0, 1.0), Dual<double>(0.0, 1.0), Dual<double>(0.0, 1.0));
@@ -477,6 +476,12 @@ TEST(ModelFile, refuses_bad_pair_repulsions) {
   expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "a number from 0"});
   expect_refused_in("pair_repulsion", "/exponents/1", "x", {"exponents[1]", "a number"});
   expect_refused_in("pair_repulsion", "/scale", 1.0, {"\"scale\""});
+  expect_refused_in("pair_repulsion", "/cutoff_function", "cosine", {".p", "no power"});
+  expect_refused_in("pair_repulsion", "/cutoff_function", "xplor", {"cutoff_function", "cosine"});
+  expect_refused_in("pair_repulsion", "/switch", {{"on", 0.5}}, {"switch.off"});
+  expect_refused_in("pair_repulsion", "/switch", {{"on", 1.5}, {"off", 1.5}}, {"switch.off", "beyond 1.5"});
+  expect_refusal(family_options(), [](ModelDocument &d) { layer(d, find_layer(d, "pair_repulsion")).erase("p"); },
+                 {".p"});
   for (const char *name : {"inside.length", "inside.cutoff"})
     expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; },
                    {"numbers from", name});

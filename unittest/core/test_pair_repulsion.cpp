@@ -3,6 +3,7 @@
 #include "src/layers/pair_repulsion.h"
 
 #include <gtest/gtest.h>
+#include <array>
 #include <cmath>
 
 using namespace equi;
@@ -93,10 +94,13 @@ TEST(PairRepulsion, is_multiplied_by_its_switch) {
     EXPECT_NEAR(energy, bare.prefactor(1, 1) / r * phi * 0.5 * (1.0 + std::cos(std::acos(-1.0) * r / end)), 1e-10);
     double slope, second;
     EXPECT_NEAR(switched.energy(1, 1, r, &slope, &second), w * energy, 1e-12 * energy) << r;
-    const double h = 1e-4;
-    double high, low;
-    const double above = switched.energy(1, 1, r + h, &high), below = switched.energy(1, 1, r - h, &low);
-    EXPECT_NEAR((above - below) / (2 * h), slope, 1e-4 * energy) << r;
-    EXPECT_NEAR((high - low) / (2 * h), second, 1e-2 * energy) << r;
+    const auto differences = [&](double h) {
+      double high, low;
+      const double above = switched.energy(1, 1, r + h, &high), below = switched.energy(1, 1, r - h, &low);
+      return std::array<double, 2>{(above - below) / (2 * h), (high - low) / (2 * h)};
+    };
+    const auto half = differences(0.5e-4), whole = differences(1e-4);
+    EXPECT_NEAR((4.0 * half[0] - whole[0]) / 3.0, slope, 1e-7 * energy / r) << r;
+    EXPECT_NEAR((4.0 * half[1] - whole[1]) / 3.0, second, 1e-6 * energy / (r * r)) << r;
   }
 }

@@ -204,12 +204,16 @@ class LayerMaker {
          {"target", stated("charge", {2}, {1.0, -0.5})}});
     coulomb("balanced", both, stated("coulomb.weights", {6}, {0.3, 0.9, 0.0, 0.4, 0.7, 0.5}));
     const Irreps alone = Irreps::parse("1x0e");
-    if (o_.far_features) {
-      Json copy = linear("ratios", "balanced", alone, "ratios", alone, false, false);
-      copy["irreps_in"] = both.to_string();
-      copy["blocks"][0]["in"] = 1;
-      add(copy);
-    }
+    if (o_.far_features)
+      add({{"type", "linear"},
+           {"input", "balanced"},
+           {"irreps_in", both.to_string()},
+           {"output", "ratios"},
+           {"irreps_out", alone.to_string()},
+           {"blocks", {{{"in", 1}, {"out", 0}, {"weight", stated("ratios.weight", {1, 1}, {0.9})}, {"scale", 1.0}}}},
+           {"biases", Json::array()},
+           {"per_species", false},
+           {"accumulate", false}});
     add({{"type", "dispersion"},
          {"input", o_.far_features ? "ratios" : "balanced"},
          {"irreps_in", (o_.far_features ? alone : both).to_string()},

@@ -66,7 +66,7 @@ inline double dispersion_energy(const Dispersion &layer, int a, int b, double v,
   const double of_a = layer.polarizability[a] * v, of_b = layer.polarizability[b] * u;
   const double c_a = layer.c6[a] * v * v, c_b = layer.c6[b] * u * u, mean = 0.5 * (of_a + of_b);
   const double c6 = 2.0 * c_a * c_b * of_a * of_b / (of_a * of_a * c_b + of_b * of_b * c_a);
-  const double h = std::pow(1.0 / 137.035999084, -4.0 / 21.0) * std::pow(mean, 1.0 / 7.0);
+  const double h = std::pow(0.0072973525693, -4.0 / 21.0) * std::pow(mean, 1.0 / 7.0);
   const double s = -0.00433008 + 0.24428889 * h + 0.04125273 * h * h - 0.00078893 * h * h * h;
   const double gamma = 0.5 / (s * s), c8 = 5.0 / gamma * c6, c10 = 245.0 / (8.0 * gamma * gamma) * c6;
   const double p = layer.function.damping * std::pow(mean, 1.0 / 7.0), d = r / 0.5291772105638411;

@@ -22,6 +22,7 @@ MOST = {
     "grid_network": 17,
     "coulomb": 11,
     "pair_attention": 14,
+    "dispersion": 10,
     "so2_convolution": 25,
 }  # fmt: skip
 
