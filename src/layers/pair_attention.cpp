@@ -103,8 +103,9 @@ PairAttention PairAttention::read(const JsonField &layer, LayerReader &reader) {
 LayerOperations PairAttention::operations(const OperationContext &context) const {
   const double heads_channels = channels, groups_channels = group_channels();
   const double columns = heads_channels + groups_channels;
-  // From tables: interpolation, and backward also that of the derivative and its product.
-  Operations n = columns * Operations{2.0 * context.rows_per_bin, 2.0 * context.rows_per_bin + 2.0};
+  // From tables: multiply-adds of a polynomial; backward also those of its derivative, and a product.
+  const double polynomial = 2.0 * (context.rows_per_bin - 1);
+  Operations n = columns * Operations{polynomial, 2.0 * polynomial + 2.0};
   n = n + heads_channels * Operations{5.0, 11.0} + groups_channels * Operations{3.0, 7.0};
   double components = 0.0;
   for (const AttentionGroup &g : groups) components += 2.0 * g.l + 1.0;

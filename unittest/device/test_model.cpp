@@ -206,16 +206,18 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
 
 // A limit on the memory first removes the adjoints of senders by edge.
 TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_limited) {
-  const Model m = case_named("so2_of_fewer_m").model();
-  const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
-  EvaluatorOptions options = options_of(Precision::double_);
-  DeviceEvaluation<double> keeping(m, options);
-  const Evaluation expected = evaluate_whole(keeping, images);
-  options.memory_limit = 0.98 * static_cast<double>(keeping.memory_bytes());
-  DeviceEvaluation<double> limited(m, options);
-  expect_same(evaluate_whole(limited, images), expected, SUM_ORDER, "limited");
-  EXPECT_EQ(limited.num_slices(), 1);
-  EXPECT_LT(limited.memory_bytes(), keeping.memory_bytes());
+  for (const char *name : {"so2_of_fewer_m", "attention_of_3_heads"}) {
+    const Model m = case_named(name).model();
+    const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
+    EvaluatorOptions options = options_of(Precision::double_);
+    DeviceEvaluation<double> keeping(m, options);
+    const Evaluation expected = evaluate_whole(keeping, images);
+    options.memory_limit = 0.98 * static_cast<double>(keeping.memory_bytes());
+    DeviceEvaluation<double> limited(m, options);
+    expect_same(evaluate_whole(limited, images), expected, SUM_ORDER, std::string(name) + ", limited");
+    EXPECT_EQ(limited.num_slices(), 1) << name;
+    EXPECT_LT(limited.memory_bytes(), keeping.memory_bytes()) << name;
+  }
 }
 
 // The first of all atoms with too many neighbors is named.

@@ -114,7 +114,7 @@ TEST(OperationCount, of_the_so3lr_family) {
   options.attention_degrees = {1};
   options.attention_hidden = {4};
   const Model model = make_tiny_model(options).model();
-  const double forward = 11 * 2 * 5. + 6 * 5 + 5 * 3 + 3 * 2, backward = 11 * (2 * 5. + 2) + 6 * 11 + 5 * 7 + 3 * 4;
+  const double forward = 11 * 2 * 5. + 6 * 5 + 5 * 3 + 3 * 2, backward = 11 * (4 * 5. + 2) + 6 * 11 + 5 * 7 + 3 * 4;
   const double networks = 2 * (4 + 4 * 6.) + 2 * (4 + 4 * 5.) + 2 * 4 * 2;
   EXPECT_EQ(counts_of<PairAttention>(model),
             (Counts{{0, 0, forward, backward},

@@ -6,6 +6,7 @@
 #define EQUI_TEST_SCALAR_MODEL_H
 
 #include "src/algebra/spherical_harmonics.h"
+#include "src/base/model_limits.h"
 #include "src/geometry/neighbor_graph.h"
 #include "src/model/model.h"
 
@@ -110,6 +111,45 @@ inline std::vector<std::vector<double>> rotations_by_quadrature(int lmax, const 
     }
   }
   return d;
+}
+
+// Adds an edge's message of a pair attention to y, from the features of the receiver and of the sender.
+inline void add_pair_attention(const PairAttention &layer, const Irreps &in, const RadialFunction &radial,
+                               const double *vec, double r, const std::vector<double> &x_i,
+                               const std::vector<double> &x_j, std::vector<double> &y) {
+  const int lmax = LMAX_SUPPORTED, num = layer.radial.num_outputs();
+  std::vector<double> harmonics((lmax + 1) * (lmax + 1)), w(num);
+  const double unit[3] = {vec[0] / r, vec[1] / r, vec[2] / r};
+  spherical_harmonics(lmax, unit, harmonics.data(), nullptr);
+  radial.derivatives(r, 0, 1, w.data());
+  std::vector<double> squares;
+  for (size_t g = 0; layer.has_tensors && g < layer.groups.size(); ++g) {
+    const int dim = 2 * layer.groups[g].l + 1, first = in.offset(5 + static_cast<int>(g));
+    double square = 0.0;
+    for (int m = 0; m < dim; ++m) square += std::pow(x_j[first + m] - x_i[first + m], 2);
+    squares.push_back(square / std::sqrt(dim));
+  }
+  double cutoff;
+  radial.basis.cutoff_function(r, 0, 1, &cutoff);
+  int column = 0;
+  for (const Network &network : layer.difference) {
+    std::vector<double> added(network.num_outputs());
+    network.derivatives(0, squares.data(), added.data());
+    for (const double v : added) w[column++] += cutoff * v;
+  }
+  const int F = layer.channels, size = F / layer.heads;
+  for (int h = 0; h < layer.heads; ++h) {
+    double weight = 0.0;
+    for (int c = h * size; c < (h + 1) * size; ++c) weight += layer.scale * x_i[c] * x_j[F + c] * w[c];
+    for (int c = h * size; c < (h + 1) * size; ++c) y[c] += weight * x_j[2 * F + c];
+  }
+  int c = 0, out = F;
+  for (const AttentionGroup &group : layer.groups) {
+    double weight = 0.0;
+    for (int k = 0; k < group.channels; ++k, ++c)
+      weight += group.scale * x_i[3 * F + c] * x_j[3 * F + layer.group_channels() + c] * w[F + c];
+    for (int m = 0; m < 2 * group.l + 1; ++m) y[out++] += weight * harmonics[group.l * group.l + m];
+  }
 }
 
 // Components of an edge in its frame, [m + mmax]: numbers of all l >= |m|, l by l, each with all channels.
@@ -422,6 +462,17 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
                   (heads > 0 ? weights[e][k / dim / (channels / heads)] : 1.0) * messages[e][before + k];
       }
       features[so2->output] = y;
+    } else if (const auto *attention = std::get_if<PairAttention>(&layer)) {
+      const Irreps &in = model.features[attention->input];
+      const Feature &x = features.at(attention->input);
+      Feature y(num_atoms, std::vector<double>(model.features[attention->output].dim(), 0.0));
+      const std::vector<RadialFunction> radial = functions_of_pairs(attention->radial, model.num_species());
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbors(i, [&](int64_t c, const double *vec, double r, int a, int b) {
+          add_pair_attention(*attention, in, radial[a * model.num_species() + b], vec, r, x[i], x[g.sender_row[c]],
+                             y[i]);
+        });
+      features[attention->output] = y;
     } else if (const auto *gate = std::get_if<Gate>(&layer)) {
       const Irreps &in = model.features[gate->input], &out = model.features[gate->output];
       const Feature &z = features.at(gate->input);
