@@ -88,6 +88,8 @@ def numbers_alone(files, tmp_path):
         found = so3krates_checkpoint.load(files(name)[0])
         path = tmp_path / f"{name}.pth"
         state = {key: torch.tensor(np.asarray(array)) for key, array in found.state.source.items()}
+        # A state_dict has the networks of functions of distances twice.
+        state |= {key.replace(".filter_net_", ".euclidean_attention_block.filter_net_"): array for key, array in state.items()}
         torch.save(wrap(state | dict(more)), path)
         fixed = so3krates_checkpoint.FIXED_IN_TRAINING
         return path, {key: value for key, value in found.options.items() if key not in fixed}
@@ -147,12 +149,15 @@ def test_tables_and_mixed_precision_stay_within_their_bars(files):
         bars(found)
 
 
-@pytest.mark.parametrize("name, cutoff", [(SO3LR, 4.0), (SHORT, 4.4)])
-def test_stress_is_the_derivative_and_ranks_agree(name, cutoff, files):
-    _, path = files(name)
-    named = dict(laws.structures(ELEMENTS, cutoff))
-    assert laws.strain_error(path, named["sheared"]) <= laws.STRAIN
-    assert laws.rank_error(path, named["rocksalt"] * (2, 1, 1), 4) <= laws.RANKS
+def test_the_stress_is_the_derivative_of_the_energy(files):
+    """With small steps, because third derivatives of cutoff functions jump. The stored results of the other model have its stress."""
+    assert laws.strain_error(files(SO3LR)[1], dict(laws.structures(ELEMENTS, 4.0))["sheared"], step=2e-4) <= laws.STRAIN
+
+
+@pytest.mark.parametrize("name", [SO3LR, SHORT])
+def test_ranks_agree(name, files):
+    atoms = dict(laws.structures(ELEMENTS, 4.0))["rocksalt"] * (2, 1, 1)
+    assert laws.rank_error(files(name)[1], atoms, 4) <= laws.RANKS
 
 
 @pytest.mark.slow
@@ -360,7 +365,9 @@ def calculator(name, **system):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_lammps_gives_the_packages_own_results(name):
-    path, named = built(f"so3krates/{name}.equi"), laws.structures(ELEMENTS, 4.0)
+    # The package does not evaluate one atom by several heads.
+    named = [(title, atoms) for title, atoms in laws.structures(ELEMENTS, 4.0) if len(atoms) > 1 or name not in HEADS]
+    path = built(f"so3krates/{name}.equi")
     for system in VARIANTS[name]:
         theirs, keywords = calculator(name, **system), keywords_of(system)
         laws.assert_within_bars(laws.differences(path, theirs, named, radial="exact", keywords=keywords))

@@ -194,14 +194,7 @@ class _Converter(Layers):
         name, options = f"euclidean_transformers.{t}", self.options
         self.attention(t, has_tensors)
         x = f"x{t}_attended"
-        if t == 0:  # x0 depends on the species alone, which products of features do not read
-            self.copy("a0", self.scalars + self.tensors, x)
-            same = self.table.add("identity", np.eye(self.F, dtype=np.float32))
-            self.add_linear("x0", self.scalars, x, self.scalars, [(0, 0, same, 1.0)], accumulate=True)
-        else:
-            self.copy(f"a{t}", self.scalars + self.tensors, f"dx{t}")
-            both = [{"in": [k], "out": 0, "scale": 1.0} for k in range(2)]
-            self.add_node_product([f"x{t}", f"dx{t}"], [self.scalars] * 2, x, self.scalars, paths=both)
+        self.attended(t, x)
         self.pass_on(f"a{t}", self.scalars + self.tensors, 1, f"c{t}", self.tensors, 0)
         if has_tensors:
             self.pass_on(f"chi{t}", self.tensors, 0, f"c{t}", self.tensors, 0, accumulate=True)
@@ -222,6 +215,18 @@ class _Converter(Layers):
             self.residual(f"{name}.mlp_2", steps[0], steps[1])
         if options["layer_normalization_2"]:
             self.norm(f"{name}.layer_norm_inv_2", steps[-2], steps[-1])
+
+    def attended(self, t, target):
+        """The scalars before attention and what it adds."""
+        if t == 0:
+            # These depend on the species alone: a linear map adds a row of the species.
+            self.copy("a0", self.scalars + self.tensors, target)
+            unit = self.table.add("unit_of_scalars", np.eye(self.F, dtype=np.float32))
+            self.add_linear("x0", self.scalars, target, self.scalars, [(0, 0, unit, 1.0)], accumulate=True)
+            return
+        self.copy(f"a{t}", self.scalars + self.tensors, f"dx{t}")
+        both = [{"in": [k], "out": 0, "scale": 1.0} for k in range(2)]
+        self.add_node_product([f"x{t}", f"dx{t}"], [self.scalars] * 2, target, self.scalars, paths=both)
 
     def interaction(self, t, x, target, is_last):
         """A linear map of the scalars and the squares of the tensors. It is added to the scalars; its last channels multiply the
