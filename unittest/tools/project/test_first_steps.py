@@ -81,8 +81,8 @@ def clone(tmp_path_factory):
     ):  # fmt: skip
         shutil.copyfile(built(model), folder / name)
     shutil.copytree(built("matgl/smooth/model.json").parent, folder / "TensorNet-PES")
-    packed = ROOT / "unittest" / "golden" / "nequix-0.4.5-jax.nqx.xz"
-    (folder / "nequix-mp-1.nqx").write_bytes(lzma.decompress(packed.read_bytes()))
+    for name, packed in (("nequix-mp-1.nqx", "nequix-0.4.5-jax.nqx.xz"), ("so3lr.model", "so3lr-0.2.1.model.xz")):
+        (folder / name).write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / packed).read_bytes()))
     return folder
 
 
