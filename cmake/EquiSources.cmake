@@ -169,6 +169,24 @@ function(equi_select out regex)
   set(${out} ${selected} PARENT_SCOPE)
 endfunction()
 
+# equi_unite(LIST): replaces its sources by two sources of the build folder, which include them and so read each header
+# once.
+function(equi_unite list)
+  set(number 0)
+  foreach(source ${${list}})
+    math(EXPR unit "${number} % 2")
+    string(APPEND text_${unit} "#include \"${source}\"\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  set(units "")
+  foreach(unit 0 1)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/generated/${list}_${unit}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text_${unit}}" @ONLY)
+    list(APPEND units ${file})
+  endforeach()
+  set(${list} ${units} PARENT_SCOPE)
+endfunction()
+
 # equi_with_includes(OUT FILES...): the files and all files of this project that they include, by their paths from the
 # root.
 function(equi_with_includes out)

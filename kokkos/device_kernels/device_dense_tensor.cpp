@@ -94,7 +94,7 @@ void choose_blocks(cudaStream_t stream, int num_multiprocessors, const TensorPro
     launch<128, 32, 16, 32, 32, 16, 3, LayoutB>(stream, p, loss);
 }
 
-void multiply(cudaStream_t stream, int num_multiprocessors, const TensorProduct32 &p, float loss) {
+void multiply_by_cores(cudaStream_t stream, int num_multiprocessors, const TensorProduct32 &p, float loss) {
   if (p.transpose_b)
     choose_blocks<cutlass::layout::ColumnMajor>(stream, num_multiprocessors, p, loss);
   else
@@ -115,7 +115,8 @@ float measured_loss(cudaStream_t stream, int num_multiprocessors) {
   const std::unique_ptr<float, decltype(&cudaFree)> owner(on_device, cudaFree);
   check_call(cudaMemcpyAsync(on_device, a, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
   float *c_on_device = on_device + operands.size();
-  multiply(stream, num_multiprocessors, {false, M, N, K, on_device, on_device + M * K, c_on_device, K, N, false}, 0.0f);
+  multiply_by_cores(stream, num_multiprocessors,
+                    {false, M, N, K, on_device, on_device + M * K, c_on_device, K, N, false}, 0.0f);
   check_call(cudaMemcpyAsync(c.data(), c_on_device, bytes_of_c, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
   check_call(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   double difference = 0.0, square = 0.0;
@@ -150,7 +151,7 @@ TensorCores::TensorCores(cudaStream_t stream, int num_multiprocessors) : num_mul
 }
 
 void TensorCores::multiply(cudaStream_t stream, const TensorProduct32 &p) const {
-  equi::multiply(stream, num_multiprocessors_, p, loss_);
+  multiply_by_cores(stream, num_multiprocessors_, p, loss_);
 }
 
 }    // namespace equi

@@ -288,11 +288,10 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group);
     for (const auto &error : e.errors) ASSERT_FALSE(error);
     expect_same(e, whole, kind.rounding, std::to_string(num_ranks) + " ranks");
-    // One forward and one reverse for each exchanged feature; in TorchModel, for each convolution of one. Charges of a
-    // Coulomb layer are only sent forward; TorchModel returns their adjoints, too.
-    const int num_sent = num_sent_features(model);
-    EXPECT_GE(group.calls(0), 2 * num_exchanged_features(model) + num_sent);
-    EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model) + 2 * num_sent);
+    // One forward and one reverse for each exchanged feature; in TorchModel, for each layer that reads one. The
+    // features of layers with far edges are only sent forward; TorchModel returns their adjoints, too.
+    EXPECT_GE(group.calls(0), 2 * num_exchanged_features(model) + num_sent_features(model));
+    EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model) + 2 * num_far_layers(model));
 
     // The comparison notices a broken exchange.
     if (sums_over_atoms(model.layers)) {

@@ -76,7 +76,11 @@ inline int num_sent_features(const Model &model) {
     if (traits(layer).far_cutoff > 0.0) inputs.insert(ports(layer).input);
   return static_cast<int>(inputs.size());
 }
-// Convolutions that read them.
+inline int num_far_layers(const Model &model) {
+  return static_cast<int>(std::count_if(model.layers.begin(), model.layers.end(),
+                                        [](const Layer &layer) { return traits(layer).far_cutoff > 0.0; }));
+}
+// Convolutions that read exchanged features.
 inline int num_exchanging_convolutions(const Model &model) {
   int first = -1, count = 0;
   for (const Layer &layer : model.layers)

@@ -16,7 +16,7 @@ namespace {
 // Blocks of the input and the output before tensors.
 constexpr int TENSORS_IN = 5, TENSORS_OUT = 1;
 // Rows of integers that a chunk needs per edge: those of both atoms, and of the output.
-constexpr int EDGE_ROWS = 3;
+constexpr int ATTENTION_ROWS = 3;
 
 // ---- kernels of edges
 // For each edge of a chunk: its row of the output, and its harmonics. Positions that are not edges read row 0.
@@ -303,7 +303,7 @@ template <class T>
 void DevicePairAttention<T>::for_edge_scratch(State &evaluation, int64_t num_edges, const ArrayVisitor &f) const {
   const int64_t n = std::min(num_edges, CHUNK);
   DeviceConvScratch<T> &scratch = evaluation.scratch;
-  f(scratch.so2.rows, EDGE_ROWS * n);
+  f(scratch.so2.rows, ATTENTION_ROWS * n);
   f(scratch.so2.numbers, evaluation.edges.num_y() * n);
   f(scratch.so2.work, work(nullptr, n).second);
   f(scratch.network, radial_.scratch_size(n));
@@ -322,7 +322,7 @@ typename DevicePairAttention<T>::Chunk DevicePairAttention<T>::evaluate(State &e
   Chunk chunk = work(scratch.so2.work.reserve(work(nullptr, count).second), count).first;
   chunk.batch = batch;
   chunk.of_senders = input.of_senders;
-  int *const own_row = scratch.so2.rows.reserve(EDGE_ROWS * count), *const other_row = own_row + count,
+  int *const own_row = scratch.so2.rows.reserve(ATTENTION_ROWS * count), *const other_row = own_row + count,
              *const out_row = other_row + count;
   T *const y = scratch.so2.numbers.reserve(all.num_y() * count);
   radial_.find_rows(exec, batch, all.pair(), input, own_row, other_row);
