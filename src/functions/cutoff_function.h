@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cutoff functions of doc/model_file.rst, which fall from one to zero at the cutoff. The radial
-// functions and the repulsion of pairs use them.
+// The cutoff functions of doc/model_file.rst, which fall from one to zero at the cutoff. The radial functions
+// and the repulsion of pairs use them.
 #ifndef EQUI_CUTOFF_FUNCTION_H
 #define EQUI_CUTOFF_FUNCTION_H
 

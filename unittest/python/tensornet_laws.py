@@ -3,6 +3,8 @@
 comparisons with LAMMPS."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 from ase import Atoms
@@ -151,3 +153,19 @@ def assert_compare_agrees(source, path, atoms, folder, capsys):
     write(folder / "atoms.xyz", atoms)
     words = ["compare", str(path), str(source), str(folder / "atoms.xyz"), "--precision", "double", "--radial", "exact"]
     assert main(words) == 0, capsys.readouterr()
+
+
+def assert_reads_without(modules, framework, sources, least_layers, **options):
+    """A process that has none of these modules converts each file. framework: its name in `frameworks`; options: of its load()."""
+    script = (
+        "import sys\n"
+        f"for name in {tuple(modules)!r}: sys.modules[name] = None\n"
+        "from equi_tools import frameworks\n"
+        f"for source in {[str(source) for source in sources]!r}:\n"
+        f"    checkpoint = frameworks.{framework}.load(source, **{options!r})\n"
+        f"    print(len(frameworks.{framework}.convert(checkpoint)[0]['layers']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    numbers = [int(line) for line in done.stdout.split()]
+    assert len(numbers) == len(sources) and min(numbers) > least_layers, numbers

@@ -72,7 +72,6 @@ FeatureRows<const Real<T>> HostSo2Layer<T>::input_rows(const Batch &batch) const
 template <class T>
 typename HostSo2Layer<T>::Inputs HostSo2Layer<T>::inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x,
                                                             bool backward, bool may_keep) const {
-  using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
   Inputs in{};
   const bool is_kept = may_keep && list.first + count <= batch.evaluation.num_kept;

@@ -6,8 +6,6 @@ The slow tests run in the environment of tools/requirements-nequix.txt, the stor
 
 import json
 import lzma
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,15 +88,7 @@ def test_elements_that_are_left_out_change_nothing(source, model, tmp_path):
 
 
 def test_reading_needs_neither_eqnorm_nor_torch(source):
-    script = (
-        "import sys\n"
-        "for name in ('torch', 'eqnorm', 'e3nn'): sys.modules[name] = None\n"
-        "from equi_tools import frameworks\n"
-        f"checkpoint = frameworks.EQNORM.load({str(source)!r}, settings={settings_with()!r})\n"
-        "print(len(frameworks.EQNORM.convert(checkpoint)[0]['layers']))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0 and int(done.stdout) > 20, done.stderr
+    laws.assert_reads_without(("torch", "eqnorm", "e3nn"), "EQNORM", [source], 20, settings=settings_with())
 
 
 def write_settings(path, **more):

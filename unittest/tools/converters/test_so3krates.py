@@ -6,8 +6,6 @@ The slow tests run in the environment of tools/requirements-so3krates.txt, the s
 
 import importlib.util
 import lzma
-import subprocess
-import sys
 import zipfile
 from functools import lru_cache
 from pathlib import Path
@@ -237,15 +235,7 @@ def test_settings_are_read_from_a_file(numbers_alone, tmp_path):
 
 
 def test_reading_needs_neither_the_package_nor_torch(files):
-    script = (
-        "import sys\n"
-        "for name in ('torch', 'so3krates_torch'): sys.modules[name] = None\n"
-        "from equi_tools import frameworks\n"
-        f"for source in {[str(files(name)[0]) for name in (SO3LR, SHORT)]}:\n"
-        "    print(len(frameworks.SO3KRATES.convert(frameworks.SO3KRATES.load(source))[0]['layers']))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0 and all(int(line) > 20 for line in done.stdout.split()), done.stderr
+    laws.assert_reads_without(("torch", "so3krates_torch"), "SO3KRATES", [files(name)[0] for name in (SO3LR, SHORT)], 20)
 
 
 def test_the_commands_know_the_files(files, tmp_path, capsys):
