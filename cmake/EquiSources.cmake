@@ -141,6 +141,7 @@ set(equi_sources
     src/layers/layer_norm.cpp
     src/layers/layer_reader.cpp
     src/layers/linear.cpp
+    src/layers/local_network.cpp
     src/layers/node_product.cpp
     src/layers/norm_scale.cpp
     src/layers/operations.cpp

@@ -60,6 +60,10 @@ inline Tensor activate(Activation a, const Tensor &x) {
     // default is not.
     case Activation::ssp:
       return at::softplus(x, 1.0, 40.0) - std::log(2.0);
+    case Activation::mish:
+      return x * at::tanh(at::softplus(x, 1.0, 40.0));
+    case Activation::gelu:
+      return at::gelu(x);
   }
   throw std::invalid_argument("TorchModel: unknown activation");
 }
@@ -263,6 +267,11 @@ struct TorchRadial {
           t.push_back(2.0 * x * t[t.size() - 1] - t[t.size() - 2]);
         t.erase(t.begin());
         return at::cat(t, 1);
+      }
+      case RadialBasis::Kind::cosine_bump: {
+        const Tensor k = at::arange(basis.size(), at::kDouble);
+        const Tensor v = (basis.size() / basis.cutoff * x - k + basis.span) / (basis.span + 1.0);
+        return at::sin(std::acos(-1.0) * at::clamp(v, 0.0, 1.0)).pow(4);
       }
       case RadialBasis::Kind::bessel:
         break;
