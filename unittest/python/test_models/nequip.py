@@ -78,6 +78,18 @@ VARIANTS = {
         type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=2,
         readout_mlp_nonlinearity=None,
     ),
+    "readout_mish": dict(
+        type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=2,
+        readout_mlp_hidden_layers_width=7, readout_mlp_nonlinearity="mish",
+    ),
+    "readout_gelu": dict(
+        type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=1,
+        readout_mlp_hidden_layers_width=7, readout_mlp_nonlinearity="gelu",
+    ),
+    "readout_with_gains": dict(
+        type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=2,
+        readout_mlp_hidden_layers_width=7, readout_mlp_nonlinearity="None",
+    ),
     "embedding": dict(
         type_names=["Na", "Cl", "Si"], num_layers=3, l_max=1, num_features=[13, 5], type_embed_num_features=3
     ),

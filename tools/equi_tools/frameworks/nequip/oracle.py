@@ -132,12 +132,16 @@ def modules_of(checkpoint):
     nequip = import_nequip()
     try:
         with quiet():
-            return LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
+            model = LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
     except EquiError as error:
         raise EquiError(f"{checkpoint.source}: {error}") from error
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise EquiError(f"{checkpoint.source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {first}") from error
+    if checkpoint.kind == "package" and hasattr(model.model, "do_derivatives"):
+        # A model of energies only has the same modules.
+        model.model.do_derivatives = True
+    return model
 
 
 def build(config):
