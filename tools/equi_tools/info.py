@@ -36,6 +36,13 @@ def _convolution(layer):
     return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
 
 
+def _local_network(layer):
+    products = [step for step in layer["steps"] if step["step"] == "product"]
+    paths = sum(len(step["paths"]) for step in products)
+    channels = {layer["features"][step["output"]].split("x")[0] for step in products}
+    return f"{len(layer['steps'])} steps, {len(products)} products of {paths} paths, {', '.join(sorted(channels))} channels"
+
+
 def _so2_convolution(layer):
     channels = ", ".join(str(linear["channels"]) for linear in layer["linears"])
     points = [f", activation at {linear['at_points']['points']} points" for linear in layer["linears"] if "at_points" in linear]
@@ -92,6 +99,7 @@ LINES = {
     "species_embedding": _embedding,
     "linear": _linear,
     "convolution": _convolution,
+    "local_network": _local_network,
     "so2_convolution": _so2_convolution,
     "density_normalization": _density_normalization,
     "channel_balance": _balance,
