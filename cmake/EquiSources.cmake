@@ -54,6 +54,7 @@ set(equi_sources
     kokkos/layers/linear/host_linear.cpp
     kokkos/layers/linear/linear_constants.cpp
     kokkos/layers/linear_folds.cpp
+    kokkos/layers/local_network/local_program.cpp
     kokkos/layers/operation_count.cpp
     kokkos/layers/pair_attention/device_pair_attention.cpp
     kokkos/layers/pair_attention/host_pair_attention.cpp

@@ -423,6 +423,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
     throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
   state_.planes = Base::planes_of_step(
       request.same_positions && !request.forces && !request.virial && !request.atom_virial, request.num_directions);
+  state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
   edges_.build(request);
   if (far_edges_) far_edges_->build(request);
