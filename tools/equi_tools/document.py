@@ -213,6 +213,7 @@ RADIAL_BASIS = kinds(
         "chebyshev": record(BASIS | {"size": whole(1)}, BASIS_OPTIONS),
         "exp_normal": record(BASIS | {"means": tensor, "factors": tensor, "decay": number}, BASIS_OPTIONS),
         "bernstein": record(BASIS | {"gamma": number, "log_coefficients": tensor}),
+        "cosine_bump": record(BASIS | {"size": whole(1), "span": whole(1)}),
     },
 )
 
