@@ -75,7 +75,7 @@ TEST(NotANumber, stays_none_through_radial_functions) {
             }
             ++cases;
           }
-  EXPECT_EQ(cases, 5 * 3 * 3 * 2 * 3);
+  EXPECT_EQ(cases, 6 * 3 * 3 * 2 * 3);
 }
 
 TEST(NotANumber, has_a_place_within_a_table_where_it_stays_none) {

@@ -66,6 +66,11 @@ constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel,    Radia
 constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, RadialBasis::Transform::agnesi,
                                                  RadialBasis::Transform::soft};
 
+// Whether the reader accepts them together. Functions that end at the cutoff have no transform.
+bool has_transform(RadialBasis::Kind kind, RadialBasis::Transform transform) {
+  return kind != RadialBasis::Kind::cosine_bump || transform == RadialBasis::Transform::none;
+}
+
 // A basis of six functions, with the constants of MACE.
 RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform) {
   RadialBasis b = basis(RadialBasis::Cutoff::polynomial);
@@ -276,6 +281,7 @@ TEST(RadialBasis, of_each_kind_and_transform_is_its_formula) {
 TEST(RadialBasis, derivatives_of_each_kind_and_transform_are_limits_of_differences) {
   for (RadialBasis::Kind kind : BASIS_KINDS)
     for (RadialBasis::Transform transform : TRANSFORMS) {
+      if (!has_transform(kind, transform)) continue;
       RadialBasis b = other_basis(kind, transform);
       b.stretch = 0.2;    // polynomials of numbers up to one
       const auto f = [&](double r, double *out) { b.derivatives(r, 3, 1, out); };
