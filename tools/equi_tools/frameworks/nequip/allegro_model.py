@@ -60,7 +60,8 @@ def full_options(given, builder, version):
         raise EquiError(SCATTERED)
     is_old = "scalar_embed" in options
     if not builder.startswith("Full"):
-        options = _irreps_of(options, is_old) | {key: options[key] for key in options if key not in ("l_max", "parity", "parity_setting")}
+        irreps = _irreps_of(options, is_old)
+        options = irreps | {key: options[key] for key in options if key not in ("l_max", "parity", "parity_setting")}
     if is_old:
         options = OLD | _old_two_body(options)
     unknown = [key for key in options if key not in FULL and key not in NEEDED]
@@ -98,7 +99,8 @@ def _old_two_body(options):
         raise EquiError(OLD_SPLINE)
     if dim is not None and dim != options.get("num_scalar_features", FULL["num_scalar_features"]):
         raise EquiError(f"scalar_embed_output_dim: {dim} is not supported, only num_scalar_features")
-    return options | {new: embedding.pop(old, default) for old, (new, default) in OLD_TWO_BODY.items()} | {"radial_chemical_embed": embedding}
+    two_body = {new: embedding.pop(old, default) for old, (new, default) in OLD_TWO_BODY.items()}
+    return options | two_body | {"radial_chemical_embed": embedding}
 
 
 def _embedding(given):
@@ -121,15 +123,15 @@ def tracks(edge, allowed, num_layers):
     for t in reversed(range(num_layers)):
         found[t] = Irreps(b for b in found[t] if any(ir in found[t + 1] for e in edge for ir in b.ir * e.ir))
     if found[0] != edge or any(not len(irreps) or irreps[0].ir != SCALAR for irreps in found):
-        raise EquiError(f"tensor_track_allowed_irreps: {allowed} with harmonics {edge} is not supported: 0e is not the first irrep of all layers")
+        given = f"tensor_track_allowed_irreps: {allowed} with harmonics {edge}"
+        raise EquiError(f"{given} is not supported: 0e is not the first irrep of all layers")
     return found
 
 
 def paths_of(irreps_in, edge, irreps_out):
     """(block in, block of the harmonics, block out) of the paths, in the order of their weights."""
-    return [
-        (i, j, k) for k, out in enumerate(irreps_out) for i, a in enumerate(irreps_in) for j, e in enumerate(edge) if out.ir in a.ir * e.ir
-    ]
+    blocks = [list(enumerate(irreps)) for irreps in (irreps_out, irreps_in, edge)]
+    return [(i, j, k) for k, out in blocks[0] for i, a in blocks[1] for j, e in blocks[2] if out.ir in a.ir * e.ir]
 
 
 def couplings_of(product):
@@ -160,7 +162,8 @@ def _checked_mlps(options):
         activation = options[f"{name}_nonlinearity"]
         depth, width = options[f"{name}_hidden_layers_depth"], options[f"{name}_hidden_layers_width"]
         if depth and activation in NOT_ZERO:
-            raise EquiError(f"{name}_nonlinearity: {activation} is not supported: it is not 0 at 0, so energies would jump at the cutoff")
+            why = "it is not 0 at 0, so energies would jump at the cutoff"
+            raise EquiError(f"{name}_nonlinearity: {activation} is not supported: {why}")
         if depth and activation not in NONLINEARITIES:
             raise EquiError(f"{name}_nonlinearity: {activation} is not supported")
         found[name] = [width] * depth, NONLINEARITIES.get(activation)
@@ -189,7 +192,8 @@ def _radial_chemical_embed(embedding, types, dim, forward):
 
 
 def _weighter(edge, mul, is_individual):
-    return module("MakeWeightedChannels", alpha=1.0, weight_individual_irreps=is_individual, weight_numel=mul * (len(edge) if is_individual else 1))
+    count = mul * (len(edge) if is_individual else 1)
+    return module("MakeWeightedChannels", alpha=1.0, weight_individual_irreps=is_individual, weight_numel=count)
 
 
 def build(options):
@@ -248,7 +252,9 @@ def build(options):
             tensor_track_allowed_irreps=allowed,
         ),
         "edge_readout": module("ScalarMLP", children={"mlp_module": network("readout_mlp", scalars * (layers + 1), 1)}),
-        "edge_eng_sum": module("EdgewiseReduce", children={"norm_module": module("AvgNumNeighborsNorm", buffers={"norm_const": norms})}),
+        "edge_eng_sum": module(
+            "EdgewiseReduce", children={"norm_module": module("AvgNumNeighborsNorm", buffers={"norm_const": norms})}
+        ),
         "per_type_energy_scale_shift": scale_shift(options, types),
     }  # fmt: skip
     if options["pair_potential"] is not None:
