@@ -13,7 +13,8 @@ import numpy as np
 from ...coupling import coupling
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
-from .model import NONLINEARITIES, WITHOUT_EFFECT, mlp, module, pair_potential, scale_shift, shape
+from ...printable import printable
+from .model import LMAX_SUPPORTED, NONLINEARITIES, WITHOUT_EFFECT, check_lmax, mlp, module, pair_potential, scale_shift, shape
 
 BUILDERS = ("AllegroModel", "AllegroEnergyModel", "FullAllegroModel", "FullAllegroEnergyModel")
 BESSEL, SPLINE = "allegro.nn.TwoBodyBesselScalarEmbed", "allegro.nn.TwoBodySplineScalarEmbed"
@@ -50,6 +51,9 @@ SCATTERED = "scatter_features: models that sum features in place of the environm
 # Values at zero of these are not zero, so a neighbor at the cutoff would contribute to the energy.
 NOT_ZERO = ("sigmoid", "softplus")
 MLPS = ("scalar_embed_mlp", "allegro_mlp", "readout_mlp")
+# Options that are integers, with their least values. More than the largest value has no kernels.
+COUNTS = {"num_layers": 1, "num_scalar_features": 1, "num_tensor_features": 1} | {f"{name}_hidden_layers_depth": 0 for name in MLPS}
+MAX_COUNT = 4096
 
 
 def full_options(given, builder, version):
@@ -78,6 +82,13 @@ def full_options(given, builder, version):
     return options
 
 
+def _count(options, key, low, high=MAX_COUNT):
+    value = options[key]
+    if not isinstance(value, int) or not low <= value <= high:
+        raise EquiError(f"{key}: expected an integer from {low} to {high}, found {printable(str(value), 60)}")
+    return value
+
+
 def _irreps_of(options, is_old):
     if "l_max" not in options:
         raise EquiError("option l_max of AllegroModel is missing")
@@ -87,7 +98,7 @@ def _irreps_of(options, is_old):
         if setting not in OLD_PARITIES:
             raise EquiError(f"parity_setting: '{setting}' is not known, only {', '.join(OLD_PARITIES)}")
         parity, odd = OLD_PARITIES[setting]
-    edge = Irreps.spherical_harmonics(int(options["l_max"]), odd)
+    edge = Irreps.spherical_harmonics(_count(options, "l_max", 0, LMAX_SUPPORTED), odd)
     allowed = Irreps((1, (ir.l, p)) for _, ir in edge for p in (1, -1)) if parity else edge
     return {"irreps_edge_sh": str(edge), "tensor_track_allowed_irreps": str(allowed)}
 
@@ -172,9 +183,8 @@ def _checked_mlps(options):
 
 def _radial_chemical_embed(embedding, types, dim, forward):
     if embedding["_target_"] == SPLINE:
-        n, span = int(embedding["num_splines"]), int(embedding["spline_span"])
-        if not 0 < span <= n:
-            raise EquiError(f"spline_span: {span} of {n} splines is not supported")
+        n = _count(embedding, "num_splines", 1)
+        span = _count(embedding, "spline_span", 1, n)
         lower = np.arange(-span, n - span) / n
         children = {"class_embed": module("Embedding", {"weight": shape(types**2, dim * n)})}
         spline = module("PerClassSpline", buffers={"lower": lower, "upper": lower + (span + 1) / n}, children=children)
@@ -201,6 +211,10 @@ def build(options):
     edge = options["irreps_edge_sh"]
     edge = Irreps.spherical_harmonics(edge) if isinstance(edge, int) else Irreps(str(edge))
     allowed = Irreps(str(options["tensor_track_allowed_irreps"]))
+    for irreps in (edge, allowed):
+        check_lmax(irreps)
+    for key, low in COUNTS.items():
+        _count(options, key, low)
     if any(b.mul != 1 for b in edge) or len({b.ir for b in edge}) != len(edge):
         raise EquiError(f"irreps_edge_sh: {edge} is not supported: an irrep stands twice")
     if any(b.mul != 1 for b in allowed):
