@@ -13,10 +13,12 @@
 #define EQUI_LOCAL_ROWS_H
 
 #include "src/functions/activation.h"
+#include "src/generator/kernel_layout.h"
 #include "src/numbers/dual.h"
 #include "src/numbers/host_device.h"
 
 #include <cstdint>
+#include <type_traits>
 
 namespace equi {
 
@@ -53,16 +55,27 @@ struct LocalTable {
   LocalRows<T> values, slopes;
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t e) const {
-    const R *const of_bin = powers + int64_t(bin[e]) * coefficients * width;
+    if (coefficients == CUBIC_ROWS)
+      row_of<CUBIC_ROWS>(l, e);
+    else if (coefficients == QUINTIC_ROWS)
+      row_of<QUINTIC_ROWS>(l, e);
+    else
+      row_of<SEPTIC_ROWS>(l, e);
+  }
+
+ private:
+  template <int ROWS, class L>
+  EQUI_FUNCTION void row_of(const L &l, int64_t e) const {
+    const R *const of_bin = powers + int64_t(bin[e]) * ROWS * width;
     const R fraction = place[3 * e], per_length = place[3 * e + 1], along = place[3 * e + 2];
     const Pointer<T> value = values.at(e), slope = slopes.at(e);
     for (int u = l.first; u < width; u += l.step) {
-      auto p = l.load(of_bin + int64_t(coefficients - 1) * width + u);
+      auto p = l.load(of_bin + (ROWS - 1) * width + u);
       auto d = l.template zero<R>(), half = l.template zero<R>();
-      for (int k = coefficients - 2; k >= 0; k--) {
+      for (int k = ROWS - 2; k >= 0; k--) {
         if (IS_DUAL<T>) half = half * fraction + d;
         d = d * fraction + p;
-        p = p * fraction + l.load(of_bin + int64_t(k) * width + u);
+        p = p * fraction + l.load(of_bin + k * width + u);
       }
       d = d * per_length;
       l.store(value + u, l.template make<T>(p, d * along));
@@ -414,15 +427,28 @@ struct LocalProduct {
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t e) const {
     const Pointer<T> source = from.at(e), matrix = m.at(edges.receiver[e]), x = to.at(e);
-    for (int u = l.first; u < channels; u += l.step)
-      for (int k = 0; k < size; k++) {
-        auto sum = l.template zero<T>();
-        for (int n = terms.begin[k]; n < terms.begin[k + 1]; n++)
-          sum += l.load(source + (terms.entries[2 * n] * channels + u)) *
-                 l.load(matrix + (terms.entries[2 * n + 1] * channels + u));
-        const Pointer<T> at = x + (k * channels + u);
-        l.store(at, add ? l.load(at) + sum : sum);
+    int u = l.first;
+    for (; u + l.step < channels; u += 2 * l.step) for_channels<2>(l, source + u, matrix + u, x + u);
+    if (u < channels) for_channels<1>(l, source + u, matrix + u, x + u);
+  }
+
+ private:
+  // Several channels share the walk through the terms.
+  template <int PARTS, class L>
+  EQUI_FUNCTION void for_channels(const L &l, Pointer<T> source, Pointer<T> matrix, Pointer<T> x) const {
+    const auto zero = l.template zero<T>();
+    for (int k = 0; k < size; k++) {
+      std::remove_const_t<decltype(zero)> sum[PARTS];
+      for (int part = 0; part < PARTS; part++) sum[part] = zero;
+      for (int n = terms.begin[k]; n < terms.begin[k + 1]; n++) {
+        const Pointer<T> a = source + terms.entries[2 * n] * channels, b = matrix + terms.entries[2 * n + 1] * channels;
+        for (int part = 0; part < PARTS; part++) sum[part] += l.load(a + part * l.step) * l.load(b + part * l.step);
       }
+      for (int part = 0; part < PARTS; part++) {
+        const Pointer<T> at = x + (k * channels + part * l.step);
+        l.store(at, add ? l.load(at) + sum[part] : sum[part]);
+      }
+    }
   }
 };
 

@@ -35,10 +35,10 @@ template <class T>
 EQUI_FUNCTION MishFactor<T> mish_factor(T x) {
   using std::exp;
   const T e = exp(x < T(0) ? x : -x), square = e * e, twice = e + e;
-  // With n = e^2x + 2 e^x the value is n / (n + 2). For x > 0 both are divided by e^2x.
+  // With n = e^2x + 2 e^x the value is n / (n + 2), which is almost 1 for large x.
   const T inverse = T(1) / (x < T(0) ? square + twice + T(2) : T(1) + twice + square + square);
-  const T value = (x < T(0) ? square + twice : T(1) + twice) * inverse;
   const T rest = (x < T(0) ? T(2) : square + square) * inverse;
+  const T value = x < T(0) ? (square + twice) * inverse : T(1) - rest;
   return {value, rest * (T(1) + value)};
 }
 

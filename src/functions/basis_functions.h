@@ -130,7 +130,7 @@ struct BasisFunctions {
           break;
         }
         case RadialBasis::Kind::cosine_bump: {
-          const Jet v = 1.0 / (span + 1.0) * (size / cutoff * Jet::variable(r) - (i - span));
+          const Jet v = 1.0 / (span + 1.0) * (size / (stretch * cutoff) * x - (i - span));
           if (v.value() <= 0.0 || v.value() >= 1.0) break;    // three derivatives are continuous
           const Jet square = sine_square(v);
           b = square * square;

@@ -131,6 +131,7 @@ class DeviceLocalRows {
     f(numbers_, LocalChunk<T>::num_numbers(program_, num_rows(num_edges), num_atoms));
     f(indices_, LocalChunk<T>::num_indices(num_rows(num_edges)));
   }
+  int64_t edge_scratch_size(int64_t) const { return 0; }
   std::size_t bytes() const { return matrices_.bytes(); }
 
  private:

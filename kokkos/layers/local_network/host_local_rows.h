@@ -36,7 +36,7 @@ class HostLocalRows {
     const int64_t *const begin = edges.begin() + batch.first;
     for (int first = 0, last; first < batch.count; first = last) {
       last = first + 1;
-      while (last < batch.count && begin[last + 1] - begin[first] <= CHUNK) last++;
+      while (last < batch.count && last - first < MOST_RECEIVERS && begin[last + 1] - begin[first] <= CHUNK) last++;
       const int64_t count = begin[last] - begin[first];
       if (count == 0) continue;
       R *const numbers = batch.layer_scratch(LocalChunk<T>::num_numbers(program_, count, last - first));
@@ -67,8 +67,11 @@ class HostLocalRows {
   }
   static void clear(const Work &, int64_t size, R *numbers) { std::fill_n(numbers, size, R(0)); }
 
-  // Arrays that grow with the edges of a batch are scratch of threads.
+  // Arrays are scratch of threads. A receiver with more edges than a chunk needs more.
   void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
+  int64_t edge_scratch_size(int64_t num_edges) const {
+    return LocalChunk<T>::num_numbers(program_, std::min(num_edges, CHUNK), std::min(num_edges, MOST_RECEIVERS));
+  }
   std::size_t bytes() const {
     std::size_t sum = 0;
     for (const PackedMatrix<R> &m : matrices_) sum += 2 * m.bytes();
@@ -78,7 +81,7 @@ class HostLocalRows {
  private:
   // Number of edges of a chunk. The dense products have enough rows, and the scratch, some kB per edge, fits a
   // second-level cache.
-  static constexpr int64_t CHUNK = 128;
+  static constexpr int64_t CHUNK = 128, MOST_RECEIVERS = 16;
 
   const LocalProgram &program_;
   std::vector<PackedMatrix<R>> matrices_, transposed_;

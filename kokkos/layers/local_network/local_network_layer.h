@@ -59,6 +59,7 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
   void for_batch_arrays(int64_t num_atoms, int64_t num_edges, const ArrayVisitor &f) override {
     rows_.for_batch_arrays(num_atoms, num_edges, f);
   }
+  int64_t edge_scratch_size(int64_t num_edges) const override { return rows_.edge_scratch_size(num_edges); }
   std::size_t bytes() const override {
     std::size_t sum = rows_.bytes() + numbers_.bytes() + energy_scales_.bytes() + lists_.bytes();
     for (const Tables &t : tables_) sum += t.powers.bytes() + t.pieces.bytes() + t.tables.bytes() + t.pairs.bytes();
