@@ -99,7 +99,8 @@ VARIANTS = {
     ),
 }  # fmt: skip
 
-# Shapes for benchmarks: those of the tutorial of allegro, and of Allegro-OAM-L.
+# Shapes for benchmarks: those of the tutorial of allegro, and about that of Allegro-OAM-L, whose small networks are not
+# known.
 BENCH = {
     "bench": dict(
         type_names=["H", "O"], l_max=1, num_layers=2, num_scalar_features=64, num_tensor_features=32, r_max=5.0, avg_num_neighbors=52.0,
@@ -107,7 +108,8 @@ BENCH = {
     ),
     "bench_large": dict(
         type_names=many_elements, l_max=3, num_layers=4, parity=False, num_scalar_features=256, num_tensor_features=64, r_max=7.0,
-        avg_num_neighbors=124.0, bessel={"num_bessels": 12, "polynomial_cutoff_p": 8}, **networks(2, width=1024),
+        avg_num_neighbors=124.0, bessel={"num_bessels": 12, "polynomial_cutoff_p": 8},
+        **networks(2, width=256) | {"allegro_mlp_hidden_layers_width": 1024, "readout_mlp_hidden_layers_depth": 1},
     ),
 }  # fmt: skip
 

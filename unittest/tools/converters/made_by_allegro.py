@@ -20,13 +20,13 @@ PER_TYPE = (0, 8, 1)  # first with numbers of neighbors of each type
 ZBL = {"_target_": "nequip.nn.pair_potential.ZBL", "units": "metal", "chemical_species": ["Na", "Cl"]}
 # Options with given values, and options that are left to the version's defaults.
 OPTIONS = {
-    "parity": dict(**NA_CL, l_max=2, parity=True, num_layers=3),
+    "parity": dict(**NA_CL, l_max=2, parity=True, num_layers=3, avg_num_neighbors=60.0),
     "no_parity": dict(**NA_CL, l_max=3, parity=False, num_layers=2, **networks(2, "mish")),
     "zbl": dict(**NA_CL, l_max=1, num_layers=2, pair_potential=ZBL, bessel={"polynomial_cutoff_p": 8, "bessel_trainable": True}),
     "cutoffs": dict(**OXIDE, l_max=1, num_layers=2, per_edge_type_cutoff=CUTOFFS, tp_path_channel_coupling=False),
     "full": dict(
         **NA_CL, irreps_edge_sh="0e+1o+3o", tensor_track_allowed_irreps="0e+2e+1o+1e+3o", num_layers=3, forward_normalize=False,
-        weight_individual_irreps=False,
+        weight_individual_irreps=False, avg_num_neighbors=60.0,
     ),
     "even": dict(**NA_CL, irreps_edge_sh="0e+1e+2e", tensor_track_allowed_irreps="0e+1e+2e", num_layers=2),
     "spline": dict(**NA_CL, l_max=1, num_layers=2, spline={}, pair_potential=ZBL),

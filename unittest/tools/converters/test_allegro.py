@@ -84,7 +84,8 @@ def test_every_option_is_converted_exactly(name, variant):
 
 
 @pytest.mark.parametrize(
-    "name", ["lmax3_parity", "cutoffs", "type_neighbors", "checkpoint_options", "checkpoint_full", "torchscript_options", "float64", "gaps"]
+    "name",
+    ["lmax3_parity", "cutoffs", "type_neighbors", "checkpoint_options", "checkpoint_full", "torchscript_options", "float64", "gaps"],
 )
 def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
     from nequip.integrations.ase import NequIPCalculator
@@ -375,12 +376,14 @@ def today(folder):
 def as_of_0_4(raw):
     """Its options and names of tensors as allegro 0.4 had them."""
     options = raw["hyper_parameters"]["info_dict"]["training_module"]["model"]
-    for key in ("radial_chemical_embed", "radial_chemical_embed_dim", "parity", *(k for k in list(options) if k.startswith("scalar_embed_mlp"))):
-        del options[key]
+    for key in list(options):
+        if key in ("radial_chemical_embed", "radial_chemical_embed_dim", "parity") or key.startswith("scalar_embed_mlp"):
+            del options[key]
     # Left to the defaults of that time.
     for key in ("readout_mlp_nonlinearity", "readout_mlp_hidden_layers_depth", "allegro_mlp_hidden_layers_depth"):
         del options[key]
-    options |= {"scalar_embed": {"_target_": "allegro.nn.TwoBodyBesselScalarEmbed"}, "parity_setting": "o3_full", "scatter_features": False}
+    options |= {"parity_setting": "o3_full", "scatter_features": False}
+    options["scalar_embed"] = {"_target_": "allegro.nn.TwoBodyBesselScalarEmbed"}
     names = (("func.scalar_embed_mlp.", "func.scalar_embed.twobody_mlp."), ("func.radial_chemical_embed.", "func.scalar_embed."))
     for name in list(raw["state_dict"]):
         new = name
@@ -429,7 +432,8 @@ def test_accelerations_do_not_change_a_model(today, folder):
     raw, expected = today
     training = raw["hyper_parameters"]["info_dict"]["training_module"]
     plain = training["model"]
-    training["model"] = {"_target_": "nequip.model.modify", "modifiers": [{"modifier": "enable_CuEquivarianceContracter"}], "model": plain}
+    modifiers = [{"modifier": "enable_CuEquivarianceContracter"}]
+    training["model"] = {"_target_": "nequip.model.modify", "modifiers": modifiers, "model": plain}
     torch.save(raw, folder / "modified.ckpt")
     assert nequip_convert.convert(nequip_checkpoint.load(folder / "modified.ckpt"))[0] == expected[0]
     training["model"]["modifiers"] = [{"modifier": "modify_PerTypeScaleShift"}]

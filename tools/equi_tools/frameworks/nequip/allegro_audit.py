@@ -65,7 +65,7 @@ def _stages(model):
         raise EquiError(f"module {model.class_name} is not supported, only GraphModel")
     energy = model.model.func if model.model.class_name == "ForceStressOutput" else model.model
     if energy.class_name != "SequentialGraphNetwork":
-        raise EquiError(f"module {energy.class_name} is not supported: an output of Allegro other than energy, forces and stress")
+        raise EquiError(f"module {energy.class_name} is not supported: only energy, forces and stress are")
     found = dict(energy.named_children())
     if "one_hot" in found:
         raise EquiError(OLD_ALLEGRO)
@@ -84,7 +84,8 @@ class Audit:
         self.stages, self.type_names = _stages(model), list(model.type_names)
         for name, module in self.stages.items():
             if module.class_name not in STAGES.get(name, ()):
-                raise EquiError(f"module {name} ({module.class_name}) is not supported: it is not a part of Allegro's interatomic potential")
+                found = f"module {name} ({module.class_name})"
+                raise EquiError(f"{found} is not supported: it is not a part of Allegro's interatomic potential")
         missing = [name for name in STAGES if name not in self.stages and name not in OPTIONAL]
         if missing:
             raise EquiError(f"modules {', '.join(missing)} are missing: not an Allegro potential")
@@ -173,7 +174,8 @@ class Audit:
     def wrong_scales(self, config):
         """Names of modules whose scale is not the one that these options imply."""
         own = _scales(allegro_model.build(config).named_modules())
-        found = _scales((f"{stage}.{name}" if name else stage, module) for stage, tree in self.stages.items() for name, module in tree.named_modules())
+        named = ((f"{stage}.{name}", module) for stage, tree in self.stages.items() for name, module in tree.named_modules())
+        found = _scales(named)
         return [name for name, scale in own.items() if not abs(found.get(name, np.inf) / scale - 1) < ROUNDING]
 
 

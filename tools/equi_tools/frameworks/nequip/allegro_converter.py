@@ -9,7 +9,7 @@ import numpy as np
 from ...irreps import Irreps
 from ..common.layers import irreps_text
 from .allegro_model import SPLINE
-from .converter import Converter, check_lmax
+from .converter import Converter
 
 
 class AllegroConverter(Converter):
@@ -99,8 +99,6 @@ class AllegroConverter(Converter):
         return self.step("product", self.channels(irreps), input=source, environment=environment, paths=paths)
 
     def document(self):
-        for irreps in (self.edge, *(Irreps(product.irreps_out) for product in self.allegro.tps)):
-            check_lmax(irreps)
         radial_basis, embed = self.radial_basis(), self.stages["tensor_embed"]
         latents, weighter = list(self.allegro.latents), self.allegro._env_weighter
         of_weights = self.weight_columns(weighter.weight_individual_irreps)

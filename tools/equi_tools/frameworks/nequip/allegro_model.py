@@ -13,7 +13,8 @@ import numpy as np
 from ...coupling import coupling
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
-from .model import NONLINEARITIES, WITHOUT_EFFECT, mlp, module, pair_potential, scale_shift, shape
+from ...printable import printable
+from .model import LMAX_SUPPORTED, NONLINEARITIES, WITHOUT_EFFECT, check_lmax, mlp, module, pair_potential, scale_shift, shape
 
 BUILDERS = ("AllegroModel", "AllegroEnergyModel", "FullAllegroModel", "FullAllegroEnergyModel")
 BESSEL, SPLINE = "allegro.nn.TwoBodyBesselScalarEmbed", "allegro.nn.TwoBodySplineScalarEmbed"
@@ -50,6 +51,9 @@ SCATTERED = "scatter_features: models that sum features in place of the environm
 # Values at zero of these are not zero, so a neighbor at the cutoff would contribute to the energy.
 NOT_ZERO = ("sigmoid", "softplus")
 MLPS = ("scalar_embed_mlp", "allegro_mlp", "readout_mlp")
+# Options that are integers, with their least values. More than the largest value has no kernels.
+COUNTS = {"num_layers": 1, "num_scalar_features": 1, "num_tensor_features": 1} | {f"{name}_hidden_layers_depth": 0 for name in MLPS}
+MAX_COUNT = 4096
 
 
 def full_options(given, builder, version):
@@ -60,7 +64,8 @@ def full_options(given, builder, version):
         raise EquiError(SCATTERED)
     is_old = "scalar_embed" in options
     if not builder.startswith("Full"):
-        options = _irreps_of(options, is_old) | {key: options[key] for key in options if key not in ("l_max", "parity", "parity_setting")}
+        irreps = _irreps_of(options, is_old)
+        options = irreps | {key: options[key] for key in options if key not in ("l_max", "parity", "parity_setting")}
     if is_old:
         options = OLD | _old_two_body(options)
     unknown = [key for key in options if key not in FULL and key not in NEEDED]
@@ -77,6 +82,13 @@ def full_options(given, builder, version):
     return options
 
 
+def _count(options, key, low, high=MAX_COUNT):
+    value = options[key]
+    if not isinstance(value, int) or not low <= value <= high:
+        raise EquiError(f"{key}: expected an integer from {low} to {high}, found {printable(str(value), 60)}")
+    return value
+
+
 def _irreps_of(options, is_old):
     if "l_max" not in options:
         raise EquiError("option l_max of AllegroModel is missing")
@@ -86,7 +98,7 @@ def _irreps_of(options, is_old):
         if setting not in OLD_PARITIES:
             raise EquiError(f"parity_setting: '{setting}' is not known, only {', '.join(OLD_PARITIES)}")
         parity, odd = OLD_PARITIES[setting]
-    edge = Irreps.spherical_harmonics(int(options["l_max"]), odd)
+    edge = Irreps.spherical_harmonics(_count(options, "l_max", 0, LMAX_SUPPORTED), odd)
     allowed = Irreps((1, (ir.l, p)) for _, ir in edge for p in (1, -1)) if parity else edge
     return {"irreps_edge_sh": str(edge), "tensor_track_allowed_irreps": str(allowed)}
 
@@ -98,7 +110,8 @@ def _old_two_body(options):
         raise EquiError(OLD_SPLINE)
     if dim is not None and dim != options.get("num_scalar_features", FULL["num_scalar_features"]):
         raise EquiError(f"scalar_embed_output_dim: {dim} is not supported, only num_scalar_features")
-    return options | {new: embedding.pop(old, default) for old, (new, default) in OLD_TWO_BODY.items()} | {"radial_chemical_embed": embedding}
+    two_body = {new: embedding.pop(old, default) for old, (new, default) in OLD_TWO_BODY.items()}
+    return options | two_body | {"radial_chemical_embed": embedding}
 
 
 def _embedding(given):
@@ -121,15 +134,15 @@ def tracks(edge, allowed, num_layers):
     for t in reversed(range(num_layers)):
         found[t] = Irreps(b for b in found[t] if any(ir in found[t + 1] for e in edge for ir in b.ir * e.ir))
     if found[0] != edge or any(not len(irreps) or irreps[0].ir != SCALAR for irreps in found):
-        raise EquiError(f"tensor_track_allowed_irreps: {allowed} with harmonics {edge} is not supported: 0e is not the first irrep of all layers")
+        given = f"tensor_track_allowed_irreps: {allowed} with harmonics {edge}"
+        raise EquiError(f"{given} is not supported: 0e is not the first irrep of all layers")
     return found
 
 
 def paths_of(irreps_in, edge, irreps_out):
     """(block in, block of the harmonics, block out) of the paths, in the order of their weights."""
-    return [
-        (i, j, k) for k, out in enumerate(irreps_out) for i, a in enumerate(irreps_in) for j, e in enumerate(edge) if out.ir in a.ir * e.ir
-    ]
+    blocks = [list(enumerate(irreps)) for irreps in (irreps_out, irreps_in, edge)]
+    return [(i, j, k) for k, out in blocks[0] for i, a in blocks[1] for j, e in blocks[2] if out.ir in a.ir * e.ir]
 
 
 def couplings_of(product):
@@ -160,7 +173,8 @@ def _checked_mlps(options):
         activation = options[f"{name}_nonlinearity"]
         depth, width = options[f"{name}_hidden_layers_depth"], options[f"{name}_hidden_layers_width"]
         if depth and activation in NOT_ZERO:
-            raise EquiError(f"{name}_nonlinearity: {activation} is not supported: it is not 0 at 0, so energies would jump at the cutoff")
+            why = "it is not 0 at 0, so energies would jump at the cutoff"
+            raise EquiError(f"{name}_nonlinearity: {activation} is not supported: {why}")
         if depth and activation not in NONLINEARITIES:
             raise EquiError(f"{name}_nonlinearity: {activation} is not supported")
         found[name] = [width] * depth, NONLINEARITIES.get(activation)
@@ -169,9 +183,8 @@ def _checked_mlps(options):
 
 def _radial_chemical_embed(embedding, types, dim, forward):
     if embedding["_target_"] == SPLINE:
-        n, span = int(embedding["num_splines"]), int(embedding["spline_span"])
-        if not 0 < span <= n:
-            raise EquiError(f"spline_span: {span} of {n} splines is not supported")
+        n = _count(embedding, "num_splines", 1)
+        span = _count(embedding, "spline_span", 1, n)
         lower = np.arange(-span, n - span) / n
         children = {"class_embed": module("Embedding", {"weight": shape(types**2, dim * n)})}
         spline = module("PerClassSpline", buffers={"lower": lower, "upper": lower + (span + 1) / n}, children=children)
@@ -189,7 +202,8 @@ def _radial_chemical_embed(embedding, types, dim, forward):
 
 
 def _weighter(edge, mul, is_individual):
-    return module("MakeWeightedChannels", alpha=1.0, weight_individual_irreps=is_individual, weight_numel=mul * (len(edge) if is_individual else 1))
+    count = mul * (len(edge) if is_individual else 1)
+    return module("MakeWeightedChannels", alpha=1.0, weight_individual_irreps=is_individual, weight_numel=count)
 
 
 def build(options):
@@ -197,6 +211,10 @@ def build(options):
     edge = options["irreps_edge_sh"]
     edge = Irreps.spherical_harmonics(edge) if isinstance(edge, int) else Irreps(str(edge))
     allowed = Irreps(str(options["tensor_track_allowed_irreps"]))
+    for irreps in (edge, allowed):
+        check_lmax(irreps)
+    for key, low in COUNTS.items():
+        _count(options, key, low)
     if any(b.mul != 1 for b in edge) or len({b.ir for b in edge}) != len(edge):
         raise EquiError(f"irreps_edge_sh: {edge} is not supported: an irrep stands twice")
     if any(b.mul != 1 for b in allowed):
@@ -248,7 +266,9 @@ def build(options):
             tensor_track_allowed_irreps=allowed,
         ),
         "edge_readout": module("ScalarMLP", children={"mlp_module": network("readout_mlp", scalars * (layers + 1), 1)}),
-        "edge_eng_sum": module("EdgewiseReduce", children={"norm_module": module("AvgNumNeighborsNorm", buffers={"norm_const": norms})}),
+        "edge_eng_sum": module(
+            "EdgewiseReduce", children={"norm_module": module("AvgNumNeighborsNorm", buffers={"norm_const": norms})}
+        ),
         "per_type_energy_scale_shift": scale_shift(options, types),
     }  # fmt: skip
     if options["pair_potential"] is not None:

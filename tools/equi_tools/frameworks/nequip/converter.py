@@ -15,17 +15,8 @@ from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import gate_terms, matrices_of, split_blocks, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, network, path
-from .model import MLP_ACTIVATIONS, gate_parts
+from .model import MLP_ACTIVATIONS, check_lmax, gate_parts
 from .modules import activation_of, mlp_layers, tensor_product
-
-# Couplings of src/algebra/coupling.h are exact up to this degree.
-LMAX_SUPPORTED = 8
-
-
-def check_lmax(irreps):
-    if irreps.lmax > LMAX_SUPPORTED:
-        raise EquiError(f"l_max: {irreps.lmax} is not supported, at most {LMAX_SUPPORTED}")
-
 
 class Converter(Layers):
     def __init__(self, checkpoint, elements):

@@ -58,6 +58,8 @@ NONLINEARITIES = {name: kind for kind, name in MLP_ACTIVATIONS.items() if name !
 }  # fmt: skip
 # Even and odd functions; a scalar of odd parity allows only the odd ones.
 PARITY_OF = {"abs": 1, "tanh": -1}
+# Couplings of src/algebra/coupling.h are exact up to this degree.
+LMAX_SUPPORTED = 8
 ZBL = "nequip.nn.pair_potential.ZBL"
 # nequip's names of units of ZBL: (unit of energies, half of the square of an elementary charge in it and Angstrom, by nequip's digits).
 ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06371)}
@@ -171,6 +173,11 @@ def mlp(sizes, activation, forward=True):
             children[str(len(children))] = module(activation)
         children[str(len(children))] = module("ScalarLinearLayer", {"weight": shape(*size)}, {"alpha": np.array(scale)}, bias=None)
     return module("ScalarMLPFunction", children={"mlp": module("Sequential", children=children)}, scales=scales)
+
+
+def check_lmax(irreps):
+    if irreps.lmax > LMAX_SUPPORTED:
+        raise EquiError(f"l_max: {irreps.lmax} is not supported, at most {LMAX_SUPPORTED}")
 
 
 def normalized(name):
