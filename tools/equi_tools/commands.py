@@ -65,7 +65,7 @@ def run_data(args):
 
     job = data.make(
         args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure,
-        args.task, args.charge, args.spin, args.symbols,
+        args.task, args.charge, args.spin, args.symbols, args.cell, args.rattle, args.relaxed, args.force,
     )  # fmt: skip
     _print(args, data.facts(job), data.text)
     return 0
@@ -203,7 +203,7 @@ def run_compare(args):
 def run_plot(args):
     from . import plot
 
-    _print(args, plot.make(args.file, args.output, args.elements), plot.text)
+    _print(args, plot.make(args.file, args.output, args.elements, args.symbols), plot.text)
     return 0
 
 

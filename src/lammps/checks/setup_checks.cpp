@@ -18,6 +18,7 @@
 #include "compute.h"
 #include "domain.h"
 #include "error.h"
+#include "force.h"
 #include "group.h"
 #include "modify.h"
 #include "neighbor.h"
@@ -143,19 +144,19 @@ void SetupChecks::check_symbols() const {
   }
 }
 
-// A timestep of 1, usual in units real, is a thousand times too long in units metal.
+// A timestep of 1, usual in units real, is a thousand times too long in units metal; one of 0.001, usual in units
+// metal, makes a run in units real a thousand times longer than meant.
 void SetupChecks::check_timestep() {
-  constexpr double LONG_STEP = 0.02;    // ps: steps of 20 fs cannot resolve any vibration of atoms
-  const double dt = update->dt;
-  if (std::strcmp(update->unit_style, "metal") != 0 || update->whichflag != 1 || update->nsteps == 0 ||
-      dt < LONG_STEP || dt == timestep_with_warning_)
-    return;
+  constexpr double LONG_STEP = 20.0;    // fs: such steps cannot resolve any vibration of atoms
+  constexpr double SHORT_STEP = 0.005;
+  const double dt = update->dt, femtoseconds = dt / force->femtosecond;
+  const bool is_metal = std::strcmp(update->unit_style, "metal") == 0;
+  const bool is_long = femtoseconds >= LONG_STEP, is_short = femtoseconds > 0.0 && femtoseconds <= SHORT_STEP;
+  if (update->whichflag != 1 || update->nsteps == 0 || !(is_long || is_short) || dt == timestep_with_warning_) return;
   timestep_with_warning_ = dt;
   if (comm->me == 0)
-    error->warning(FLERR,
-                   "The timestep of {:.6g} ps ({:.6g} fs) is too long for the motion of atoms: with units metal it is "
-                   "in ps, and 0.001 is usual",
-                   dt, 1e3 * dt);
+    error->warning(FLERR, "The timestep of {:.6g} fs is too {} for the motion of atoms: with units {} it is in {} is usual",
+                   femtoseconds, is_long ? "long" : "short", update->unit_style, is_metal ? "ps, and 0.001" : "fs, and 1");
 }
 
 // A pair that is missing from the neighbor list changes the surroundings of both atoms in the model, and so the forces
