@@ -307,8 +307,9 @@ def _add_bench(parser):
 def _add_demo(parser):
     _add_build_dir(parser)
     parser.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
-    _add_steps(parser, 300)
+    _add_steps(parser, 600)
     parser.add_argument("--ranks", type=_whole_number(1), default=1, metavar="N", help="MPI ranks (default: %(default)s)")
+    parser.add_argument("--picture", metavar="PICTURE", help="also draw the run, as equi plot does")
     _add_precision(parser, "mixed")
     _add_json(parser)
 
@@ -348,7 +349,7 @@ COMMANDS = (
     ),
     ("doctor", commands.run_doctor, _add_doctor, "Report what a run finds on this machine, and what would slow it or stop it."),
     ("bench", commands.run_bench, _add_bench, "Measure a step of molecular dynamics here, with ranks against threads."),
-    ("demo", commands.run_demo, _add_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table."),
+    ("demo", commands.run_demo, _add_demo, "Check the model, then run rock salt at room temperature with LAMMPS and print a short table."),
 )  # fmt: skip
 
 

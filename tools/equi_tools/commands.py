@@ -227,4 +227,4 @@ def run_compile(args):
 def run_demo(args):
     from .demo import demo
 
-    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json) else 0
+    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json, args.picture) else 0

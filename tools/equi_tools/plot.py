@@ -136,11 +136,10 @@ def run(file, path):
         axis.set_visible(False)
     figure.suptitle(f"{printable(Path(file).name, 60)}: {last.atoms} atoms", fontsize="medium")
     save(figure, path)
-    half = len(last.picoseconds) // 2
     return {
         "plot": str(path), "atoms": last.atoms, "quantity": last.conserved() and last.conserved()[0],
         "picoseconds": float(last.picoseconds[-1]), "drift": last.drift(), "thermostats": list(last.thermostats),
-        "means": {name: float(last.columns[name][half:].mean()) for name, *_ in observed},
+        "means": {name: last.means()[name] for name, *_ in observed},
         "breakdown": {section: percent for section, (_, percent) in last.breakdown.items()},
     }  # fmt: skip
 
@@ -164,7 +163,7 @@ def _observed_panel(axis, run, column):
     axis.plot(run.picoseconds, values, linewidth=1.4)
     axis.set_xlabel("time / ps")
     axis.set_ylabel(metal if run.units == "metal" else real)
-    axis.set_title(f"mean of the second half {values[len(values) // 2 :].mean():.4g}", fontsize="medium")
+    axis.set_title(f"mean of the second half {run.means()[name]:.4g}", fontsize="medium")
 
 
 def _breakdown_panel(axis, run):

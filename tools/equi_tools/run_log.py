@@ -34,6 +34,10 @@ class RunOfLog:
         names = [ECONSERVE] if self.thermostats else [ECONSERVE, ETOTAL]
         return next(((name, self.columns[name]) for name in names if name in self.columns), None)
 
+    def means(self):
+        """The mean of each column over the second half of the rows."""
+        return {name: float(values[len(values) // 2 :].mean()) for name, values in self.columns.items()}
+
     def drift(self):
         """Slope of a straight line through the conserved column in meV per atom and ps, None without such a column."""
         if self.picoseconds is None or self.conserved() is None or len(self.picoseconds) < 3 or not np.ptp(self.picoseconds):
