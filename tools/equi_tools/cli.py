@@ -241,6 +241,13 @@ def _add_check(parser):
     _add_json(parser)
 
 
+def _add_certify(parser):
+    _add_file(parser)
+    parser.add_argument("-o", "--output", metavar="PAGE", help="also write the page: .html, .txt or .json")
+    _add_build_dir(parser)
+    _add_json(parser)
+
+
 def _add_compare(parser):
     _add_file(parser)
     parser.add_argument("source", help="the checkpoint or name that the file was converted from")
@@ -330,6 +337,11 @@ COMMANDS = (
     (
         "check", commands.run_check, _add_check,
         "Check a model on this machine: its kernels, laws of energies and forces, and the values that are stored in the file.",
+    ),
+    (
+        "certify", commands.run_certify, _add_certify,
+        "Prove a model file on this machine and print one page: where it comes from, how well stored values and laws are met "
+        "in each precision and on ranks, what the model itself does, drift, time and memory.",
     ),
     ("compare", commands.run_compare, _add_compare, "Compare LAMMPS with the training framework on any structures."),
     (
