@@ -25,6 +25,7 @@
 #include "update.h"
 #include "utils.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -57,6 +58,11 @@ struct ClosestPair {
 };
 
 // The closest pair of a rank's neighborhood. radius [ntypes+1]: 0 for elements without one.
+// Not std::hypot, which needs glibc 2.35: clusters of today have 2.34.
+double norm(const std::array<double, 3> &v) {
+  return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+}
+
 ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (*x)[3],
                          const std::vector<double> &radius) {
   ClosestPair closest;
@@ -66,7 +72,7 @@ ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (
     for (int64_t c = n.first[row]; c < n.first[row + 1]; c++) {
       const int j = n.sender_atom[c], type_j = atom.type[j];
       if (radius[type_j] == 0.0) continue;
-      const double distance = std::hypot(x[j][0] - x[i][0], x[j][1] - x[i][1], x[j][2] - x[i][2]);
+      const double distance = norm({x[j][0] - x[i][0], x[j][1] - x[i][1], x[j][2] - x[i][2]});
       const double ratio = distance / (radius[type_i] + radius[type_j]);
       if (ratio < closest.ratio) closest = {ratio, distance, {atom.tag[i], atom.tag[j]}, {type_i, type_j}};
     }
@@ -76,7 +82,7 @@ ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (
 
 // Whether a periodic box has images of itself within this distance.
 bool has_image_within(const Domain &box, double cutoff) {
-  const double lengths[3] = {box.xprd, std::hypot(box.xy, box.yprd), std::hypot(box.xz, box.yz, box.zprd)};
+  const double lengths[3] = {box.xprd, norm({box.xy, box.yprd, 0.0}), norm({box.xz, box.yz, box.zprd})};
   const int periodic[3] = {box.xperiodic, box.yperiodic, box.zperiodic};
   for (int k = 0; k < 3; ++k)
     if (periodic[k] && lengths[k] < cutoff) return true;
