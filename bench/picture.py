@@ -3,13 +3,12 @@
 """The picture of README.md: time of a step against the frameworks' own calculators, and differences to the framework by
 precision, from results/step_*.csv and results/accuracy.csv, into doc/pictures/speed_accuracy.png."""
 
-import csv
 import statistics
 from pathlib import Path
 
 import common
+from samples import least_times, rows_of
 
-RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parents[1] / "doc" / "pictures" / "speed_accuracy.png"
 # File of results and what was measured, from above.
 STEPS = {
@@ -18,19 +17,6 @@ STEPS = {
     "step_nequip": "NequIP, NaCl", "step_tensornet": "TensorNet, NaCl",
 }  # fmt: skip
 COLORS = {"equi": "tab:blue", "framework": "0.72"}
-
-
-def rows_of(name):
-    with open(RESULTS / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def least_times(name):
-    """us per atom and step of equi and of the framework: the least of all samples, which other work disturbs least."""
-    times = {"equi": [], "framework": []}
-    for row in rows_of(name):
-        times["equi" if row["side"] == "equi" else "framework"].append(float(row["us_per_atom_step"]))
-    return min(times["equi"]), min(times["framework"])
 
 
 def draw_speed(axis):

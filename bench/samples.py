@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""The samples in results, and the figures that pages and pictures quote of them."""
+
+import csv
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def rows_of(name):
+    """The rows of results/NAME.csv as dicts of texts."""
+    with open(RESULTS / f"{name}.csv", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def sides_of(name):
+    """us per atom and step of equi and of the framework, in the order of results/NAME.csv."""
+    times = {"equi": [], "framework": []}
+    for row in rows_of(name):
+        times["equi" if row["side"] == "equi" else "framework"].append(float(row["us_per_atom_step"]))
+    return times["equi"], times["framework"]
+
+
+def least_times(name):
+    """us per atom and step of equi and of the framework: the least of all samples, which other work disturbs least."""
+    return tuple(map(min, sides_of(name)))
