@@ -24,3 +24,11 @@ def sides_of(name):
 def least_times(name):
     """us per atom and step of equi and of the framework: the least of all samples, which other work disturbs least."""
     return tuple(map(min, sides_of(name)))
+
+
+def memory_per_atom(name):
+    """Growth of the peak memory in kB per atom between two sizes, from the rows of results/memory.csv of a
+    model."""
+    rows = rows_of("memory")
+    (n1, p1), (n2, p2) = ((int(row["atoms"]), int(row["peak_kB"])) for row in rows if row["model"] == name)
+    return (p2 - p1) / (n2 - n1)

@@ -15,7 +15,8 @@ PYPROJECT = TOOLS / "pyproject.toml"
 LAYER_FIELDS = TOOLS / "equi_tools" / "layer_fields.json"
 BENCH = Path(__file__).parents[1] / "bench"
 
-sys.path[:0] = [str(TOOLS), str(BENCH)]
+sys.path[:0] = [str(TOOLS), str(BENCH), str(Path(__file__).parent)]
+import markdown  # noqa: E402
 import samples  # noqa: E402
 from equi_tools import published  # noqa: E402
 
@@ -29,6 +30,8 @@ exclude_patterns = ["README.md"]
 highlight_language = "text"
 # Quotation marks and dashes of commands stay as they are typed.
 smartquotes = False
+CITATION = (Path(__file__).parents[1] / "CITATION.cff").read_text()
+rst_epilog = f".. |released| replace:: {re.search(r'^date-released: (.*)$', CITATION, re.M)[1]}\n"
 
 
 def value_of(spec):
@@ -127,9 +130,24 @@ class StepTimes(Table):
                    f"{equi:.0f}", f"{framework:.0f}", f"{framework / equi:.1f}")  # fmt: skip
 
 
+class Memory(Table):
+    """``.. memory-per-atom:: MODEL ...``: growth of the memory from bench/results/memory.csv."""
+
+    required_arguments = 1
+    optional_arguments = 9
+    files = (samples.RESULTS / "memory.csv",)
+
+    def rows(self):
+        yield "model in ``memory.csv``", "kB/atom"
+        for name in self.arguments:
+            yield name, f"{samples.memory_per_atom(name):.0f}"
+
+
 def setup(app):
     app.add_lexer("LAMMPS", TextLexer)
     app.add_directive("layer-fields", LayerFields)
     app.add_directive("published-models", PublishedModels)
     app.add_directive("step-times", StepTimes)
+    app.add_directive("memory-per-atom", Memory)
+    app.connect("source-read", markdown.insert)
     return {"parallel_read_safe": True}
