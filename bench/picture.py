@@ -14,9 +14,21 @@ PICTURE = Path(__file__).parents[1] / "doc" / "pictures" / "speed_accuracy.png"
 STEPS = {
     "step_nacl": "SevenNet-0, NaCl", "step_cu": "SevenNet-0, Cu", "step_water": "SevenNet-0, water",
     "step_l3i5": "SevenNet-l3i5, NaCl", "step_mace_small": "MACE small, NaCl", "step_mace_medium": "MACE medium, NaCl",
-    "step_nequip": "NequIP, NaCl", "step_tensornet": "TensorNet, NaCl",
+    "step_nequip": "NequIP, NaCl", "step_tensornet": "TensorNet, NaCl", "step_uma_s": "UMA-S shape, Si",
 }  # fmt: skip
 COLORS = {"equi": "tab:blue", "framework": "0.72"}
+
+
+def ratio_text(ratio):
+    """Two digits, as in the text of pages."""
+    return f"{ratio:.2g}"
+
+
+def machine_of(names):
+    """The processor and cores of all of these results, which one picture shows together."""
+    found = {(row["cpu"], row["cores"]) for name in names for row in rows_of(name)}
+    ((cpu, cores),) = found
+    return f"{cores} cores of {cpu}".replace("(R)", "")
 
 
 def draw_speed(axis):
@@ -24,12 +36,12 @@ def draw_speed(axis):
         equi, framework = least_times(name)
         axis.barh(place + 0.2, framework, height=0.38, color=COLORS["framework"])
         axis.barh(place - 0.2, equi, height=0.38, color=COLORS["equi"])
-        axis.text(1.1 * framework, place, f"{framework / equi:.0f}x", va="center")
+        axis.text(1.1 * framework, place, f"{ratio_text(framework / equi)}x", va="center")
         print(f"{label}: {equi:.1f} and {framework:.0f} us/atom, {framework / equi:.1f}")
     axis.set_yticks(range(len(STEPS)), list(reversed(STEPS.values())))
     axis.set_xscale("log")
     axis.set_xlim(10, 40000)
-    axis.set_xlabel("us per atom and step, 2 cores of a Xeon")
+    axis.set_xlabel(f"us per atom and step, {machine_of(STEPS)} (AVX-512)")
     axis.set_title("LAMMPS with equi, mixed (blue); the framework's calculator (gray)", fontsize="medium", loc="left")
 
 
