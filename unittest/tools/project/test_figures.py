@@ -93,6 +93,13 @@ def drifts():
     yield "doc/accuracy.rst", f"the drifts were {a:.3f} and {b:.3f}, the deviations {c:.2f} and {d:.2f}"
     a, b = (numbers("mgo-tensornet", precision, drift) for precision in ("mixed", "double"))
     yield "doc/accuracy.rst", f"The drifts were {a:.3f} and {b:.3f}, the deviations {numbers('mgo-tensornet', 'mixed', deviation):.2f} in both"
+    for model, sentence in (
+        ("nacl-melt", "the number of pairs varies between {} and {}, and at least {} come or go"),
+        ("mgo-tensornet", "{} to {} pairs were within the cutoff, and at least {} came or went"),
+    ):
+        rows = [one for one in samples.rows_of("drift") if one["model"] == model]
+        least, most, changes = ([int(one[name]) for one in rows] for name in ("least_pairs", "most_pairs", "changes_of_pairs"))
+        yield "doc/accuracy.rst", sentence.format(min(least), max(most), min(changes))
     a, b = (numbers("nacl-melt", precision, drift) for precision in ("mixed", "double"))
     yield "doc/accuracy.rst", f"The drifts were {a:.2f} and {b:.2f}, the deviations 5."
     yield "doc/accuracy.rst", (
