@@ -292,7 +292,10 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   RadialBasis basis = read_radial_basis(document["radial_basis"], model.cutoff, tensors);
   model.pair_cutoff = basis.pair_cutoff;
 
-  LayerReader reader(tensors, std::move(basis), model.lmax_edge, document["edge_parity"].boolean());
+  const bool edge_parity = document["edge_parity"].boolean();
+  if (!edge_parity && model.lmax_edge > 0)
+    model.notes.push_back("equivariant under rotations only, SO(3): energies of mirror images may differ");
+  LayerReader reader(tensors, std::move(basis), model.lmax_edge, edge_parity);
   model.layers = read_layers(document["layers"], reader);
   model.features = reader.features();
   model.feature_names = reader.feature_names();

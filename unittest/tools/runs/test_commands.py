@@ -144,8 +144,9 @@ def test_published_models_have_what_a_user_needs(capsys):
     assert main(["models", "--json"]) == 0
     for fact in json.loads(capsys.readouterr().out):
         assert fact["license"] and fact["source"] and fact["convert"]
-        # This project had the models that it reports as tested, so their hashes are known.
-        assert (fact["state"] == published.TESTED) == (fact["sha256"] is not None)
+        # This project had the files that it reports as checked, so their hashes are known.
+        assert fact["checked"] in published.MEANING
+        assert (fact["checked"] == published.FILE) == (fact["sha256"] is not None)
 
 
 def test_the_models_of_the_installed_sevenn_are_those_of_the_list():
