@@ -161,8 +161,9 @@ void SetupChecks::check_timestep() {
   if (update->whichflag != 1 || update->nsteps == 0 || !(is_long || is_short) || dt == timestep_with_warning_) return;
   timestep_with_warning_ = dt;
   if (comm->me == 0)
-    error->warning(FLERR, "The timestep of {:.6g} fs is too {} for the motion of atoms: with units {} it is in {} is usual",
-                   femtoseconds, is_long ? "long" : "short", update->unit_style, is_metal ? "ps, and 0.001" : "fs, and 1");
+    error->warning(
+        FLERR, "The timestep of {:.6g} fs is too {} for the motion of atoms: with units {} it is in {} is usual",
+        femtoseconds, is_long ? "long" : "short", update->unit_style, is_metal ? "ps, and 0.001" : "fs, and 1");
 }
 
 // A pair that is missing from the neighbor list changes the surroundings of both atoms in the model, and so the forces
