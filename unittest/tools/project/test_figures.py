@@ -228,7 +228,15 @@ def gpu_layers():
     yield page, f"equi takes {times[0]:.2f} and {both:.2f} ns, in a fixed order"
 
 
-SUBJECTS = (speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers)
+def mirror_images():
+    (found,) = [one for one in samples.sheet_of("sevennet-0")["properties"] if one["name"] == "no_mirror_symmetry"]
+    yield "doc/choosing_a_model.rst", (
+        f"the energies of SevenNet-0 for a random {found['numbers']['structure']} and its mirror image differ by "
+        f"{1000 * found['numbers']['energy_eV_per_atom']:.2g} meV/atom."
+    )
+
+
+SUBJECTS = (speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers, mirror_images)
 
 
 def faults(sentences, text_of):

@@ -8,6 +8,7 @@ import html
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_the_site_lists_what_the_command_lists():
     for model in published.MODELS:
         for word in published.cells(vars(model)):
             assert word in text, word
+
+
+def test_markdown_becomes_a_page():
+    sys.path.insert(0, str(ROOT / "doc"))
+    import markdown
+
+    text = markdown.to_rst(ROOT / "examples" / "heat_conduction" / "README.md", ROOT / "doc" / "examples" / "x.rst", ROOT / "doc", 0)
+    assert text.startswith("Thermal conductivity from the exact heat flux\n====")
+    for part in (
+        ".. code-block:: bash\n\n   cd examples/heat_conduction\n", ".. image:: ../../examples/heat_conduction/green_kubo.png\n   :alt: Running",
+        ":doc:`the manual </pair_equi>`", "``compute equi/heat/flux``",
+    ):  # fmt: skip
+        assert part in text
+    changes = markdown.to_rst(ROOT / "CHANGELOG.md", ROOT / "doc" / "citing.rst", ROOT / "doc", 1)
+    assert "\nNot released yet\n~~~~" in changes and "`Keep a Changelog <https://keepachangelog.com>`__" in changes
+    assert re.search(r"- New warnings about\n\n  - a first structure", changes)
 
 
 def test_examples_with_a_picture_have_a_page_and_a_place_in_the_gallery():
