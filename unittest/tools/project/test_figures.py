@@ -217,6 +217,10 @@ def gpu_layers():
          "446 - 132 - 493 - 2436 - 96 - 1.89 - 2.33"), times,
     ):  # fmt: skip
         yield page, f"{row(label, numbers)} - {time:.2f}"
+    first = [value("gpu_layers", f"{name}_ns_per_edge", **{**layer, "layer": "0"}) for name in ("forward", "backward")]
+    yield page, f"2.83 ns forward and 2.97 backward became {first[0]:.2f} and {first[1]:.2f}"
+    energy = value("gpu_check", "energy", model="sevennet-0", precision="mixed")
+    yield page, f"is 3.4e-7 eV per atom; with it {energy:.0e}".replace("e-0", "e-")
     both = times[0] + times[3]
     forward = {side: value("gpu_peers", "forward_ns_per_edge", side=side) for side in ("OpenEquivariance", "OpenEquivariance, fixed order", "cuEquivariance")}
     whole = {side: value("gpu_peers", "both_ns_per_edge", side=side) for side in forward}
@@ -228,6 +232,21 @@ def gpu_layers():
     yield page, f"equi takes {times[0]:.2f} and {both:.2f} ns, in a fixed order"
 
 
+def gpu_registers():
+    rows = [one for one in samples.rows_of("cuda_registers") if one["architecture"] == "sm_90"]
+    found = {}
+    for one in rows:
+        kind = "contractions" if one["path_groups"].startswith("contraction_") else "convolutions"
+        found.setdefault(kind, []).append(max(int(one["spill_stores"]), int(one["spill_loads"])))
+    spilled = {kind: sum(map(bool, counts)) for kind, counts in found.items()}
+    convolutions, contractions = found["convolutions"], found["contractions"]
+    yield "bench/README.md", (
+        f"For sm_90, {spilled['convolutions']} of the {len(convolutions)} kernels of convolutions spill, by up to {max(convolutions)} bytes. "
+        f"So do {spilled['contractions']} of the {len(contractions)} kernels of contractions, by up to {max(contractions) / 1000:.0f} kB"
+    )
+    yield "doc/gpu_roofline.rst", f"of order 3 in float64, with {max(convolutions)} bytes."
+
+
 def mirror_images():
     (found,) = [one for one in samples.sheet_of("sevennet-0")["properties"] if one["name"] == "no_mirror_symmetry"]
     yield "doc/choosing_a_model.rst", (
@@ -236,7 +255,7 @@ def mirror_images():
     )
 
 
-SUBJECTS = (speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers, mirror_images)
+SUBJECTS = (speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers, gpu_registers, mirror_images)
 
 
 def faults(sentences, text_of):
