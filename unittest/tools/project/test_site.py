@@ -4,6 +4,7 @@
 CTest builds the site before (tools_manual).
 """
 
+import datetime
 import html
 import json
 import os
@@ -60,6 +61,16 @@ def test_the_site_lists_what_the_command_lists():
     for model in published.MODELS:
         for word in published.cells(vars(model)):
             assert word in text, word
+
+
+def test_one_version_and_one_date_are_cited():
+    citation = (ROOT / "CITATION.cff").read_text()
+    version, date = (re.search(rf"^{key}: (.*)$", citation, re.M)[1] for key in ("version", "date-released"))
+    assert re.search(r'^version = "(.*)"$', (ROOT / "tools" / "pyproject.toml").read_text(), re.M)[1] == version
+    day = datetime.date.fromisoformat(date)
+    assert f"\n## {version} ({day.day} {day:%B} {day.year})\n" in (ROOT / "CHANGELOG.md").read_text()
+    page = (SITE / "citing.html").read_text(encoding="utf-8")
+    assert f"{{{version}}}" in page and f"{{{date}}}" in page
 
 
 def test_markdown_becomes_a_page():
