@@ -9,8 +9,6 @@ from pathlib import Path
 
 UNDERLINES = "=-~^"
 LANGUAGES = {"sh": "bash", "": "text"}
-
-
 DIRECTIVE = re.compile(r"^\.\. markdown:: (\S+)$", re.M)
 
 
@@ -49,8 +47,10 @@ def _prose(text, place, prefix, manual):
         links.append(rst)
         return f"\x00{len(links) - 1}\x00"
 
-    image = ".. image:: {}\n   :alt: {}"
-    text = re.sub(r"^!\[([^\]]*)\]\(([^)\s]+)\)$", lambda m: keep(image.format(prefix + m[2], " ".join(m[1].split()))), text, flags=re.M)
+    def image(match):
+        return keep(f".. image:: {prefix}{match[2]}\n   :alt: {' '.join(match[1].split())}")
+
+    text = re.sub(r"^!\[([^\]]*)\]\(([^)\s]+)\)$", image, text, flags=re.M)
     text = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", lambda m: keep(_link(m[1], m[2], place, prefix, manual)), text)
     text = re.sub(r"`([^`]+)`", lambda m: f"``{' '.join(m[1].split())}``", text)
     text = re.sub(r"^\|.*\|\n\|[-| ]+\|\n(?:\|.*\|(?:\n|$))*", _table, text, flags=re.M)

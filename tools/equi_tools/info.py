@@ -29,9 +29,9 @@ def _fields(spec, value):
     """The fields of an object: of the alternative that has its keys and words."""
     if "fields" in spec:
         return spec["fields"]
-    for one in spec["alternatives"]:
+    for one in spec["alternatives"] if isinstance(value, dict) else []:
         known = {field["name"]: field.get("words") for field in one.get("fields", [])}
-        if isinstance(value, dict) and all(key in known and (not known[key] or word in known[key]) for key, word in value.items()):
+        if value.keys() <= known.keys() and all(word in (known[key] or [word]) for key, word in value.items()):
             return one["fields"]
     return []
 

@@ -51,7 +51,8 @@ def test_other_words_have_none(index):
 
 def test_each_published_model_is_on_one_page():
     pages = [path.read_text() for path in (ROOT / "doc" / "models").glob("*.rst")]
-    listed = [word for page in pages for words in re.findall(r"^\.\. published-models:: (.*)$", page, re.M) for word in words.split()]
+    lines = [line for page in pages for line in re.findall(r"^\.\. published-models:: (.*)$", page, re.M)]
+    listed = [word for line in lines for word in line.split()]
     assert sorted(listed) == sorted({model.framework for model in published.MODELS})
 
 
@@ -77,14 +78,16 @@ def test_markdown_becomes_a_page():
     sys.path.insert(0, str(ROOT / "doc"))
     import markdown
 
-    text = markdown.to_rst(ROOT / "examples" / "heat_conduction" / "README.md", ROOT / "doc" / "examples" / "x.rst", ROOT / "doc", 0)
+    doc, file = ROOT / "doc", ROOT / "examples" / "heat_conduction" / "README.md"
+    text = markdown.to_rst(file, doc / "examples" / "x.rst", doc, 0)
     assert text.startswith("Thermal conductivity from the exact heat flux\n====")
     for part in (
-        ".. code-block:: bash\n\n   cd examples/heat_conduction\n", ".. image:: ../../examples/heat_conduction/green_kubo.png\n   :alt: Running",
+        ".. code-block:: bash\n\n   cd examples/heat_conduction\n",
+        ".. image:: ../../examples/heat_conduction/green_kubo.png\n   :alt: Running",
         ":doc:`the manual </pair_equi>`", "``compute equi/heat/flux``",
     ):  # fmt: skip
         assert part in text
-    changes = markdown.to_rst(ROOT / "CHANGELOG.md", ROOT / "doc" / "citing.rst", ROOT / "doc", 1)
+    changes = markdown.to_rst(ROOT / "CHANGELOG.md", doc / "citing.rst", doc, 1)
     assert "\nNot released yet\n~~~~" in changes and "`Keep a Changelog <https://keepachangelog.com>`__" in changes
     assert re.search(r"- New warnings about\n\n  - a first structure", changes)
 
