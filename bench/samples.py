@@ -2,6 +2,7 @@
 """The samples in results, and the figures that pages and pictures quote of them."""
 
 import csv
+import json
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
@@ -11,6 +12,11 @@ def rows_of(name):
     """The rows of results/NAME.csv as dicts of texts."""
     with open(RESULTS / f"{name}.csv", newline="") as stream:
         return list(csv.DictReader(stream))
+
+
+def sheet_of(model):
+    """What results/data_sheet_MODEL.json has."""
+    return json.loads((RESULTS / f"data_sheet_{model}.json").read_text(encoding="utf-8"))
 
 
 def sides_of(name):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pages of the site that are Markdown files elsewhere: a line `.. markdown:: FILE` of a page stands for the text of FILE.
 
-Only what these files use is understood: headings, paragraphs, lists, code, images and links.
+Only what these files use is understood: headings, paragraphs, lists, tables, code, images and links.
 """
 
 import re
@@ -9,6 +9,23 @@ from pathlib import Path
 
 UNDERLINES = "=-~^"
 LANGUAGES = {"sh": "bash", "": "text"}
+DIRECTIVE = re.compile(r"^\.\. markdown:: (\S+)$", re.M)
+
+
+def _page_of(file, manual):
+    """The page that is this file, or that stands for a Markdown file, as Sphinx names it; None if there is none."""
+    if file.is_relative_to(manual) and file.suffix == ".rst":
+        return file.relative_to(manual).with_suffix("").as_posix()
+    for page in manual.rglob("*.rst"):
+        if any((page.parent / name).resolve() == file for name in DIRECTIVE.findall(page.read_text(encoding="utf-8"))):
+            return page.relative_to(manual).with_suffix("").as_posix()
+    return None
+
+
+def _table(match):
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in match[0].splitlines()]
+    cells = (f"   {'*' if k == 0 else ' '} - {cell}".rstrip() for row in (rows[0], *rows[2:]) for k, cell in enumerate(row))
+    return "\n".join([".. list-table::", "   :header-rows: 1", "", *cells, ""])
 
 
 def _link(words, target, place, prefix, manual):
@@ -17,8 +34,8 @@ def _link(words, target, place, prefix, manual):
         return f"`{text} <{target}>`__"
     target = prefix + target
     file = (place / target).resolve()
-    if file.is_relative_to(manual) and file.suffix == ".rst":
-        return f":doc:`{text} </{file.relative_to(manual).with_suffix('').as_posix()}>`"
+    if page := _page_of(file, manual):
+        return f":doc:`{text} </{page}>`"
     return f"``{text}``" if file.is_dir() else f":download:`{text} <{target}>`"
 
 
@@ -30,10 +47,13 @@ def _prose(text, place, prefix, manual):
         links.append(rst)
         return f"\x00{len(links) - 1}\x00"
 
-    image = ".. image:: {}\n   :alt: {}"
-    text = re.sub(r"^!\[([^\]]*)\]\(([^)\s]+)\)$", lambda m: keep(image.format(prefix + m[2], " ".join(m[1].split()))), text, flags=re.M)
+    def image(match):
+        return keep(f".. image:: {prefix}{match[2]}\n   :alt: {' '.join(match[1].split())}")
+
+    text = re.sub(r"^!\[([^\]]*)\]\(([^)\s]+)\)$", image, text, flags=re.M)
     text = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", lambda m: keep(_link(m[1], m[2], place, prefix, manual)), text)
     text = re.sub(r"`([^`]+)`", lambda m: f"``{' '.join(m[1].split())}``", text)
+    text = re.sub(r"^\|.*\|\n\|[-| ]+\|\n(?:\|.*\|(?:\n|$))*", _table, text, flags=re.M)
     # A list within a list, or behind a paragraph, begins behind an empty line.
     lines = []
     for line in text.split("\n"):
@@ -53,8 +73,8 @@ def to_rst(file, page, manual, level):
     prefix = prefix.removesuffix("./")
 
     def heading(match):
-        text = re.sub(r"`([^`]+)`", r"``\1``", match[2])
-        return f"{text}\n{UNDERLINES[level + len(match[1]) - 1] * len(text)}"
+        # Code has two quotation marks more in the page.
+        return f"{match[2]}\n{UNDERLINES[level + len(match[1]) - 1] * (len(match[2]) + match[2].count('`'))}"
 
     parts = re.split(r"^```(\w*)\n(.*?)^```$", file.read_text(encoding="utf-8"), flags=re.M | re.S)
     out = []
@@ -76,4 +96,4 @@ def insert(app, docname, source):
         app.env.note_dependency(str(file), docname=docname)
         return to_rst(file, page, manual, 1 if match.start() else 0)
 
-    source[0] = re.sub(r"^\.\. markdown:: (\S+)$", text_of, source[0], flags=re.M)
+    source[0] = DIRECTIVE.sub(text_of, source[0])

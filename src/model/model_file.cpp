@@ -95,7 +95,7 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
 
   model.cutoff = d["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
   model.lmax_edge = d["lmax_edge"].integer(0, LMAX_SUPPORTED);
-  d["edge_parity"].boolean();    // for the layers
+  model.has_mirror_symmetry = d["edge_parity"].boolean() || model.lmax_edge == 0;
   if (d.has("max_neighbors")) model.max_neighbors = d["max_neighbors"].integer(1, INT32_MAX);
   if (d.has("nearest_neighbors")) model.nearest = read_nearest(d["nearest_neighbors"], model.notes);
   if (d.has("composition")) read_composition(d["composition"], model);
@@ -292,10 +292,7 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   RadialBasis basis = read_radial_basis(document["radial_basis"], model.cutoff, tensors);
   model.pair_cutoff = basis.pair_cutoff;
 
-  const bool edge_parity = document["edge_parity"].boolean();
-  if (!edge_parity && model.lmax_edge > 0)
-    model.notes.push_back("equivariant under rotations only, SO(3): energies of mirror images may differ");
-  LayerReader reader(tensors, std::move(basis), model.lmax_edge, edge_parity);
+  LayerReader reader(tensors, std::move(basis), model.lmax_edge, document["edge_parity"].boolean());
   model.layers = read_layers(document["layers"], reader);
   model.features = reader.features();
   model.feature_names = reader.feature_names();

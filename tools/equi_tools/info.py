@@ -26,13 +26,19 @@ def _kind(spec):
 
 
 def _fields(spec, value):
-    """The fields of an object, or of the alternative that is one."""
-    return next((one["fields"] for one in spec.get("alternatives", [spec]) if "fields" in one and isinstance(value, dict)), [])
+    """The fields of an object: of the alternative that has its keys and words."""
+    if "fields" in spec:
+        return spec["fields"]
+    for one in spec["alternatives"] if isinstance(value, dict) else []:
+        known = {field["name"]: field.get("words") for field in one.get("fields", [])}
+        if value.keys() <= known.keys() and all(word in (known[key] or [word]) for key, word in value.items()):
+            return one["fields"]
+    return []
 
 
 def _is_place(spec):
-    """Whether a number says where something is in a feature."""
-    return any(words in spec["meaning"] for words in ("block", "first channel"))
+    """Whether a number says where something is: a feature, a block or a channel."""
+    return spec["meaning"].startswith("number of the ") or any(words in spec["meaning"] for words in ("block", "first channel"))
 
 
 def _of_items(spec, values):
@@ -78,7 +84,7 @@ def _layer_line(layer):
             words = layer[spec["name"]]
             texts[_kind(spec)].append(", ".join(words) if spec["kind"] == "list" else words)
     # Earlier lines have the irreps of what is read and written here.
-    features = " -> ".join(texts["text"]) + "".join(f" ({words})" for words in texts["irreps"][-1:])
+    features = " ".join([" -> ".join(texts["text"]), *(f"({words})" for words in texts["irreps"][-1:])]).strip()
     return ", ".join(filter(None, [features, *_details(specs, layer)]))
 
 

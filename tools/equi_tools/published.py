@@ -23,7 +23,7 @@ UMA = "https://huggingface.co/facebook/UMA"
 OMOL = "https://huggingface.co/facebook/OMol25"
 OMAT = "https://huggingface.co/facebook/OMAT24"
 OC20 = "https://dl.fbaipublicfiles.com/opencatalystproject/models"
-EQUIFORMER_V3 = "https://github.com/atomicarchitects/equiformer_v3"
+EQUIFORMER_V3 = "https://huggingface.co/mirror-physics/equiformer_v3"
 # From these the package nequix downloads its models, and the package eqnorm its model.
 NEQUIX = "https://github.com/atomicarchitects/nequix/raw/7c2854de8e754b1a60274c7d9d2e014989ed632e/models"
 NEQUIX_OMAT = "https://github.com/atomicarchitects/nequix/raw/9c852a9c4cce69ae5e75bc5a2cf670be21ff8c28/models"
@@ -100,7 +100,7 @@ MODELS = (
     Published("eqnorm MPtrj", "eqnorm", None, SEE_SOURCE, EQNORM, "eqnorm-mptrj.pt"),
     Published("TensorNet-MatPES-PBE", "matgl", 89, SEE_SOURCE, MATPES, "TensorNet-PES-MatPES-PBE-2025.2"),
     Published("TensorNet-MatPES-r2SCAN", "matgl", 89, SEE_SOURCE, MATPES, "TensorNet-PES-MatPES-r2SCAN-2025.2"),
-    Published("AceFF 1.1", "torchmd", None, SEE_SOURCE, ACEFF, "aceff_v1.1.ckpt --unit eV --charge Q"),
+    Published("AceFF 1.1", "torchmd", None, "Apache-2.0", ACEFF, "aceff_v1.1.ckpt --unit eV --charge Q"),
     Published("AceFF 2", "torchmd", None, SEE_SOURCE, ACEFF, "aceff_v2.0.ckpt --unit eV --coulomb-cutoff 12"),
     Published("SO3LR", "so3krates", 8, "MIT", SO3KRATES_PACKAGE, "so3lr.model", FILE,
               "b5145564911ff983ed076ccb2bca5ce63454b74c9c8291092695463f1e6732be"),
@@ -118,7 +118,9 @@ MODELS = (
     Published("EquiformerV2-86M-OMat", "fairchem1", None, OMAT24, OMAT, "eqV2_86M_omat.pt"),
     Published("EquiformerV2-153M-OMat", "fairchem1", None, OMAT24, OMAT, "eqV2_153M_omat.pt"),
     Published("EquiformerV2-31M-OC20", "fairchem1", None, SEE_SOURCE, OC20, "eq2_31M_ec4_allmd.pt"),
-    Published("EquiformerV3 (MPtrj, OAM)", "fairchem1", None, SEE_SOURCE, EQUIFORMER_V3, "FILE.pt"),
+    Published("EquiformerV3 MPtrj", "fairchem1", None, "MIT", EQUIFORMER_V3, "mptrj_gradient.pt"),
+    Published("EquiformerV3 OMat24", "fairchem1", None, "MIT", EQUIFORMER_V3, "omat24_gradient.pt"),
+    Published("EquiformerV3 OAM", "fairchem1", None, "MIT", EQUIFORMER_V3, "omat24-mptrj-salex_gradient.pt"),
     Published("eSCN-L6-M2-Lay12 (OC20)", "fairchem1", None, SEE_SOURCE, OC20, "escn_l6_m2_lay12_all_md_s2ef.pt"),
     Published("eSCN-L6-M3-Lay20 (OC20)", "fairchem1", None, SEE_SOURCE, OC20, "escn_l6_m3_lay20_all_md_s2ef.pt"),
 )  # fmt: skip

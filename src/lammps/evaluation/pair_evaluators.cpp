@@ -123,6 +123,8 @@ void PairEvaluators::log_model(const Model &model) const {
         model.composition.empty() ? "" : " and the composition " + formula(model.composition, model.elements));
   if (model.offers_direct_forces && !settings_.has_direct_forces())
     log("  forces are derivatives of the energy; the file has direct ones, too (keyword forces)\n");
+  if (!model.has_mirror_symmetry)
+    log("  equivariant under rotations only, SO(3): energies of mirror images may differ\n");
   if (model.provenance.count("properties"))
     log("  properties of the model, on every machine: {}\n", origin("properties"));
   for (const std::string &note : model.notes) log("  {}\n", note);

@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 import picture  # noqa: E402
 import samples  # noqa: E402
 
+MAIN_LAYER = ("sevennet0-middle", "float", "2")  # problem, type, threads
+
 
 def power(number):
     """Two digits as pages write them: 5.0e-12."""
@@ -47,13 +49,16 @@ def speed():
     ratios = [ratio(name) for name in picture.STEPS if name != "step_uma_s"]
     uma = picture.ratio_text(ratio("step_uma_s"))
     yield "README.md", (
-        f"equi is {min(ratios):.0f} to {max(ratios):.0f} times faster per step than the framework's own calculator, and {uma} times "
+        f"equi is {min(ratios):.0f} to {max(ratios):.0f} times faster per step than the framework's own "
+        f"calculator, and {uma} times "
         "for the shape of UMA-S."
     )
     labels = {
-        "step_nacl": "SevenNet-0, 512 atoms of NaCl", "step_cu": "SevenNet-0, 500 atoms of fcc Cu", "step_water": "SevenNet-0, 648 atoms of water",
+        "step_nacl": "SevenNet-0, 512 atoms of NaCl", "step_cu": "SevenNet-0, 500 atoms of fcc Cu",
+        "step_water": "SevenNet-0, 648 atoms of water",
         "step_l3i5": "SevenNet-l3i5, 512 atoms of NaCl", "step_mace_small": "MACE small (128x0e), 512 atoms of NaCl",
-        "step_mace_medium": "MACE medium (128x0e+128x1o), 512 atoms of NaCl", "step_nequip": "NequIP (64 features), 512 atoms of NaCl",
+        "step_mace_medium": "MACE medium (128x0e+128x1o), 512 atoms of NaCl",
+        "step_nequip": "NequIP (64 features), 512 atoms of NaCl",
     }  # fmt: skip
     for name, label in labels.items():
         equi, framework = samples.least_times(name)
@@ -65,15 +70,23 @@ def speed():
     equi, framework = map(statistics.median, samples.sides_of("step_uma_s"))
     yield "doc/performance.rst", row("the same, medians", f"{equi:.0f}", f"{framework:.0f}", f"{framework / equi:.2f}")
     equi, framework = samples.least_times("step_nequix")
-    yield "doc/performance.rst", f"Nequix-MP-1 takes {equi:.0f} us/atom and its package {framework:.0f} (JAX, compiled), {framework / equi:.0f} times as long"
+    yield "doc/performance.rst", (
+        f"Nequix-MP-1 takes {equi:.0f} us/atom and its package {framework:.0f} (JAX, compiled), "
+        f"{framework / equi:.0f} times as long"
+    )
     equi, framework = samples.least_times("step_so3lr")
     yield "doc/performance.rst", f"SO3LR gains less: {equi:.0f} us/atom, and {framework:.0f} with its package"
 
 
 def accuracy():
     columns = ("energy_eV_per_atom", "force_eV_per_A", "stress_eV_per_A3")
-    mixed, double = ([power(largest("accuracy", column, precision=precision)) for column in columns] for precision in ("mixed", "double"))
-    yield "doc/accuracy.rst", f"* - SevenNet-0, 29 structures - ``double`` - {' - '.join(double)} * - - ``mixed`` - {' - '.join(mixed)} "
+    mixed, double = (
+        [power(largest("accuracy", column, precision=precision)) for column in columns] for precision in ("mixed", "double")
+    )
+    yield "doc/accuracy.rst", (
+        f"* - SevenNet-0, 29 structures - ``double`` - {' - '.join(double)} * - - ``mixed`` - "
+        f"{' - '.join(mixed)} "
+    )
     for precision, bound in (("mixed", 1e-6), ("double", 1e-11)):
         assert bound / 10 < largest("accuracy", columns[0], precision=precision) < bound
     yield "README.md", "below 1e-6 eV/atom in mixed and 1e-11 eV/atom in double precision."
@@ -92,7 +105,10 @@ def drifts():
     c, d = (numbers("nacl-nequip", precision, deviation) for precision in ("mixed", "double"))
     yield "doc/accuracy.rst", f"the drifts were {a:.3f} and {b:.3f}, the deviations {c:.2f} and {d:.2f}"
     a, b = (numbers("mgo-tensornet", precision, drift) for precision in ("mixed", "double"))
-    yield "doc/accuracy.rst", f"The drifts were {a:.3f} and {b:.3f}, the deviations {numbers('mgo-tensornet', 'mixed', deviation):.2f} in both"
+    yield "doc/accuracy.rst", (
+        f"The drifts were {a:.3f} and {b:.3f}, the deviations {numbers('mgo-tensornet', 'mixed', deviation):.2f} "
+        "in both"
+    )
     for model, sentence in (
         ("nacl-melt", "the number of pairs varies between {} and {}, and at least {} come or go"),
         ("mgo-tensornet", "{} to {} pairs were within the cutoff, and at least {} came or went"),
@@ -104,7 +120,8 @@ def drifts():
     c, d = (numbers("nacl-melt", precision, deviation) for precision in ("mixed", "double"))
     yield "doc/accuracy.rst", f"The drifts were {a:.2f} and {b:.2f}, the deviations {c:.2f} and {d:.2f}."
     yield "doc/accuracy.rst", (
-        f"The drifts were {numbers('esen-random', 'double', drift):.3f} in *double* and {numbers('esen-random', 'mixed', drift):.1f} in *mixed*"
+        f"The drifts were {numbers('esen-random', 'double', drift):.3f} in *double* and "
+        f"{numbers('esen-random', 'mixed', drift):.1f} in *mixed*"
     )
 
 
@@ -117,7 +134,10 @@ def sizes():
     one, two = ([best[key] for key in sorted(best) if key[0] == threads] for threads in "12")
     yield "doc/performance.rst", f"64 to 21,952 atoms, one thread - {min(one):.0f} to {max(one):.0f} us"
     gains = [a / b for a, b in zip(one, two)]
-    yield "doc/performance.rst", f"the same on two threads - {min(two):.0f} to {max(two):.0f} us ({min(gains):.2f} to {max(gains):.1f} times faster)"
+    yield "doc/performance.rst", (
+        f"the same on two threads - {min(two):.0f} to {max(two):.0f} us ({min(gains):.2f} to {max(gains):.1f} "
+        "times faster)"
+    )
     (n1, p1), (n2, p2) = ((int(row["atoms"]), int(row["peak_kB"])) for row in samples.rows_of("sweep_memory"))
     large, small = (p2 - p1) / (n2 - n1), samples.memory_per_atom("sevennet-0")
     yield "doc/performance.rst", f"growth of the peak memory, 4096 to 21,952 atoms - {large:.0f} kB/atom"
@@ -126,19 +146,24 @@ def sizes():
 
 
 def kernels_and_training():
-    # The page calls the middle layer the main layer.
-    (main,) = [one for one in samples.rows_of("kernels") if (one["problem"], one["type"], one["threads"]) == ("sevennet0-middle", "float", "2")]
+    main = next(one for one in samples.rows_of("kernels") if (one["problem"], one["type"], one["threads"]) == MAIN_LAYER)
     numbers = {key: float(one) for key, one in main.items() if key.startswith(("generated", "speedup")) and one}
     yield "doc/performance.rst", (
-        f"take {numbers['generated_forward_ns_per_edge']:.0f} ns/edge forward and {numbers['generated_backward_ns_per_edge']:.0f} ns/edge backward in "
-        f"float32 on two threads: {100 * numbers['generated_forward_of_peak']:.0f} and {100 * numbers['generated_backward_of_peak']:.0f} % of the "
+        f"take {numbers['generated_forward_ns_per_edge']:.0f} ns/edge forward and "
+        f"{numbers['generated_backward_ns_per_edge']:.0f} ns/edge backward in "
+        f"float32 on two threads: {100 * numbers['generated_forward_of_peak']:.0f} and "
+        f"{100 * numbers['generated_backward_of_peak']:.0f} % of the "
         f"measured peak. e3nn's convolution takes {numbers['speedup_both']:.0f} times as long"
     )
-    equi, e3nn = ([float(one["seconds"]) for one in samples.rows_of("training") if one["side"] == side] for side in ("equi", "e3nn"))
+    rows = samples.rows_of("training")
+    equi, e3nn = ([float(one["seconds"]) for one in rows if one["side"] == side] for side in ("equi", "e3nn"))
     yield "doc/performance.rst", (
-        f"takes {min(equi):.2f} s with ``torch.ops.equi``, and in turn {min(e3nn):.2f} s with e3nn's convolution: {min(e3nn) / min(equi):.1f} times as long"
+        f"takes {min(equi):.2f} s with ``torch.ops.equi``, and in turn {min(e3nn):.2f} s with e3nn's "
+        f"convolution: {min(e3nn) / min(equi):.1f} times as long"
     )
-    yield "doc/performance.rst", f"(medians {statistics.median(equi):.2f} and {statistics.median(e3nn):.2f} s; ``bench/training.py``)"
+    yield "doc/performance.rst", (
+        f"(medians {statistics.median(equi):.2f} and {statistics.median(e3nn):.2f} s; ``bench/training.py``)"
+    )
 
 
 def peers():
@@ -152,8 +177,8 @@ def peers():
         own = "equi double" if first["precision"] == "double" else "equi"
         least = min(float(one["us_per_atom_step"]) for one in samples_of[model, own])
         yield "doc/peers.rst", row(
-            models[model], f"``{sides.get(side, side)}``", first["precision"], f"{first['ranks']} x {first['threads']}", f"{min(times):,.0f}",
-            f"{statistics.median(times):,.0f}", f"{min(times) / least:.1f}", power(float(first["force_error_max"])),
+            models[model], f"``{sides.get(side, side)}``", first["precision"], f"{first['ranks']} x {first['threads']}",
+            f"{min(times):,.0f}", f"{statistics.median(times):,.0f}", f"{min(times) / least:.1f}", power(float(first["force_error_max"])),
             power(float(first["force_error_rms"])), first["memory_MB"],
         )  # fmt: skip
 
@@ -187,22 +212,30 @@ def gpu_speed():
     sizes = (13824, 32768, 85184, 216000, 592704)
     edges, memory = ([evaluation(column, atoms) for atoms in sizes] for column in ("ns_per_edge", "kB_per_atom"))
     yield page, (
-        f"An evaluation of 14,000 to 600,000 atoms takes {min(edges):.1f} to {max(edges):.1f} ns per edge in mixed precision, or "
-        f"{evaluation('us_per_atom', sizes[-1]):.2f} microseconds per atom, with {min(memory):.0f} to {max(memory):.0f} kB per atom"
+        f"An evaluation of 14,000 to 600,000 atoms takes {min(edges):.1f} to {max(edges):.1f} ns per edge in "
+        "mixed precision, or "
+        f"{evaluation('us_per_atom', sizes[-1]):.2f} microseconds per atom, with {min(memory):.0f} to "
+        f"{max(memory):.0f} kB per atom"
     )
     double = [evaluation("ns_per_edge", atoms, "double") for atoms in sizes]
     yield page, f"In float64 it takes {min(double):.0f} to {max(double):.0f} ns."
     assert {f"{step('us_per_atom_step', atoms):.1f}" for atoms in (64000, 512000, 1000000)} == {"0.6"}
-    yield page, f"takes {step('us_per_atom_step', 64000):.2f} microseconds per atom and step from 64,000 to 1,000,000 atoms, {step('ms_per_step', 512000):.0f} ms for 512,000"
+    yield page, (
+        f"takes {step('us_per_atom_step', 64000):.2f} microseconds per atom and step from 64,000 to 1,000,000 "
+        f"atoms, {step('ms_per_step', 512000):.0f} ms for 512,000"
+    )
     yield page, f"64 atoms take {step('ms_per_step', 64):.2f} ms and 1000 atoms {step('ms_per_step', 1000):.2f} ms per step"
     mace = {"model": "mace medium"}
     yield page, (
-        f"takes {evaluation('ns_per_edge', 13824, **mace):.1f} ns per edge, or {evaluation('us_per_atom', 13824, **mace):.2f} microseconds per atom, "
+        f"takes {evaluation('ns_per_edge', 13824, **mace):.1f} ns per edge, or "
+        f"{evaluation('us_per_atom', 13824, **mace):.2f} microseconds per atom, "
         f"with 13,824 atoms, and {evaluation('ms_per_evaluation', 1000, **mace):.2f} ms with 1000"
     )
     yield "doc/performance.rst", (
-        f"needs {evaluation('kB_per_atom', 592704):.1f} kB for each of 592,704 atoms, and {evaluation('kB_per_atom', 592704, 'double'):.1f} in *double*. "
-        f"Small systems need more for each atom: {evaluation('kB_per_atom', 1000):.1f} kB with 1000 atoms in *mixed*. The shape of MACE medium needs "
+        f"needs {evaluation('kB_per_atom', 592704):.1f} kB for each of 592,704 atoms, and "
+        f"{evaluation('kB_per_atom', 592704, 'double'):.1f} in *double*. "
+        f"Small systems need more for each atom: {evaluation('kB_per_atom', 1000):.1f} kB with 1000 atoms in "
+        "*mixed*. The shape of MACE medium needs "
         f"{evaluation('kB_per_atom', 13824, **mace):.1f} kB with 13,824 atoms"
     )
 
@@ -213,22 +246,55 @@ def gpu_layers():
     times = [value("gpu_layers", f"{name}_ns_per_edge", **layer) for name in ("forward", "backward", "gather", "fused")]
     for label, numbers, time in zip(
         ("forward", "backward, of edges", "gather of senders", "the last two in one"),
-        ("215 - 20 - 250 - 747 - 80 - 0.96 - 0.71", "348 - 34 - 395 - 1599 - 96 - 1.51 - 1.53", "298 - 103 - 333 - 1031 - 80 - 1.28 - 0.99",
-         "446 - 132 - 493 - 2436 - 96 - 1.89 - 2.33"), times,
+        ("215 - 20 - 250 - 747 - 80 - 0.96 - 0.71", "348 - 34 - 395 - 1599 - 96 - 1.51 - 1.53",
+         "298 - 103 - 333 - 1031 - 80 - 1.28 - 0.99", "446 - 132 - 493 - 2436 - 96 - 1.89 - 2.33"), times,
     ):  # fmt: skip
         yield page, f"{row(label, numbers)} - {time:.2f}"
+    first = [value("gpu_layers", f"{name}_ns_per_edge", **{**layer, "layer": "0"}) for name in ("forward", "backward")]
+    yield page, f"2.83 ns forward and 2.97 backward became {first[0]:.2f} and {first[1]:.2f}"
+    energy = value("gpu_check", "energy", model="sevennet-0", precision="mixed")
+    yield page, f"is 3.4e-7 eV per atom; with it {energy:.0e}".replace("e-0", "e-")
     both = times[0] + times[3]
-    forward = {side: value("gpu_peers", "forward_ns_per_edge", side=side) for side in ("OpenEquivariance", "OpenEquivariance, fixed order", "cuEquivariance")}
+    sides = ("OpenEquivariance", "OpenEquivariance, fixed order", "cuEquivariance")
+    forward = {side: value("gpu_peers", "forward_ns_per_edge", side=side) for side in sides}
     whole = {side: value("gpu_peers", "both_ns_per_edge", side=side) for side in forward}
     atomics, fixed, cu = forward
     yield page, (
-        f"takes {forward[fixed]:.1f} ns per edge forward with sums in a fixed order, and {forward[atomics]:.1f} by atomics. With the gradients it takes "
+        f"takes {forward[fixed]:.1f} ns per edge forward with sums in a fixed order, and {forward[atomics]:.1f} "
+        "by atomics. With the gradients it takes "
         f"{whole[fixed]:.1f} and {whole[atomics]:.1f}. CuEquivariance 0.13 takes {forward[cu]:.1f} and {whole[cu]:.1f} ns"
     )
     yield page, f"equi takes {times[0]:.2f} and {both:.2f} ns, in a fixed order"
 
 
-SUBJECTS = (speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers)
+def gpu_registers():
+    rows = [one for one in samples.rows_of("cuda_registers") if one["architecture"] == "sm_90"]
+    found = {}
+    for one in rows:
+        kind = "contractions" if one["path_groups"].startswith("contraction_") else "convolutions"
+        found.setdefault(kind, []).append(max(int(one["spill_stores"]), int(one["spill_loads"])))
+    spilled = {kind: sum(map(bool, counts)) for kind, counts in found.items()}
+    convolutions, contractions = found["convolutions"], found["contractions"]
+    yield "bench/README.md", (
+        f"For sm_90, {spilled['convolutions']} of the {len(convolutions)} kernels of convolutions spill, by up "
+        f"to {max(convolutions)} bytes. "
+        f"So do {spilled['contractions']} of the {len(contractions)} kernels of contractions, by up to "
+        f"{max(contractions) / 1000:.0f} kB"
+    )
+    yield "doc/gpu_roofline.rst", f"of order 3 in float64, with {max(convolutions)} bytes."
+
+
+def mirror_images():
+    (found,) = [one for one in samples.sheet_of("sevennet-0")["properties"] if one["name"] == "no_mirror_symmetry"]
+    yield "doc/choosing_a_model.rst", (
+        f"the energies of SevenNet-0 for a random {found['numbers']['structure']} and its mirror image differ by "
+        f"{1000 * found['numbers']['energy_eV_per_atom']:.2g} meV/atom."
+    )
+
+
+SUBJECTS = (
+    speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers, gpu_registers, mirror_images,
+)  # fmt: skip
 
 
 def faults(sentences, text_of):

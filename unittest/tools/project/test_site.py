@@ -4,10 +4,12 @@
 CTest builds the site before (tools_manual).
 """
 
+import datetime
 import html
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,8 @@ def test_other_words_have_none(index):
 
 def test_each_published_model_is_on_one_page():
     pages = [path.read_text() for path in (ROOT / "doc" / "models").glob("*.rst")]
-    listed = [word for page in pages for words in re.findall(r"^\.\. published-models:: (.*)$", page, re.M) for word in words.split()]
+    lines = [line for page in pages for line in re.findall(r"^\.\. published-models:: (.*)$", page, re.M)]
+    listed = [word for line in lines for word in line.split()]
     assert sorted(listed) == sorted({model.framework for model in published.MODELS})
 
 
@@ -61,11 +64,41 @@ def test_the_site_lists_what_the_command_lists():
             assert word in text, word
 
 
+def test_one_version_and_one_date_are_cited():
+    citation = (ROOT / "CITATION.cff").read_text()
+    version, date = (re.search(rf"^{key}: (.*)$", citation, re.M)[1] for key in ("version", "date-released"))
+    assert re.search(r'^version = "(.*)"$', (ROOT / "tools" / "pyproject.toml").read_text(), re.M)[1] == version
+    day = datetime.date.fromisoformat(date)
+    assert f"\n## {version} ({day.day} {day:%B} {day.year})\n" in (ROOT / "CHANGELOG.md").read_text()
+    page = (SITE / "citing.html").read_text(encoding="utf-8")
+    assert f"{{{version}}}" in page and f"{{{date}}}" in page
+
+
+def test_markdown_becomes_a_page():
+    sys.path.insert(0, str(ROOT / "doc"))
+    import markdown
+
+    doc, file = ROOT / "doc", ROOT / "examples" / "heat_conduction" / "README.md"
+    text = markdown.to_rst(file, doc / "examples" / "x.rst", doc, 0)
+    assert text.startswith("Thermal conductivity from the exact heat flux\n====")
+    for part in (
+        ".. code-block:: bash\n\n   cd examples/heat_conduction\n",
+        ".. image:: ../../examples/heat_conduction/green_kubo.png\n   :alt: Running",
+        ":doc:`the manual </pair_equi>`", "``compute equi/heat/flux``",
+    ):  # fmt: skip
+        assert part in text
+    changes = markdown.to_rst(ROOT / "CHANGELOG.md", doc / "citing.rst", doc, 1)
+    assert "\nNot released yet\n~~~~" in changes and "`Keep a Changelog <https://keepachangelog.com>`__" in changes
+    assert re.search(r"- New warnings about\n\n  - a first structure", changes)
+
+
 def test_examples_with_a_picture_have_a_page_and_a_place_in_the_gallery():
     pictures = [path for path in (ROOT / "examples").glob("*/*.png")]
     assert len(pictures) >= 9
     front = (SITE / "index.html").read_text(encoding="utf-8")
     for path in pictures:
         page = SITE / "examples" / f"{path.parent.name}.html"
-        assert f"_images/{path.name}" in page.read_text(encoding="utf-8")
-        assert f"_images/{path.name}" in front and f"examples/{path.parent.name}.html" in front
+        # Sphinx numbers pictures of one name.
+        picture = rf"_images/{path.stem}\d*\.png"
+        assert re.search(picture, page.read_text(encoding="utf-8"))
+        assert re.search(picture, front) and f"examples/{path.parent.name}.html" in front
