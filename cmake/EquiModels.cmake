@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
-# nequip (matgl, torchmd and fairchem, where they are built for) the small random ones that the tests use. equi_kernels
-# tries each of them before it is put into its place. The target `demo` runs the demonstration.
+# Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace,
+# nequip and allegro (matgl, torchmd and fairchem, where they are built for) the small random ones that the tests use.
+# equi_kernels tries each of them before it is put into its place. The target `demo` runs the demonstration.
 
 set(models ${PROJECT_BINARY_DIR}/models)
 file(MAKE_DIRECTORY ${models})
@@ -43,45 +43,50 @@ add_custom_command(
   COMMENT "Making small models for the tests"
   VERBATIM)
 
-# build/models/FRAMEWORK: a random model of every variant of test_models.FRAMEWORK, and the file converted from it. Those
-# of slow_frameworks are for the slow tests.
+# build/models/FAMILY: a random model of every variant of test_models.FAMILY, and the file converted from it. A family is
+# a framework, or Allegro, whose models the framework nequip trains. Those of slow_frameworks are for the slow tests.
 set(slow_frameworks fairchem mlip nequix so3krates)
+set(framework_of_allegro nequip)
 set(random_models "")
 set(slow_random_models "")
-foreach(framework IN LISTS known_frameworks)
+foreach(family IN LISTS known_frameworks ITEMS allegro)
+  set(framework ${family})
+  if(framework_of_${family})
+    set(framework ${framework_of_${family}})
+  endif()
   string(TOUPPER ${framework} name)
   # The tests of mlip write their models themselves.
-  if(EQUI_PYTHON_${name}_EXECUTABLE AND EXISTS ${makers}/${framework}.py)
+  if(EQUI_PYTHON_${name}_EXECUTABLE AND EXISTS ${makers}/${family}.py)
     equi_converter_sources(${framework} sources)
     add_custom_command(
-      OUTPUT ${models}/${framework}.stamp
-      COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/${framework}
+      OUTPUT ${models}/${family}.stamp
+      COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/${family}
       COMMAND ${CMAKE_COMMAND} -E env ${maker_environment} OMP_NUM_THREADS=1
-              ${EQUI_PYTHON_${name}_EXECUTABLE} -m test_models.${framework} ${models}/${framework}
-      COMMAND ${CMAKE_COMMAND} -E touch ${models}/${framework}.stamp
-      DEPENDS ${sources} ${makers}/__init__.py ${makers}/${framework}.py
-      COMMENT "Making small ${framework} models for the tests"
+              ${EQUI_PYTHON_${name}_EXECUTABLE} -m test_models.${family} ${models}/${family}
+      COMMAND ${CMAKE_COMMAND} -E touch ${models}/${family}.stamp
+      DEPENDS ${sources} ${makers}/__init__.py ${makers}/${framework}.py ${makers}/${family}.py
+      COMMENT "Making small ${family} models for the tests"
       VERBATIM)
     set(list random_models)
     if(framework IN_LIST slow_frameworks)
       set(list slow_random_models)
     endif()
-    list(APPEND ${list} ${models}/${framework}.stamp)
+    list(APPEND ${list} ${models}/${family}.stamp)
     # The stored random models of the reference trajectories.
     set(stored ${PROJECT_SOURCE_DIR}/unittest/trajectories)
-    file(GLOB packed CONFIGURE_DEPENDS ${stored}/${framework}*.xz)
+    file(GLOB packed CONFIGURE_DEPENDS ${stored}/${family}*.xz)
     if(NOT packed)
       continue()
     endif()
     add_custom_command(
-      OUTPUT ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
+      OUTPUT ${PROJECT_BINARY_DIR}/trajectories/${family}.stamp
       COMMAND ${CMAKE_COMMAND} -E env ${tool_environment} OMP_NUM_THREADS=1
-              ${EQUI_PYTHON_${name}_EXECUTABLE} ${stored}/random_models.py convert ${framework} ${PROJECT_BINARY_DIR}/trajectories
-      COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
+              ${EQUI_PYTHON_${name}_EXECUTABLE} ${stored}/random_models.py convert ${family} ${PROJECT_BINARY_DIR}/trajectories
+      COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/trajectories/${family}.stamp
       DEPENDS ${sources} ${packed} ${stored}/random_models.py
-      COMMENT "Converting the ${framework} models of the reference trajectories"
+      COMMENT "Converting the ${family} models of the reference trajectories"
       VERBATIM)
-    list(APPEND ${list} ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
+    list(APPEND ${list} ${PROJECT_BINARY_DIR}/trajectories/${family}.stamp)
   endif()
 endforeach()
 

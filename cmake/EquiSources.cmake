@@ -54,6 +54,7 @@ set(equi_sources
     kokkos/layers/linear/host_linear.cpp
     kokkos/layers/linear/linear_constants.cpp
     kokkos/layers/linear_folds.cpp
+    kokkos/layers/local_network/local_program.cpp
     kokkos/layers/operation_count.cpp
     kokkos/layers/pair_attention/device_pair_attention.cpp
     kokkos/layers/pair_attention/host_pair_attention.cpp
@@ -141,6 +142,7 @@ set(equi_sources
     src/layers/layer_norm.cpp
     src/layers/layer_reader.cpp
     src/layers/linear.cpp
+    src/layers/local_network.cpp
     src/layers/node_product.cpp
     src/layers/norm_scale.cpp
     src/layers/operations.cpp

@@ -40,7 +40,7 @@ def value_of(spec):
     if kind == "list":
         return f"list: {value_of(spec['item'])}"
     if kind == "any_of":
-        return " or ".join(value_of(one) for one in spec["alternatives"])
+        return " or ".join(dict.fromkeys(value_of(one) for one in spec["alternatives"]))
     if kind == "word":
         return " or ".join(f"``{word}``" for word in spec["words"])
     if kind == "tensor":

@@ -441,6 +441,7 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
   is_exchanging_ = exchange.active();
   const bool backward_is_wanted = request.forces && !Base::is_direct_;
   state_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
+  state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
   begin_step(request);
   const auto step = [&] {

@@ -437,6 +437,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
     throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
   state_.planes = Base::planes_of_step(
       request.same_positions && !request.forces && !request.virial && !request.atom_virial, request.num_directions);
+  state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
   edges_.build(request);
   if (far_edges_) far_edges_->build(request);
@@ -482,8 +483,7 @@ std::size_t HostEvaluation<T>::memory_bytes() const {
 // Largest number of arrays of a thread's scratch in the estimate of memory.
 constexpr int MAX_SCRATCH_ARRAYS = 16;
 
-// For all threads: rows of the widest stage, and the memory of convolutions for lists of edges. Layers share the
-// buffers.
+// For all threads: rows of the widest stage, and the memory of layers for lists of edges. Layers share the buffers.
 template <class T>
 std::size_t HostEvaluation<T>::additional_scratch_bytes(int64_t num_edges) const {
   int64_t row_size = 0;
@@ -506,6 +506,8 @@ std::size_t HostEvaluation<T>::additional_scratch_bytes(int64_t num_edges) const
     for (int k = thread->first_tile; k < thread->last_tile; k++)
       add(thread->scratch.features, tiles_[k].count * row_size);
     const bool has_edges = thread->first_tile < thread->last_tile || options_.deterministic;
+    for (const auto &layer : Base::layers_)
+      if (has_edges && layer) add(thread->scratch.linear, layer->edge_scratch_size(num_edges));
     for (const HostSenderLayer<T> *layer : Base::sender_layers_)
       if (has_edges) layer->for_edge_scratch(state_, thread->scratch, num_edges, add);
     for (const Growth &g : growth) bytes += g.bytes;

@@ -16,6 +16,7 @@
 #include "kokkos/layers/grid_network/grid_network_layer.h"
 #include "kokkos/layers/layer_norm/layer_norm_layer.h"
 #include "kokkos/layers/linear/linear_layer.h"
+#include "kokkos/layers/local_network/local_network_layer.h"
 #include "kokkos/layers/norm_scale/norm_scale_layer.h"
 #include "kokkos/layers/pair_attention/pair_attention_layer.h"
 #include "kokkos/layers/readout/readout_layer.h"

@@ -24,39 +24,17 @@ struct DeviceRadialEdges {
 
 class DeviceRadialSet {
  public:
-  struct Table {
-    int first_piece, num_pieces, first_bin;
-  };
+  using Finder = RadialFinder;
   DeviceRadialSet(const DeviceExec &exec, const RadialSet &set) {
     if (!set.has_one_table()) assign(exec, pairs_, set.pairs());
     if (set.exact()) return;
     std::vector<RadialTable::Piece> pieces;
-    std::vector<Table> tables;
-    int bins = 0;
-    for (int k = 0; k < set.num_functions(); k++) {
-      const RadialTable &table = set.table(k);
-      tables.push_back({static_cast<int>(pieces.size()), static_cast<int>(table.pieces.size()), bins});
-      pieces.insert(pieces.end(), table.pieces.begin(), table.pieces.end());
-      bins += table.num_bins();
-    }
+    std::vector<RadialFinder::Table> tables;
+    set.find_tables(pieces, tables);
     assign(exec, pieces_, pieces);
     assign(exec, tables_, tables);
   }
 
-  // For kernels: bin_of(r, pair) and function(pair); pair: defined at DeviceEdges.
-  struct Finder {
-    const int *pairs;
-    const RadialTable::Piece *pieces;
-    const Table *tables;
-    KOKKOS_FUNCTION int function(int pair) const { return pairs ? pairs[pair] : 0; }
-    // The bin is counted over all tables.
-    KOKKOS_FUNCTION RadialTable::BinPosition bin_of(double r, int pair) const {
-      const Table &table = tables[function(pair)];
-      RadialTable::BinPosition found = RadialTable::bin_among(pieces + table.first_piece, table.num_pieces, r);
-      found.bin += table.first_bin;
-      return found;
-    }
-  };
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }
 
   // Sets `edges` to what an exact function needs of a batch, whose edges are counted.
@@ -84,7 +62,7 @@ class DeviceRadialSet {
  private:
   DeviceBuffer<int> pairs_;    // RadialSet::pairs
   DeviceBuffer<RadialTable::Piece> pieces_;
-  DeviceBuffer<Table> tables_;
+  DeviceBuffer<RadialFinder::Table> tables_;
 };
 
 }    // namespace equi

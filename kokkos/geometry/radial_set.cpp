@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 
 namespace equi {
 
@@ -64,6 +65,16 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
           functions_.push_back(function.for_pair(i, j));
       }
   }
+  build_tables(options);
+}
+
+RadialSet::RadialSet(std::vector<RadialFunction> functions, std::vector<int> of_pair, int num_species,
+                     const EvaluatorOptions &options)
+    : num_species_(num_species), functions_(std::move(functions)), of_pair_(std::move(of_pair)) {
+  build_tables(options);
+}
+
+void RadialSet::build_tables(const EvaluatorOptions &options) {
   if (options.radial_exact) return;
 
   // All degrees reach the tolerance. The smaller tables are chosen, because kernels read their rows more than
@@ -106,6 +117,15 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
       tables_ = std::move(cubic);
   }
   require_numbers_of_tables(tables_, options);
+}
+
+void RadialSet::find_tables(std::vector<RadialTable::Piece> &pieces, std::vector<RadialFinder::Table> &tables) const {
+  int bins = 0;
+  for (const RadialTable &table : tables_) {
+    tables.push_back({static_cast<int>(pieces.size()), static_cast<int>(table.pieces.size()), bins});
+    pieces.insert(pieces.end(), table.pieces.begin(), table.pieces.end());
+    bins += table.num_bins();
+  }
 }
 
 void RadialSet::drop_rows() {

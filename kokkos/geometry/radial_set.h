@@ -16,10 +16,32 @@ bool is_symmetric(const Matrix &of_pairs);
 // The relative error of tables that options request (RadialTable).
 double radial_tolerance(const EvaluatorOptions &options);
 
+// Finds bins in the tables of a set, which are in arrays. For kernels.
+struct RadialFinder {
+  struct Table {
+    int first_piece, num_pieces, first_bin;
+  };
+  const int *pairs;    // RadialSet::pairs(), or null if all pairs have the same table
+  const RadialTable::Piece *pieces;
+  const Table *tables;
+  // pair: species of the receiver times their number, plus that of the sender.
+  EQUI_FUNCTION int function(int pair) const { return pairs ? pairs[pair] : 0; }
+  // The bin is counted over all tables.
+  EQUI_FUNCTION RadialTable::BinPosition bin_of(double r, int pair) const {
+    const Table &table = tables[function(pair)];
+    RadialTable::BinPosition found = RadialTable::bin_among(pieces + table.first_piece, table.num_pieces, r);
+    found.bin += table.first_bin;
+    return found;
+  }
+};
+
 class RadialSet {
  public:
   // Builds the tables, all of the same degree, unless options request exact functions.
   RadialSet(const RadialFunction &function, int num_species, const EvaluatorOptions &options);
+  // The same for functions that are given, none of which depends on the pair; of_pair: pairs().
+  RadialSet(std::vector<RadialFunction> functions, std::vector<int> of_pair, int num_species,
+            const EvaluatorOptions &options);
 
   bool exact() const { return tables_.empty(); }
   int num_outputs() const { return functions_.front().num_outputs(); }
@@ -43,6 +65,8 @@ class RadialSet {
   // powers[num_coefficients()]).
   template <class F>
   void for_polynomials(int k, const F &f) const;
+  // The tables for a RadialFinder.
+  void find_tables(std::vector<RadialTable::Piece> &pieces, std::vector<RadialFinder::Table> &tables) const;
   // Frees the rows of the tables; bin_of() of a table still works.
   void drop_rows();
 
@@ -50,6 +74,8 @@ class RadialSet {
   std::string describe() const;
 
  private:
+  void build_tables(const EvaluatorOptions &options);
+
   int num_species_;
   std::vector<RadialFunction> functions_;
   std::vector<RadialTable> tables_;

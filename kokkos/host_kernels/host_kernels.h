@@ -15,6 +15,7 @@
 #include "kokkos/host_kernels/edge_kernels.h"
 #include "kokkos/host_kernels/product_kernels.h"
 #include "kokkos/host_kernels/so2_kernels.h"
+#include "kokkos/kernel_interface/local_rows.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/algebra/sphere_grid_tables.h"
 #include "src/functions/activation.h"
@@ -200,6 +201,8 @@ struct HostKernels {
   void (*so2_gate_backward)(const So2GateCall<T> &call);
   void (*so2_points)(const So2PointsCall<T> &call);
   void (*so2_points_backward)(const So2PointsCall<T> &call);
+
+  LocalKernels<T> local;    // the kernels of local networks
 
   // The generic kernel of symmetric contractions, with the call of ContractionKernel. It needs scratch of
   // contraction_scratch_bytes, aligned to 64 bytes.

@@ -8,6 +8,7 @@
 #include "kokkos/host_kernels/host_edges_impl.h"
 #include "kokkos/host_kernels/host_gate_impl.h"
 #include "kokkos/host_kernels/host_generic_path_group_impl.h"
+#include "kokkos/host_kernels/host_local_impl.h"
 #include "kokkos/host_kernels/host_product_impl.h"
 #include "kokkos/host_kernels/host_so2_impl.h"
 #include "kokkos/host_kernels/host_so2_product_impl.h"
@@ -440,6 +441,7 @@ constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
                                     so2_gate_backward<T>,
                                     so2_points<T>,
                                     so2_points_backward<T>,
+                                    LOCAL_KERNELS<T>,
                                     contraction_scratch_bytes<T>,
                                     contraction_forward<T>,
                                     contraction_backward<T>};

@@ -68,6 +68,9 @@ class BatchLayer {
   virtual void for_arrays(const ArrayVisitor &) {}
   // On devices, size of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }
+  // On hosts, size of HostBatch::layer_scratch that an evaluation of this number of edges needs, if it is not
+  // negligible.
+  virtual int64_t edge_scratch_size(int64_t) const { return 0; }
   // On devices, visits the arrays that the layer needs for a batch, with their size for this number of atoms and edges.
   virtual void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
   // Bytes of all other arrays: the constants, and values that the layer keeps between passes.

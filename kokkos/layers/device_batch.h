@@ -87,6 +87,7 @@ struct DeviceEvaluationState {
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [directions][receivers] device memory, added to
   Planes planes = VALUES;              // planes that are computed
+  bool has_backward = false;           // whether a backward pass follows the forward pass
   // Adjoints of a stage's senders by edge (DeviceSenderLayer::kept_per_edge); null: not kept.
   R *sender_adjoints = nullptr;
   DeviceEdges<T> *far_edges = nullptr;    // edges within the largest far cutoff (LayerTraits), or null

@@ -61,6 +61,7 @@ struct HostEvaluationState {
   DoubleOf<T> *energy = nullptr;    // [num_directions][num_receivers], added to
   bool energy_moments = false;      // EvaluatorOptions: each edge reads its own tangents of the sender (edge_rows.h)
   Planes planes = VALUES;           // planes that are computed
+  bool has_backward = false;        // whether a backward pass follows the forward pass
   // HostContext::kept_per_edge numbers for each of the first num_kept edges, layer by layer. The memory may not
   // suffice for all edges.
   R *kept = nullptr;

@@ -2,6 +2,7 @@
 // Makes schemas of objects, checks objects against them, and writes them as JSON.
 #include "src/document/field_spec.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -18,6 +19,14 @@ FieldSpec make_spec(FieldSpec::Kind kind, const char *name, const char *meaning)
 }
 
 void check_value(const JsonField &value, const FieldSpec &spec);
+void check_word(const JsonField &value, const std::vector<std::string> &words);
+
+// The field that tells an object from other alternatives: the first one, if it is a single word.
+const FieldSpec *mark_of(const FieldSpec &spec) {
+  const bool has_mark = spec.kind == FieldSpec::Kind::object && !spec.parts.empty() &&
+                        spec.parts.front().kind == FieldSpec::Kind::word && spec.parts.front().words.size() == 1;
+  return has_mark ? &spec.parts.front() : nullptr;
+}
 
 bool is_of_kind(const JsonField &value, const FieldSpec &spec) {
   using Kind = FieldSpec::Kind;
@@ -35,6 +44,14 @@ bool is_of_kind(const JsonField &value, const FieldSpec &spec) {
 
 // If no alternative fits, the error is that of the last one.
 void check_alternatives(const JsonField &value, const FieldSpecs &alternatives) {
+  if (const FieldSpec *mark = mark_of(alternatives.front()); mark && value.json().is_object()) {
+    const JsonField word = value[mark->name.c_str()];
+    std::vector<std::string> words;
+    for (const FieldSpec &one : alternatives) words.push_back(mark_of(one)->words.front());
+    check_word(word, words);
+    const auto chosen = std::find(words.begin(), words.end(), word.text());
+    return check_value(value, alternatives[chosen - words.begin()]);
+  }
   for (const FieldSpec &one : alternatives)
     if (is_of_kind(value, one) || &one == &alternatives.back()) return check_value(value, one);
 }
@@ -219,6 +236,10 @@ FieldSpec any_of(const char *name, FieldSpecs alternatives, const char *meaning)
   FieldSpec spec = make_spec(FieldSpec::Kind::any_of, name, meaning);
   spec.parts = std::move(alternatives);
   return spec;
+}
+
+FieldSpec marked(const char *mark, const char *kind, const char *meaning, FieldSpecs fields) {
+  return object("", joined({word(mark, {kind}, meaning)}, std::move(fields)), "");
 }
 
 FieldSpec optional(FieldSpec spec) {

@@ -48,6 +48,9 @@ FieldSpec object(const char *name, FieldSpecs fields, const char *meaning);
 FieldSpec list(const char *name, const char *items, std::size_t least, std::size_t most, FieldSpec item,
                const char *meaning);
 FieldSpec any_of(const char *name, FieldSpecs alternatives, const char *meaning);
+// An alternative of any_of(), all of which are then objects that the word in their field `mark` tells apart. meaning:
+// that of the word.
+FieldSpec marked(const char *mark, const char *kind, const char *meaning, FieldSpecs fields);
 FieldSpec null();
 
 FieldSpec optional(FieldSpec spec);

@@ -13,6 +13,7 @@ namespace equi {
 namespace {
 
 constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
+constexpr int MAX_BUMPS = 1024;
 constexpr double MAX_TRANSFORM_POWER = 32.0;
 constexpr double MAX_FACTOR = 1e6;         // limit of the exponents of exp_normal, which are narrow peaks above it
 constexpr double MIN_STEEPNESS = 1e-3;     // of bernstein, whose functions would hardly change below it
@@ -60,6 +61,11 @@ void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensor
       if (!(f >= 0.0 && f <= MAX_FACTOR)) b["factors"].fail("numbers from 0 to " + text_of(MAX_FACTOR), text_of(f));
     basis.exponentials.insert(basis.exponentials.end(), factors.begin(), factors.end());
     basis.decay = b["decay"].number(0.0, MAX_STEEPNESS);
+  } else if (kind == "cosine_bump") {
+    b.only_keys({"kind", "size", "span", "cutoff_function", "apply_cutoff", "cutoffs"});
+    basis.kind = RadialBasis::Kind::cosine_bump;
+    basis.num_polynomials = b["size"].integer(1, MAX_BUMPS);
+    basis.span = b["span"].integer(1, basis.num_polynomials);
   } else if (kind == "bernstein") {
     b.only_keys({"kind", "gamma", "log_coefficients", "cutoff_function", "apply_cutoff"});
     basis.kind = RadialBasis::Kind::bernstein;
@@ -71,7 +77,7 @@ void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensor
       v = std::exp(v);
     }
   } else {
-    b["kind"].fail("\"bessel\", \"gaussian\", \"chebyshev\", \"exp_normal\" or \"bernstein\"");
+    b["kind"].fail("\"bessel\", \"gaussian\", \"chebyshev\", \"exp_normal\", \"bernstein\" or \"cosine_bump\"");
   }
 }
 

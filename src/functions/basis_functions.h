@@ -38,6 +38,14 @@ EQUI_FUNCTION Jet sinc(const Jet &x, int order) {
   return compose(s, x);
 }
 
+// sin(pi v)^2 = (1 - cos(2 pi v))/2.
+EQUI_FUNCTION Jet sine_square(const Jet &v) {
+  constexpr double FACTOR = 2.0 * 3.14159265358979323846;
+  const double c = 0.5 * std::cos(FACTOR * v.value()), s = 0.5 * std::sin(FACTOR * v.value());
+  const double f[] = {0.5 - c, FACTOR * s, FACTOR * FACTOR * c, -FACTOR * FACTOR * FACTOR * s};
+  return compose(f, v);
+}
+
 // A RadialBasis of one pair of species as plain data. `numbers` points into that basis, or into a copy elsewhere.
 struct BasisFunctions {
   RadialBasis::Kind kind;
@@ -45,10 +53,11 @@ struct BasisFunctions {
   RadialBasis::Cutoff cutoff_kind;
   bool apply_cutoff;
   int size;
-  const double *numbers;    // [size] wave numbers, centers or factors, [2 size] means and factors; not for chebyshev
+  const double *numbers;    // [size] wave numbers, centers or factors, [2 size] means and factors; or none
   double prefactor, width, decay, end_of_decay;
   double r0, agnesi_q, agnesi_p, agnesi_a, soft_alpha, stretch;
   double cutoff, p, r_on;
+  int span;
 
   // The cutoff function and its derivatives; side: see RadialBasis::derivatives.
   EQUI_FUNCTION Jet cutoff_function(double r, int side) const {
@@ -120,6 +129,13 @@ struct BasisFunctions {
           polynomial = next;
           break;
         }
+        case RadialBasis::Kind::cosine_bump: {
+          const Jet v = 1.0 / (span + 1.0) * (size / (stretch * cutoff) * x - (i - span));
+          if (v.value() <= 0.0 || v.value() >= 1.0) break;    // three derivatives are continuous
+          const Jet square = sine_square(v);
+          b = square * square;
+          break;
+        }
       }
       f(i, b * of_cutoff);
     }
@@ -144,7 +160,7 @@ inline BasisFunctions basis_functions(const RadialBasis &basis) {
       basis.kind,      basis.transform, basis.cutoff_kind, basis.apply_cutoff,  basis.size(), numbers_of(basis).data(),
       basis.prefactor, basis.width,     basis.decay,       end_of_decay(basis), basis.r0,     basis.agnesi_q,
       basis.agnesi_p,  basis.agnesi_a,  basis.soft_alpha,  basis.stretch,       basis.cutoff, basis.p,
-      basis.r_on};
+      basis.r_on,      basis.span};
 }
 
 }    // namespace equi

@@ -2,6 +2,7 @@
 // Evaluates activations and networks with their derivatives on the host.
 #include "src/functions/network.h"
 
+#include "src/functions/activation.h"
 #include "src/numbers/jet.h"
 
 #include <algorithm>
@@ -27,13 +28,10 @@ struct NamedActivation {
   Activation activation;
   const char *name;
 };
-constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"},
-                                           {Activation::silu, "silu"},
-                                           {Activation::tanh, "tanh"},
-                                           {Activation::sigmoid, "sigmoid"},
-                                           {Activation::relu, "relu"},
-                                           {Activation::abs, "abs"},
-                                           {Activation::ssp, "ssp"}};
+constexpr NamedActivation ACTIVATIONS[] = {
+    {Activation::identity, "identity"}, {Activation::silu, "silu"}, {Activation::tanh, "tanh"},
+    {Activation::sigmoid, "sigmoid"},   {Activation::relu, "relu"}, {Activation::abs, "abs"},
+    {Activation::ssp, "ssp"},           {Activation::mish, "mish"}, {Activation::gelu, "gelu"}};
 
 // Eight numbers that the compiler maps to the vector registers of the target. Some compilers do not vectorize plain
 // arrays at -O2.
@@ -167,6 +165,27 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
         f[2] = s1;
         f[3] = s2;
       }
+      break;
+    }
+    case Activation::mish: {
+      const double e = std::exp(-std::fabs(x)), s = x >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+      const double s1 = e / ((1.0 + e) * (1.0 + e)), s2 = s1 * (1.0 - 2.0 * s);
+      // f = x t, and t' = (1 - t^2) s.
+      const MishFactor<double> m = mish_factor(x);
+      const double t = m.value, w = m.one_minus_square, t1 = w * s, t2 = w * s1 - 2.0 * t * t1 * s;
+      const double t3 = w * s2 - 4.0 * t * t1 * s1 - 2.0 * s * (t1 * t1 + t * t2);
+      f[0] = x * t;
+      f[1] = t + x * t1;
+      f[2] = 2.0 * t1 + x * t2;
+      f[3] = 3.0 * t2 + x * t3;
+      break;
+    }
+    case Activation::gelu: {
+      const NormalDistribution<double> n = normal_distribution(x);
+      f[0] = x * n.integral;
+      f[1] = n.integral + n.x * n.density;
+      f[2] = (2.0 - n.x * n.x) * n.density;
+      f[3] = (n.x * n.x - 4.0) * n.x * n.density;
       break;
     }
   }

@@ -13,7 +13,7 @@
 
 namespace equi {
 
-enum class Activation { identity, silu, tanh, sigmoid, relu, abs, ssp };
+enum class Activation { identity, silu, tanh, sigmoid, relu, abs, ssp, mish, gelu };
 
 // Throws std::invalid_argument with the name and the list of known names.
 Activation parse_activation(const std::string &name);

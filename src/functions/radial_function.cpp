@@ -34,6 +34,7 @@ int RadialBasis::size() const {
     case Kind::gaussian:
       return static_cast<int>(centers.size());
     case Kind::chebyshev:
+    case Kind::cosine_bump:
       return num_polynomials;
     case Kind::exp_normal:
       return static_cast<int>(exponentials.size() / 2);

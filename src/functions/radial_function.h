@@ -19,7 +19,7 @@ constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
 // Functions b_n(x(r)) f(r) of the distance, where f is the cutoff function. They may differ between pairs of species
 // (doc/model_file.rst, "Radial basis"). The length unit is Angstrom.
 struct RadialBasis {
-  enum class Kind { bessel, gaussian, chebyshev, exp_normal, bernstein };
+  enum class Kind { bessel, gaussian, chebyshev, exp_normal, bernstein, cosine_bump };
   enum class Transform { none, agnesi, soft };
   enum class Cutoff { polynomial, xplor, cosine, none };    // none: 1 up to the cutoff
 
@@ -28,12 +28,14 @@ struct RadialBasis {
   double prefactor = 1.0;              // bessel
   std::vector<double> centers;         // gaussian, width in `width`
   double width = 1.0;                  // gaussian
-  int num_polynomials = 0;             // chebyshev
+  int num_polynomials = 0;             // chebyshev; cosine_bump: number of functions
   std::vector<double> exponentials;    // exp_normal: all means m_n, then all factors b_n
   double decay = 1.0;                  // exp_normal: exp(-b_n (exp(-decay x) - m_n)^2), 1/Angstrom
   // bernstein: the factors c_k of c_k z^k (1 - z)^(n-1-k), z = exp(-decay r) but at least LEAST_Z, as So3krates has it
   std::vector<double> binomials;
   static constexpr double LEAST_Z = 1e-6;
+  // cosine_bump: sin(pi v)^4 for 0 < v < 1, v = (n u - k + span)/(span + 1), u = r/cutoff; 0 elsewhere
+  int span = 1;
 
   Transform transform = Transform::none;
   Matrix pair_r0;                                           // agnesi, soft: [receiver, sender]

@@ -109,9 +109,12 @@ struct KeptSpecies {
       for (int b : kept) chosen.data.push_back(m(a, b));
     m = std::move(chosen);
   }
+  void basis(RadialBasis &b) const {
+    pairs(b.pair_r0);
+    pairs(b.pair_cutoff);
+  }
   void radial(RadialFunction &f) const {
-    pairs(f.basis.pair_r0);
-    pairs(f.basis.pair_cutoff);
+    basis(f.basis);
     rows(f.sender);
     rows(f.receiver);
     rows(f.receiver_factor);

@@ -7,16 +7,12 @@
 
 namespace equi {
 
-namespace {
-
 Irreps read_irreps(const JsonField &field) {
   Irreps parsed = field.checked([&] { return Irreps::parse(field.text()); });
   if (parsed.size() == 0) field.fail("at least one block of irreps", "none");
   if (parsed.lmax() > LMAX_SUPPORTED) field.fail("l up to " + std::to_string(LMAX_SUPPORTED));
   return parsed;
 }
-
-}    // namespace
 
 int64_t padded_channels(const IrrepBlock &block) {
   return (int64_t(block.mul) + PADDED_CHANNELS - 1) / PADDED_CHANNELS * PADDED_CHANNELS;

@@ -14,6 +14,9 @@
 
 namespace equi {
 
+// Irreps that kernels support, with at least one block.
+Irreps read_irreps(const JsonField &field);
+
 // The channels of a block in the layout of the kernels.
 int64_t padded_channels(const IrrepBlock &block);
 

@@ -15,6 +15,7 @@
 #include "src/layers/grid_network.h"
 #include "src/layers/layer_norm.h"
 #include "src/layers/linear.h"
+#include "src/layers/local_network.h"
 #include "src/layers/node_product.h"
 #include "src/layers/norm_scale.h"
 #include "src/layers/pair_attention.h"
@@ -40,9 +41,9 @@ struct LayerList {
 
 // ScaleShift scales a PairRepulsion that precedes it, but not one that follows it.
 using Layers =
-    LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, Gate, DensityNormalization,
-              LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
-              Readout, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
+    LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, LocalNetwork, Gate,
+              DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork,
+              SymmetricContraction, Readout, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

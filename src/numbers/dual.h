@@ -55,6 +55,10 @@ struct Dual {
     const T t = std::tanh(a.value);
     return {t, (T(1) - t * t) * a.tangent};
   }
+  EQUI_FUNCTION friend Dual erfc(Dual a) {
+    constexpr T SLOPE = T(-1.12837916709551257390);    // -2 / sqrt(pi)
+    return {std::erfc(a.value), SLOPE * std::exp(-a.value * a.value) * a.tangent};
+  }
   // Not a number where the argument is not a number, and 0 at 0.
   EQUI_FUNCTION friend Dual abs(Dual a) {
     return a.value < T(0) ? -a : a.value > T(0) ? a : Dual(std::abs(a.value), a.value - a.value);

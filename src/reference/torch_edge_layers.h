@@ -41,14 +41,15 @@ struct Chunked {
 };
 
 // A quantity that each receiver sums over its edges.
-struct EdgeSum : Chunked {
+struct SumOverEdges : Chunked {
   int columns;
   at::ScalarType type;
-  bool reads_receiver = false;    // reads the feature of both atoms, not only of the sender
-  bool is_far = false;            // over the far edges of a layer (LayerTraits)
+  bool reads_receiver = false;     // reads the feature of both atoms, not only of the sender
+  bool is_far = false;             // over the far edges of a layer (LayerTraits)
+  bool whole_receivers = false;    // a term depends on all edges of its receiver, which are then in one chunk
 
-  EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
-  virtual ~EdgeSum() = default;
+  SumOverEdges(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
+  virtual ~SumOverEdges() = default;
   // Terms [E, columns] of edges.
   virtual Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const = 0;
   // If the terms contain exponentials: their exponents [E, n]. EdgeFeatures::largest is the largest over all edges of a
@@ -56,14 +57,14 @@ struct EdgeSum : Chunked {
   virtual Tensor exponents(const EdgeFeatures &, const EdgeRows &) const { return {}; }
 };
 
-struct TorchConvolution : EdgeSum {
+struct TorchConvolution : SumOverEdges {
   int input, output;
   TensorProduct product;
   TorchRadial radial;
   std::vector<Tensor> couplings;    // per path [2 l1+1, 2 l2+1, 2 l3+1]
 
   TorchConvolution(const Convolution &c, at::ScalarType type, double chunk_bytes)
-      : EdgeSum(c.product.irreps_out.dim(), type),
+      : SumOverEdges(c.product.irreps_out.dim(), type),
         input(c.input),
         output(c.output),
         product(c.product),
@@ -119,7 +120,7 @@ inline TorchConvolution make_layer(const Convolution &l, const LayerOptions &o) 
 }
 
 // Messages of values and harmonics with weights that are products of queries and keys.
-struct TorchPairAttention : EdgeSum {
+struct TorchPairAttention : SumOverEdges {
   int input, output;
   PairAttention layer;
   Irreps irreps_in;
@@ -128,7 +129,7 @@ struct TorchPairAttention : EdgeSum {
   int lmax = 0;
 
   TorchPairAttention(const PairAttention &a, const Model &model, at::ScalarType type, double chunk_bytes)
-      : EdgeSum(model.features[a.output].dim(), type),
+      : SumOverEdges(model.features[a.output].dim(), type),
         input(a.input),
         output(a.output),
         layer(a),
@@ -187,13 +188,13 @@ inline TorchPairAttention make_layer(const PairAttention &l, const LayerOptions 
 }
 
 // The sum of a DensityNormalization.
-struct TorchDensity : EdgeSum {
+struct TorchDensity : SumOverEdges {
   int input, output;
   TorchRadial radial;
   double offset, factor;
 
   TorchDensity(const DensityNormalization &d, const Model &model, at::ScalarType type, double chunk_bytes)
-      : EdgeSum(1, type),
+      : SumOverEdges(1, type),
         input(d.input),
         output(d.output),
         radial(d.density, type),
@@ -219,13 +220,13 @@ inline TorchDensity make_layer(const DensityNormalization &l, const LayerOptions
 }
 
 // Energies of edges, in float64.
-struct TorchRepulsion : EdgeSum {
+struct TorchRepulsion : SumOverEdges {
   Tensor prefactor, length, cutoff;    // [species, species]
   Tensor coefficients, exponents;
   double p, on, off;
 
   TorchRepulsion(const PairRepulsion &r, double chunk_bytes)
-      : EdgeSum(1, at::kDouble),
+      : SumOverEdges(1, at::kDouble),
         prefactor(to_tensor(r.prefactor, at::kDouble)),
         length(to_tensor(r.length, at::kDouble)),
         cutoff(to_tensor(r.cutoff, at::kDouble)),
@@ -257,7 +258,7 @@ inline TorchRepulsion make_layer(const PairRepulsion &l, const LayerOptions &o) 
 }
 
 // Energies of pairs of charges, in float64.
-struct TorchCoulomb : EdgeSum {
+struct TorchCoulomb : SumOverEdges {
   int input;
   Tensor weights;    // [channels] float64
   CoulombFunction function;
@@ -265,7 +266,7 @@ struct TorchCoulomb : EdgeSum {
   bool is_over_all_pairs;
 
   TorchCoulomb(const Coulomb &c, double chunk_bytes)
-      : EdgeSum(1, at::kDouble),
+      : SumOverEdges(1, at::kDouble),
         input(c.input),
         weights(to_tensor(c.weights, at::kDouble)),
         function(c.function),
@@ -302,13 +303,13 @@ inline TorchCoulomb make_layer(const Coulomb &l, const LayerOptions &o) {
 }
 
 // Energies of pairs of effective volumes, in float64.
-struct TorchDispersion : EdgeSum {
+struct TorchDispersion : SumOverEdges {
   int input, column;
   Tensor polarizability, c6;    // [species]
   DispersionFunction function;
 
   TorchDispersion(const Dispersion &d, const Model &model, double chunk_bytes)
-      : EdgeSum(1, at::kDouble),
+      : SumOverEdges(1, at::kDouble),
         input(d.input),
         column(model.features[d.input].offset(d.block)),
         polarizability(to_tensor(d.polarizability, at::kDouble)),

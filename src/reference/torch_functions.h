@@ -60,6 +60,10 @@ inline Tensor activate(Activation a, const Tensor &x) {
     // default is not.
     case Activation::ssp:
       return at::softplus(x, 1.0, 40.0) - std::log(2.0);
+    case Activation::mish:
+      return x * at::tanh(at::softplus(x, 1.0, 40.0));
+    case Activation::gelu:
+      return at::gelu(x);
   }
   throw std::invalid_argument("TorchModel: unknown activation");
 }
@@ -143,6 +147,7 @@ struct TorchNetwork {
 struct EdgeRows {
   Tensor vec;                                 // [E, 3] float64
   Tensor receiver_species, sender_species;    // [E] int64
+  Tensor receiver;                            // rows of the receivers, which do not decrease [E] int64
 
   int64_t size() const { return vec.size(0); }
   Tensor distance() const { return vec.square().sum(1).sqrt(); }    // [E]
@@ -155,7 +160,7 @@ struct EdgeRows {
 // The feature that a sum over edges reads, for the atoms of each edge [E, dim]; undefined if it is not read.
 struct EdgeFeatures {
   Tensor sender, receiver;
-  Tensor largest;    // largest exponent of the receiver (EdgeSum::exponents)
+  Tensor largest;    // largest exponent of the receiver (SumOverEdges::exponents)
 };
 
 inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
@@ -176,42 +181,21 @@ inline Tensor switch_of(const Tensor &r, double on, double off) {
   return inner / (inner + g(c) + 1e-12);
 }
 
-// Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
-struct TorchRadial {
+// The radial basis: distances [E, 1] in float64 to its functions [E, n].
+struct TorchBasis {
   Tensor wave_numbers, centers, binomials;    // defined for the kinds that have them
-  Tensor power;                               // [columns]: undefined if all are zero
-  Tensor cutoff, r0;                          // a number, or [species, species]
-  Tensor sender, receiver;                    // [species, n], or undefined
-  Tensor sender_factor, receiver_factor;      // [species, columns], or undefined
   Tensor exponentials;                        // [2, functions], defined for the kind that has them
-  int sender_block, receiver_block;           // block of the convolution's input, or -1
+  Tensor cutoff, r0;                          // a number, or [species, species]
   RadialBasis basis;
-  TorchNetwork network;
-  RadialFunction::Output output;
-  bool times_cutoff;
-  at::ScalarType type;
 
-  TorchRadial(const RadialFunction &f, at::ScalarType type)
-      : sender_block(f.sender_block),
-        receiver_block(f.receiver_block),
-        basis(f.basis),
-        network(f.network, type),
-        output(f.output),
-        times_cutoff(f.times_cutoff),
-        type(type) {
-    const auto matrix = [&](const Matrix &m, at::ScalarType t) { return m.data.empty() ? Tensor() : to_tensor(m, t); };
+  explicit TorchBasis(const RadialBasis &b) : basis(b) {
+    const auto matrix = [](const Matrix &m) { return m.data.empty() ? Tensor() : to_tensor(m, at::kDouble); };
     wave_numbers = to_tensor(basis.wave_numbers, at::kDouble);
     centers = to_tensor(basis.centers, at::kDouble);
     binomials = to_tensor(basis.binomials, at::kDouble);
-    cutoff = matrix(basis.pair_cutoff, at::kDouble);
-    r0 = matrix(basis.pair_r0, at::kDouble);
-    sender = matrix(f.sender, type);
-    receiver = matrix(f.receiver, type);
-    sender_factor = matrix(f.sender_factor, type);
-    receiver_factor = matrix(f.receiver_factor, type);
     exponentials = to_tensor(basis.exponentials, at::kDouble).reshape({2, -1});
-    if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
-      power = to_tensor(f.r_power).to(at::kDouble);
+    cutoff = matrix(basis.pair_cutoff);
+    r0 = matrix(basis.pair_r0);
   }
 
   // The cutoff of each edge as [E, 1], or one for all.
@@ -264,19 +248,56 @@ struct TorchRadial {
         t.erase(t.begin());
         return at::cat(t, 1);
       }
+      case RadialBasis::Kind::cosine_bump: {
+        const Tensor k = at::arange(basis.size(), at::kDouble);
+        const Tensor v = (basis.size() / basis.cutoff * x - k + basis.span) / (basis.span + 1.0);
+        return at::sin(std::acos(-1.0) * at::clamp(v, 0.0, 1.0)).pow(4);
+      }
       case RadialBasis::Kind::bessel:
         break;
     }
     return basis.prefactor * at::sin(x * wave_numbers) / x;
   }
 
+  // Times the cutoff function, unless a layer applies it later.
+  Tensor values(const Tensor &r, const EdgeRows &edges) const {
+    const Tensor b = functions(transformed(r, edges));
+    return basis.apply_cutoff ? b * cutoff_function(r, edges) : b;
+  }
+};
+
+// Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
+struct TorchRadial : TorchBasis {
+  Tensor power;                             // [columns]: undefined if all are zero
+  Tensor sender, receiver;                  // [species, n], or undefined
+  Tensor sender_factor, receiver_factor;    // [species, columns], or undefined
+  int sender_block, receiver_block;         // block of the convolution's input, or -1
+  TorchNetwork network;
+  RadialFunction::Output output;
+  bool times_cutoff;
+  at::ScalarType type;
+
+  TorchRadial(const RadialFunction &f, at::ScalarType type)
+      : TorchBasis(f.basis),
+        sender_block(f.sender_block),
+        receiver_block(f.receiver_block),
+        network(f.network, type),
+        output(f.output),
+        times_cutoff(f.times_cutoff),
+        type(type) {
+    const auto matrix = [&](const Matrix &m) { return m.data.empty() ? Tensor() : to_tensor(m, type); };
+    sender = matrix(f.sender);
+    receiver = matrix(f.receiver);
+    sender_factor = matrix(f.sender_factor);
+    receiver_factor = matrix(f.receiver_factor);
+    if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
+      power = to_tensor(f.r_power).to(at::kDouble);
+  }
+
   // x: features of the two atoms [E, dim], with irreps `irreps`; read if blocks of it are inputs of the network.
   Tensor operator()(const Tensor &r, const EdgeRows &edges, const EdgeFeatures &x = {},
                     const Irreps &irreps = {}) const {
-    const Tensor f = cutoff_function(r, edges);
-    Tensor b = functions(transformed(r, edges));
-    if (basis.apply_cutoff) b = b * f;
-    std::vector<Tensor> inputs = {b.to(type)};
+    std::vector<Tensor> inputs = {values(r, edges).to(type)};
     if (sender.defined()) inputs.push_back(sender.index_select(0, edges.sender_species));
     if (sender_block >= 0) inputs.push_back(block_of(x.sender, irreps, sender_block).flatten(1));
     if (receiver.defined()) inputs.push_back(receiver.index_select(0, edges.receiver_species));
@@ -287,7 +308,7 @@ struct TorchRadial {
                sender_factor.index_select(0, edges.sender_species));
     if (output == RadialFunction::Output::tanh_square) w = at::tanh(w.square());
     if (output == RadialFunction::Output::activated) w = network.scale * activate(network.activation, w);
-    if (times_cutoff) w = w * f.to(type);
+    if (times_cutoff) w = w * cutoff_function(r, edges).to(type);
     if (power.defined()) w = w * at::pow(r, power).to(type);
     return w;
   }

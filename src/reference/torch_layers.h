@@ -9,6 +9,7 @@
 #include "src/reference/torch_atom_layers.h"
 #include "src/reference/torch_edge_layers.h"
 #include "src/reference/torch_functions.h"
+#include "src/reference/torch_local_network.h"
 #include "src/reference/torch_so2_convolution.h"
 
 #include <ATen/ATen.h>

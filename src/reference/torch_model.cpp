@@ -32,12 +32,19 @@ constexpr int ENERGY = -1, EDGE_SUM = -2;
 // The edges of one evaluation.
 struct Edges {
   std::vector<int> receiver_atom, sender_atom;    // [E]
-  Tensor receiver_row, sender_row;                // [E] int64
+  Tensor sender_row;                              // [E] int64
   EdgeRows rows;
   int64_t size() const { return static_cast<int64_t>(receiver_atom.size()); }
   EdgeRows narrow(int64_t first, int64_t num) const {
     return {rows.vec.narrow(0, first, num), rows.receiver_species.narrow(0, first, num),
-            rows.sender_species.narrow(0, first, num)};
+            rows.sender_species.narrow(0, first, num), rows.receiver.narrow(0, first, num)};
+  }
+  // The number of edges of a chunk of a sum that begins with edge `first`.
+  int64_t chunk(const SumOverEdges &sum, int64_t first) const {
+    int64_t last = std::min(first + sum.chunk, size());
+    const int64_t *receiver = rows.receiver.data_ptr<int64_t>();
+    while (sum.whole_receivers && last < size() && receiver[last] == receiver[last - 1]) ++last;
+    return last - first;
   }
 };
 
@@ -98,10 +105,9 @@ Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cut
       vec.insert(vec.end(), d, d + 3);
     }
   }
-  edges.receiver_row = to_tensor(receiver_row);
   edges.sender_row = to_tensor(sender_row);
   edges.rows = {to_tensor(vec.data(), {edges.size(), 3}, at::kDouble), to_tensor(receiver_species),
-                to_tensor(sender_species)};
+                to_tensor(sender_species), to_tensor(receiver_row)};
   return edges;
 }
 
@@ -116,7 +122,7 @@ struct Stage {
 // pass, chunk by chunk. This is a sum over edges or, if `contraction` is not null, a contraction. A channel balance,
 // which adds over all ranks, is not part of a graph either.
 struct Record {
-  const EdgeSum *sum;
+  const SumOverEdges *sum;
   const TorchContraction *contraction;
   int input, output;      // features; input -1: none
   Tensor x;               // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
@@ -246,22 +252,23 @@ struct TorchModel::Impl::Run {
     begin_stage();
   }
 
-  const Edges &edges_of(const EdgeSum &sum) const { return sum.is_far ? far_edges : near_edges; }
+  const Edges &edges_of(const SumOverEdges &sum) const { return sum.is_far ? far_edges : near_edges; }
 
   // The parts of its input x [A, dim] and of the largest exponents that a sum reads for edges first .. first + num - 1.
-  EdgeFeatures features(const EdgeSum &sum, const Tensor &x, const Tensor &largest, int64_t first, int64_t num) const {
+  EdgeFeatures features(const SumOverEdges &sum, const Tensor &x, const Tensor &largest, int64_t first,
+                        int64_t num) const {
     EdgeFeatures gathered;
     const Edges &edges = edges_of(sum);
     if (!x.defined()) return gathered;
     gathered.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
-    const Tensor receiver = edges.receiver_row.narrow(0, first, num);
+    const Tensor receiver = edges.rows.receiver.narrow(0, first, num);
     if (sum.reads_receiver) gathered.receiver = x.index_select(0, receiver);
     if (largest.defined()) gathered.largest = largest.index_select(0, receiver);
     return gathered;
   }
 
   // Stores the sum over the edges of each receiver as feature `output`. input -1: the sum reads no feature.
-  void sum_forward(const EdgeSum &sum, int input, int output) {
+  void sum_forward(const SumOverEdges &sum, int input, int output) {
     const Edges &edges = edges_of(sum);
     Tensor x;
     bool exchanged = false;
@@ -279,24 +286,23 @@ struct TorchModel::Impl::Run {
     Tensor m = at::zeros({num_owned, sum.columns}, sum.type), largest;
     {
       at::NoGradGuard no_grad;
-      // Calls f(receivers, features that the sum reads, edges) for each chunk.
+      // Calls f(features that the sum reads, edges) for each chunk.
       const auto for_chunks = [&](const auto &f) {
-        for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
-          const int64_t n = std::min(sum.chunk, edges.size() - e);
-          f(edges.receiver_row.narrow(0, e, n), features(sum, x, largest, e, n), edges.narrow(e, n));
+        for (int64_t e = 0, n; e < edges.size(); e += n) {
+          n = edges.chunk(sum, e);
+          f(features(sum, x, largest, e, n), edges.narrow(e, n));
         }
       };
       Tensor most;
-      for_chunks([&](const Tensor &receiver, const EdgeFeatures &x, const EdgeRows &rows) {
+      for_chunks([&](const EdgeFeatures &x, const EdgeRows &rows) {
         const Tensor exponents = sum.exponents(x, rows);
         if (!exponents.defined()) return;
         if (!most.defined()) most = at::full({num_owned, exponents.size(1)}, -INFINITY, exponents.options());
-        most.index_reduce_(0, receiver, exponents, "amax");
+        most.index_reduce_(0, rows.receiver, exponents, "amax");
       });
       largest = most;
-      for_chunks([&](const Tensor &receiver, const EdgeFeatures &x, const EdgeRows &rows) {
-        m.index_add_(0, receiver, sum.terms(x, rows));
-      });
+      for_chunks(
+          [&](const EdgeFeatures &x, const EdgeRows &rows) { m.index_add_(0, rows.receiver, sum.terms(x, rows)); });
     }
     record({&sum, nullptr, input, output, x, exchanged, largest}, m);
   }
@@ -305,8 +311,8 @@ struct TorchModel::Impl::Run {
   void sum_backward(const Record &r, const Tensor &m_adj, Features &adjoint, std::array<Tensor, 2> &vec_adj) {
     const Edges &edges = edges_of(*r.sum);
     Tensor x_adj = r.exchanged ? at::zeros_like(r.x) : Tensor();
-    for (int64_t e = 0; m_adj.defined() && e < edges.size(); e += r.sum->chunk) {
-      const int64_t n = std::min(r.sum->chunk, edges.size() - e);
+    for (int64_t e = 0, n; m_adj.defined() && e < edges.size(); e += n) {
+      n = edges.chunk(*r.sum, e);
       const Tensor sender = edges.sender_row.narrow(0, e, n);
       EdgeRows rows = edges.narrow(e, n);
       rows.vec = rows.vec.detach().requires_grad_(true);
@@ -314,12 +320,11 @@ struct TorchModel::Impl::Run {
       const EdgeFeatures x = features(*r.sum, r.x, r.largest, e, n);
       for (const Tensor &t : {x.sender, x.receiver})
         if (t.defined()) leaves.push_back(t.requires_grad_(true));
-      const Tensor receiver = edges.receiver_row.narrow(0, e, n);
-      const auto grads = torch::autograd::grad({r.sum->terms(x, rows)}, leaves, {m_adj.index_select(0, receiver)},
+      const auto grads = torch::autograd::grad({r.sum->terms(x, rows)}, leaves, {m_adj.index_select(0, rows.receiver)},
                                                /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
       if (grads[0].defined()) vec_adj[r.sum->is_far].narrow(0, e, n).add_(grads[0]);
       for (size_t k = 1; r.exchanged && k < grads.size(); ++k)
-        if (grads[k].defined()) x_adj.index_add_(0, k == 1 ? sender : receiver, grads[k]);
+        if (grads[k].defined()) x_adj.index_add_(0, k == 1 ? sender : rows.receiver, grads[k]);
     }
     if (!r.exchanged) return;
     send(exchange, x_adj, true);
@@ -411,7 +416,7 @@ struct TorchModel::Impl::Run {
 
   // A sum over edges that becomes no feature, [N, 1] on the graph of the stage that begins with it. The layer must read
   // its other inputs afterwards.
-  Tensor sum_of(const EdgeSum &sum, int input = -1) {
+  Tensor sum_of(const SumOverEdges &sum, int input = -1) {
     sum_forward(sum, input, EDGE_SUM);
     Tensor t = live.at(EDGE_SUM);
     live.erase(EDGE_SUM);
@@ -581,7 +586,7 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   check_all_pairs(has_all_pairs, impl_->far_cutoff);
   std::vector<int64_t> num_neighbors(impl_->max_neighbors > 0 ? n.num_receivers : 0);
   for (int64_t e = 0; !num_neighbors.empty() && e < edges.size(); ++e)
-    ++num_neighbors[edges.receiver_row.data_ptr<int64_t>()[e]];
+    ++num_neighbors[edges.rows.receiver.data_ptr<int64_t>()[e]];
   check_num_neighbors(impl_->max_neighbors, n.num_receivers, n.receiver.data(),
                       [&](int i) { return num_neighbors[i]; });
   return result;

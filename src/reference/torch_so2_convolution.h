@@ -19,7 +19,7 @@ namespace equi {
 namespace torch_layers {
 
 // Messages in the frames of edges. Autograd differentiates the rotations, which are polynomials in the unit vectors.
-struct TorchSo2Convolution : EdgeSum {
+struct TorchSo2Convolution : SumOverEdges {
   struct Step {
     std::vector<Tensor> same, other;    // per m; `other` is undefined for m = 0
     Tensor bias;                        // or undefined
@@ -41,7 +41,7 @@ struct TorchSo2Convolution : EdgeSum {
   double score_epsilon;
 
   TorchSo2Convolution(const So2Convolution &c, const Model &model, at::ScalarType type, double chunk_bytes)
-      : EdgeSum(model.features[c.output].dim() + c.attention.heads, type),
+      : SumOverEdges(model.features[c.output].dim() + c.attention.heads, type),
         input(c.input),
         output(c.output),
         lmax(c.lmax),

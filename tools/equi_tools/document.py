@@ -213,6 +213,7 @@ RADIAL_BASIS = kinds(
         "chebyshev": record(BASIS | {"size": whole(1)}, BASIS_OPTIONS),
         "exp_normal": record(BASIS | {"means": tensor, "factors": tensor, "decay": number}, BASIS_OPTIONS),
         "bernstein": record(BASIS | {"gamma": number, "log_coefficients": tensor}),
+        "cosine_bump": record(BASIS | {"size": whole(1), "span": whole(1)}),
     },
 )
 
@@ -221,8 +222,16 @@ def nothing(value, where, tensors=None):
         _fail(where, "null", value)
 
 
+def mark_of(spec):
+    """The field that tells an object from other alternatives: the first one, if it is a single word."""
+    first = spec["fields"][0] if spec["kind"] == "object" else {}
+    return first if len(first.get("words", ())) == 1 else None
+
+
 def first_that_fits(alternatives):
-    """The rule of the first alternative whose kind a value has; the last one reports the error."""
+    """The rule of the first alternative whose kind, or mark, a value has; the last one reports the error."""
+    if mark := mark_of(alternatives[0]):
+        return kinds(mark["name"], {mark_of(spec)["words"][0]: rule_of(spec) for spec in alternatives})
     types = {"object": dict, "list": list, "null": type(None)}
     rules = [(types.get(spec["kind"], str), rule_of(spec)) for spec in alternatives]
 

@@ -128,7 +128,7 @@ class _Conversion:
             self.number(basis, "decay", 1 / self.L)
         elif basis["kind"] == "bernstein":
             self.number(basis, "gamma", 1 / self.L)
-        elif self.L != 1.0:
+        elif self.L != 1.0 and basis["kind"] != "cosine_bump":  # whose functions are those of r/cutoff
             raise EquiError(f"--length-unit: polynomials of a distance in other units than Angstrom ({basis['kind']}) are not supported")
 
 

@@ -90,6 +90,8 @@ MODELS = (
     Published("MACE-OFF23 large", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_large.model"),
     Published("NequIP-OAM-L", "nequip", None, "CC-BY-4.0", NEQUIP, "NequIP-OAM-L-0.1.nequip.zip"),
     Published("NequIP-OAM-XL", "nequip", None, SEE_SOURCE, NEQUIP, "NequIP-OAM-XL-0.1.nequip.zip"),
+    Published("Allegro-OAM-L", "nequip", 89, "CC-BY-4.0", NEQUIP, "Allegro-OAM-L-0.1.nequip.zip"),
+    Published("Allegro-MP-L", "nequip", None, SEE_SOURCE, NEQUIP, "Allegro-MP-L-0.1.nequip.zip"),
     Published("Nequix-MP-1", "nequix", 89, "MIT", NEQUIX, "nequix-mp-1.nqx", FILE,
               "1647af8e627e1afa11e2bfadeab0797326513a521afd7dd01606a96f56783eee"),
     Published("Nequix-MP-1-PFT", "nequix", None, "MIT", NEQUIX, "nequix-mp-1-pft.nqx"),

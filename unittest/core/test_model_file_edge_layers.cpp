@@ -3,6 +3,7 @@
 #include "src/functions/coulomb_function.h"
 #include "src/functions/dispersion_function.h"
 #include "src/model/model_file.h"
+#include "unittest/support/model_cases.h"
 #include "unittest/support/model_documents.h"
 
 #include <gtest/gtest.h>
@@ -132,6 +133,83 @@ TEST(ModelFile, refuses_bad_pair_attentions) {
           {"difference_networks[0].weights[0]", "[2, "});
   expect_refusal(o, [](ModelDocument &d) { layer(d, find_layer(d, "pair_attention")).erase("difference_networks"); },
                  {"irreps_in", "difference_networks"});
+}
+
+TEST(ModelFile, refuses_bad_local_networks) {
+  const TinyModelOptions o = case_named("local_with_more_steps").options;
+  const auto refused = [&](const std::string &field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "local_network"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &network = first_layer<LocalNetwork>(m);
+  EXPECT_EQ(network.features.size(), 15u);
+  EXPECT_TRUE(m.features.empty());
+  const std::vector<bool> is_radial = network.radial_features();
+  for (size_t f = 0; f < is_radial.size(); ++f) EXPECT_EQ(is_radial[f], f < 4) << f;
+
+  // Steps in order: scalars, three networks, tensors, factors of the environment and its sum, a product, a network.
+  refused("/features/0", "6x1o", {"steps[0].output", "0e blocks only"});
+  refused("/features/0", "3x0e+3x0e", {"steps[0].output", "one block"});
+  refused("/features/0", "6x0e+", {"features[0]"});
+  refused("/features/0", "65000x0e", {"at most 65536 components"});
+  refused("/features/2", "14x0e", {"steps[2]", "[7, 14]"});
+  refused("/features/3", "7x0e+14x0e", {"steps[3]", "[7, 21]"});
+  refused("/features/4", "5x0e+5x1o+5x3o", {"steps[4].output", "harmonics", "5x3o"});
+  refused("/features/4", "5x0e+5x1e+5x2e", {"steps[4].output", "harmonics", "5x1e"});
+  refused("/features/4", "5x0e+4x1o+5x2e", {"steps[4].output", "equally many channels"});
+  refused("/features/6", "5x0e+5x2e+5x1o", {"steps[6].output", "5x0e+5x1o+5x2e"});
+  refused("/features/15", "1x0e", {"features[15]", "a step writes"});
+  refused("/steps/0/step", "sum_up", {"steps[0].step", "scalars or dense or tensor or sum or product or readout"});
+  refused("/steps/0/output", 99, {"steps[0].output", "0 to 14"});
+  refused("/steps/0/input", 0, {"\"input\""});
+  refused("/steps/0/pair_weights", "local.basis", {"steps[0].weights", "next to pair_weights"});
+  refused("/steps/0/sender", "local.receiver", {"steps[0]", "6 columns together", "4"});
+  refused("/steps/1/output", 0, {"steps[1].output", "no earlier step writes"});
+  refused("/steps/1/inputs/0", {4, 0}, {"steps[1].inputs[0][0]", "a feature of edges"});
+  refused("/steps/1/inputs/0", {0, 1}, {"steps[1].inputs[0][1]"});
+  refused("/steps/1/inputs/0", {0}, {"steps[1].inputs[0]", "2 numbers"});
+  refused("/steps/1/network/activation", "sigmoid", {"steps[1].network.activation", "0 at 0"});
+  refused("/steps/1/network/biases", {nullptr, nullptr}, {"steps[1].network.biases", "no biases"});
+  refused("/steps/4/shared", true, {"steps[4].input", "a block of 5 channels", "15"});
+  refused("/steps/6/input", 6, {"steps[6].input", "a feature of edges"});
+  refused("/steps/6/scale", "embedding", {"steps[6].scale", "tensor"});
+  refused("/steps/7/environment", 4, {"steps[7].environment", "a feature of receivers"});
+  refused("/steps/7/paths/0/output", 1, {"steps[7].paths[0]", "an output block"});
+  refused("/steps/7/paths/0/environment", 1, {"steps[7].paths[0]", "an output block"});
+  refused("/steps/7/paths/0/weights", "local.receiver", {"steps[7].paths[0].weights", "[n]"});
+  refused("/steps/7/paths", Json::array(), {"steps[7].paths"});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &steps = layer(d, find_layer(d, "local_network"))["steps"];
+                   steps.erase(steps.size() - 1);
+                 },
+                 {"a feature that a step reads"});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &basis = d.document["radial_basis"];
+                   basis["apply_cutoff"] = false;
+                 },
+                 {"steps[0]", "end at the cutoff"});
+}
+
+TEST(ModelFile, local_networks_are_restricted_to_species) {
+  for (const char *name : {"local_of_2_layers", "local_of_1_layer"}) {
+    TinyModelOptions o = case_named(name).options;
+    o.elements = {"O", "H", "Si"};
+    const Model model = make_tiny_model(o).model();
+    const Model two = model.restricted_to({"Si", "O"});
+    const auto &all = first_layer<LocalNetwork>(model), &some = first_layer<LocalNetwork>(two);
+    const std::vector<int> kept = {2, 0};
+    const auto &scalars = std::get<EdgeScalars>(all.steps[0]), &of_two = std::get<EdgeScalars>(some.steps[0]);
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 2; ++j)
+        EXPECT_EQ(of_two.weights_of(i, j).data, scalars.weights_of(kept[i], kept[j]).data) << name;
+    const auto &readout = std::get<EdgeReadout>(all.steps.back()),
+               &readout_of_two = std::get<EdgeReadout>(some.steps.back());
+    EXPECT_EQ(readout_of_two.scale, (std::vector<double>{readout.scale[2], readout.scale[0]}));
+  }
 }
 
 // Differences are then 0, and their networks are constants.
@@ -343,8 +421,8 @@ TEST(ModelFile, refuses_bad_so2_convolutions) {
   refused("/linears/0/channels", 0, {"linears[0].channels"});
   refused("/linears/0/weights/1", "so2_1.1.m1", {"linears[0].weights[1]", "[2, 20, 8]"});
   refused("/linears/0/bias", "so2_1.1.bias", {"linears[0].bias", "[20]"});
-  refused("/linears/0/gate/scalars", "gelu", {"linears[0].gate.scalars", "gelu"});
-  refused("/linears/0/gate/gates", "gelu", {"linears[0].gate.gates", "gelu"});
+  refused("/linears/0/gate/scalars", "swish", {"linears[0].gate.scalars", "swish"});
+  refused("/linears/0/gate/gates", "swish", {"linears[0].gate.gates", "swish"});
   refused("/linears/0/gate/scale", 1.0, {"linears[0].gate", "\"scale\""});
   refused("/linears/1/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"linears[1].weights[0]", "[12, 15]"});
   refused("/linears/0/kind", "linear", {"linears[0]", "\"kind\""});
@@ -393,7 +471,7 @@ TEST(ModelFile, refuses_bad_products_and_attention_of_so2_convolutions) {
   refused("/linears/0/channels", 9, {"linears[0].channels", "even"});
   refused((product + "/points").c_str(), 0, {"linears[0].product.points"});
   refused((product + "/points").c_str(), 3, {"linears[0].product.to", "[3, 9]"});
-  refused((product + "/scalars").c_str(), "gelu", {"linears[0].product.scalars", "gelu"});
+  refused((product + "/scalars").c_str(), "swish", {"linears[0].product.scalars", "swish"});
   refused((product + "/kind").c_str(), 1, {"linears[0].product", "\"kind\""});
   refused("/attention/heads", 4, {"attention.vector", "[4, 7]"});
   refused("/attention/channels", 6, {"attention.weight", "[6]"});
@@ -455,8 +533,8 @@ TEST(ModelFile, reads_activations_at_points_and_factors_of_later_linears) {
   const std::string points = "/linears/0/at_points";
   refused(o, "/linears/0/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"one of gate, product and at_points"});
   refused(o, (points + "/points").c_str(), 27, {"at_points.to", "[27, 7]"});
-  refused(o, (points + "/activation").c_str(), "gelu", {"at_points.activation", "gelu"});
-  refused(o, (points + "/scalars").c_str(), "gelu", {"at_points.scalars", "gelu"});
+  refused(o, (points + "/activation").c_str(), "swish", {"at_points.activation", "swish"});
+  refused(o, (points + "/scalars").c_str(), "swish", {"at_points.scalars", "swish"});
   refused(o, (points + "/gates").c_str(), "silu", {"at_points", "\"gates\""});
   refused(o, "/radial_linear", 2, {"radial_linear", "0 to 1"});
   refused(o, "/radial_linear", 1, {"radial_linear", "no gate, product or activation"});

@@ -241,6 +241,25 @@ TEST(ModelFile, refuses_bad_bernstein_functions) {
   EXPECT_EQ(basis.decay, 0.9);
 }
 
+TEST(ModelFile, refuses_bad_cosine_bumps) {
+  TinyModelOptions o;
+  o.basis = "cosine_bump";
+  o.xplor = false;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { d.document["radial_basis"][field] = value; }, parts);
+  };
+  refused("size", 0, {"radial_basis.size", "1 to"});
+  refused("span", 0, {"radial_basis.span", "1 to 4"});
+  refused("span", 5, {"radial_basis.span", "1 to 4"});
+  refused("width", 1.0, {"\"width\""});
+  refused("transform", {{"kind", "soft"}}, {"\"transform\""});
+  const Model model = make_tiny_model(o).model();
+  const RadialBasis &basis = first_layer<Convolution>(model).radial.basis;
+  EXPECT_EQ(basis.size(), 4);
+  EXPECT_EQ(basis.span, 3);
+}
+
 TEST(ModelFile, refuses_bad_networks) {
   const std::string net = at(CONVOLUTION) + "/radial";
   expect_refused_value(net + "/activation", "swish", {"layers[3].radial.activation", "swish", "silu"});

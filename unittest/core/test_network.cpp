@@ -14,8 +14,9 @@ using namespace equi;
 
 namespace {
 
-constexpr Activation ALL[] = {Activation::identity, Activation::silu, Activation::tanh, Activation::sigmoid,
-                              Activation::relu,     Activation::abs,  Activation::ssp};
+constexpr Activation ALL[] = {Activation::identity, Activation::silu, Activation::tanh,
+                              Activation::sigmoid,  Activation::relu, Activation::abs,
+                              Activation::ssp,      Activation::mish, Activation::gelu};
 
 Network random_network(const std::vector<int> &widths, Activation a, bool has_biases, unsigned seed) {
   std::mt19937 random(seed);
@@ -135,7 +136,9 @@ TEST(Activation, values_are_their_formulas) {
                                1 / (1 + std::exp(-x)),
                                std::fmax(x, 0.0),
                                std::fabs(x),
-                               std::log((1 + std::exp(x)) / 2)};
+                               std::log((1 + std::exp(x)) / 2),
+                               x * std::tanh(std::log1p(std::exp(x))),
+                               x * (1 + std::erf(x / std::sqrt(2.0))) / 2};
     for (size_t k = 0; k < std::size(ALL); ++k) {
       double d;
       activation_derivatives(ALL[k], x, 0, &d);

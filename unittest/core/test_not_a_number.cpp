@@ -19,7 +19,7 @@ constexpr double NONE = std::numeric_limits<double>::quiet_NaN();
 
 TEST(NotANumber, stays_none_through_derivatives_of_activations) {
   for (const Activation a : {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::relu, Activation::abs,
-                             Activation::ssp, Activation::identity}) {
+                             Activation::ssp, Activation::mish, Activation::gelu, Activation::identity}) {
     double d[4];
     activation_derivatives(a, NONE, 3, d);
     EXPECT_TRUE(std::isnan(d[0])) << activation_name(a);
@@ -52,7 +52,7 @@ RadialFunction radial_function() {
 TEST(NotANumber, stays_none_through_radial_functions) {
   int cases = 0;
   for (const auto kind : {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian, RadialBasis::Kind::chebyshev,
-                          RadialBasis::Kind::exp_normal, RadialBasis::Kind::bernstein})
+                          RadialBasis::Kind::exp_normal, RadialBasis::Kind::bernstein, RadialBasis::Kind::cosine_bump})
     for (const auto transform :
          {RadialBasis::Transform::none, RadialBasis::Transform::agnesi, RadialBasis::Transform::soft})
       for (const auto cutoff :
@@ -75,7 +75,7 @@ TEST(NotANumber, stays_none_through_radial_functions) {
             }
             ++cases;
           }
-  EXPECT_EQ(cases, 5 * 3 * 3 * 2 * 3);
+  EXPECT_EQ(cases, 6 * 3 * 3 * 2 * 3);
 }
 
 TEST(NotANumber, has_a_place_within_a_table_where_it_stays_none) {

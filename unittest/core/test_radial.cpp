@@ -60,11 +60,16 @@ double difference_error(const std::function<void(double, double *)> &f, int n, d
 
 // ---- bases of other kinds, and of pairs of species ----
 
-constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian,
+constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel,    RadialBasis::Kind::gaussian,
                                              RadialBasis::Kind::chebyshev, RadialBasis::Kind::exp_normal,
-                                             RadialBasis::Kind::bernstein};
+                                             RadialBasis::Kind::bernstein, RadialBasis::Kind::cosine_bump};
 constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, RadialBasis::Transform::agnesi,
                                                  RadialBasis::Transform::soft};
+
+// Whether the reader accepts them together. Functions that end at the cutoff have no transform.
+bool has_transform(RadialBasis::Kind kind, RadialBasis::Transform transform) {
+  return kind != RadialBasis::Kind::cosine_bump || transform == RadialBasis::Transform::none;
+}
 
 // A basis of six functions, with the constants of MACE.
 RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform) {
@@ -77,6 +82,7 @@ RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform
   for (int n = 0; n < 6; ++n) b.exponentials.push_back(3.0 + 1.5 * n);
   b.decay = 0.8;
   b.binomials = {1.0, 5.0, 10.0, 10.0, 5.0, 1.0};
+  b.span = 4;
   b.transform = transform;
   b.r0 = 1.7;
   b.agnesi_q = 0.9183;
@@ -109,6 +115,10 @@ double expected_function(const RadialBasis &b, int n, double x) {
   if (b.kind == RadialBasis::Kind::bernstein) {
     const double z = std::exp(-b.decay * x);
     return std::exp(std::log(b.binomials[n]) + n * std::log(z) + (5 - n) * std::log(1 - z));
+  }
+  if (b.kind == RadialBasis::Kind::cosine_bump) {
+    const double width = 5.0 / 6.0, place = x / (b.stretch * b.cutoff) - (n - 4) / 6.0;
+    return std::pow((1 - std::cos(2 * M_PI * std::clamp(place, 0.0, width) / width)) / 2, 2);
   }
   return x <= 1 ? std::cos((n + 1) * std::acos(x)) : std::cosh((n + 1) * std::acosh(x));
 }
@@ -271,6 +281,7 @@ TEST(RadialBasis, of_each_kind_and_transform_is_its_formula) {
 TEST(RadialBasis, derivatives_of_each_kind_and_transform_are_limits_of_differences) {
   for (RadialBasis::Kind kind : BASIS_KINDS)
     for (RadialBasis::Transform transform : TRANSFORMS) {
+      if (!has_transform(kind, transform)) continue;
       RadialBasis b = other_basis(kind, transform);
       b.stretch = 0.2;    // polynomials of numbers up to one
       const auto f = [&](double r, double *out) { b.derivatives(r, 3, 1, out); };

@@ -18,7 +18,7 @@ using namespace equi;
 
 TEST(Dual, activations_have_the_derivatives_of_the_core) {
   for (const Activation a : {Activation::identity, Activation::silu, Activation::tanh, Activation::sigmoid,
-                             Activation::relu, Activation::abs, Activation::ssp})
+                             Activation::relu, Activation::abs, Activation::ssp, Activation::mish, Activation::gelu})
     for (const double x : {-3.1, -0.4, 0.3, 2.7}) {
       double d[3];
       activation_derivatives(a, x, 2, d);

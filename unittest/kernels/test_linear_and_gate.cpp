@@ -209,8 +209,9 @@ std::vector<std::tuple<Activation, Activation, InstructionSet>> smooth_cases() {
   return cases;
 }
 
-constexpr Activation ALL_ACTIVATIONS[] = {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::relu,
-                                          Activation::abs,  Activation::ssp,  Activation::identity};
+constexpr Activation ALL_ACTIVATIONS[] = {Activation::silu, Activation::tanh, Activation::sigmoid,
+                                          Activation::relu, Activation::abs,  Activation::ssp,
+                                          Activation::mish, Activation::gelu, Activation::identity};
 
 TYPED_TEST(GateOpTest, forward_equals_plain_loops) {
   using T = TypeParam;

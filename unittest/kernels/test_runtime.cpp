@@ -123,8 +123,9 @@ TEST(ParallelFault, the_first_one_is_thrown_after_all_work_is_done) {
 
 // ---- broken numbers
 
-constexpr Activation ALL_ACTIVATIONS[] = {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::relu,
-                                          Activation::abs,  Activation::ssp,  Activation::identity};
+constexpr Activation ALL_ACTIVATIONS[] = {Activation::silu, Activation::tanh, Activation::sigmoid,
+                                          Activation::relu, Activation::abs,  Activation::ssp,
+                                          Activation::mish, Activation::gelu, Activation::identity};
 
 template <class T>
 class NotANumber : public ::testing::Test {};

@@ -24,6 +24,7 @@ CASES = {
     "mace_weights_of_features": ("mace/attention_all", oxide()),
     "mace_nonlinear": ("mace/nonlinear_transform", rutile()),
     "framework_nequip": ("nequip/checkpoint_options", oxide()),
+    "framework_allegro": ("allegro/checkpoint_options", oxide()),
 }
 
 

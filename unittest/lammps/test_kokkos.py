@@ -17,6 +17,7 @@ MODELS = {
     "sevennet": ("sevennet-0", rock_salt((2, 1, 1))),
     "mace": ("mace/plain", oxide()),
     "nequip": ("nequip/checkpoint_options", oxide()),
+    "allegro": ("allegro/checkpoint_options", oxide()),
 }
 PER_ATOM = [
     "compute energy all pe/atom",

@@ -36,6 +36,7 @@ CASES = {
     "mace_weights_of_features_late_cutoff": ("mace/attention_options", rock_salt()),
     "mace_weights_of_features_edge_irreps": ("mace/attention_edge_irreps", sheared()),
     "nequip": ("nequip/checkpoint_options", oxide()),
+    "allegro": ("allegro/checkpoint_options", oxide()),
 }
 
 VARIABLES = [

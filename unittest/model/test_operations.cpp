@@ -121,6 +121,26 @@ TEST(OperationCount, of_the_so3lr_family) {
                     {0, 0, forward + 3 * 3 + 11 * 2 + networks, backward + 3 * 4 + 11 * 2 + networks}}));
 }
 
+// One product of tensors of l = 0 and 1 with 2 channels, from 3 scalars. Tables have the 3 scalars and the 4 factors of
+// the first tensors and of the environment; networks have one hidden layer of 5.
+TEST(OperationCount, of_the_allegro_family) {
+  TinyModelOptions options = small_model();
+  options.lmax_edge = 1;
+  options.parity = true;
+  options.local_layers = 1;
+  options.local_irreps = {"0e+1o", "0e"};
+  options.local_channels = 2;
+  options.local_scalars = 3;
+  options.local_hidden = {5};
+  const Model model = make_tiny_model(options).model();
+  const double table = 3 + 4 + 4, activations = 2 * 5;
+  const double networks = 2 * (5 * 5 + 5 * 3.) + activations + 2 * (6 * 5 + 5.) + activations;
+  // Tensors of 2 channels have 8 numbers. Cells of the product are (0,0) and three of l = 1, as are its couplings.
+  const double forward = table * 10 + networks + 2 * 8 + 8 + 2 * 4 * 2. + 1;
+  const double backward = table * 22 + networks + 2 * 4 * 8 + 8 + 2 * 4 * 4.;
+  EXPECT_EQ(counts_of<LocalNetwork>(model), (Counts{{8 + 2 * 4 * 2. + 1, 8 + 2 * 4 * 2., forward, backward}}));
+}
+
 // From 2 channels of each atom to 4 and on to 3, l and m to 1. Rotations take 2 and 18 operations per channel; there
 // are 4 numbers per channel, of 3 pairs of l and |m|.
 TEST(OperationCount, of_the_esen_family) {

@@ -58,6 +58,8 @@ def harmonics(lmax, n):
 
 ACTIVATIONS = {
     "silu": lambda x: x * torch.sigmoid(x),
+    "mish": lambda x: x * torch.tanh(-torch.nn.functional.logsigmoid(-x)),
+    "gelu": lambda x: x / 2 * (1 + torch.erf(x / math.sqrt(2))),
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "relu": torch.relu,
@@ -217,6 +219,11 @@ class EquiEvaluator:
             logarithms = self.tensors[basis["log_coefficients"]]
             k, z = torch.arange(len(logarithms)), torch.exp(-basis["gamma"] * x).clamp_min(1e-6)
             values = torch.exp(logarithms) * z**k * (1 - z) ** k.flip(0)
+        elif basis["kind"] == "cosine_bump":
+            n, span = basis["size"], basis["span"]
+            begin, width = (torch.arange(n, dtype=torch.float64) - span) / n, (span + 1) / n
+            place = torch.clamp(x / self.document["cutoff"] - begin, 0.0, width) / width
+            values = (1 - torch.cos(2 * math.pi * place)) ** 2 / 4
         else:
             assert basis["kind"] == "chebyshev"
             polynomials = [torch.ones_like(x), x]
@@ -453,6 +460,57 @@ class EquiEvaluator:
         pair = layer["prefactor"] / 2 * kernel * (charges[i] * charges[j] @ self.tensors[layer["weights"]])
         return torch.zeros(len(charges), dtype=torch.float64).index_add(0, i, pair)
 
+    def per_receiver(self, scale, species):
+        """A number, or those of the species of the receivers."""
+        return self.tensors[scale][species] if isinstance(scale, str) else torch.full((len(species),), scale, dtype=torch.float64)
+
+    def local_network(self, layer, basis, y, species, i, j):
+        """Energies [N] of the receivers. Features are lists of blocks [E or N, mul, 2l+1]."""
+        features, energy = [None] * len(layer["features"]), 0.0
+
+        def scalars(pairs):
+            return torch.cat([features[f][b][:, :, 0] for f, b in pairs], 1)
+
+        for step in layer["steps"]:
+            kind = step["step"]
+            if kind == "readout":
+                of_edges = self.network(step["network"], scalars(step["inputs"]))[:, 0]
+                sums = torch.zeros(len(species), dtype=torch.float64).index_add(0, i, of_edges)
+                energy = energy + self.per_receiver(step["scale"], species) * sums
+                continue
+            blocks = self.irreps(layer["features"][step["output"]])
+            muls = [mul for mul, _ in blocks]
+            if kind == "scalars" and "pair_weights" in step:
+                row = torch.einsum("en,enc->ec", basis, self.tensors[step["pair_weights"]][species[i], species[j]])
+            elif kind == "scalars":
+                types = torch.cat([self.tensors[step["receiver"]][species[i]], self.tensors[step["sender"]][species[j]]], 1)
+                row = basis @ self.tensors[step["weights"]] * types
+            if kind == "scalars":
+                out = [step["scale"] * row[:, :, None]]
+            elif kind == "dense":
+                out = [part[:, :, None] for part in torch.split(self.network(step["network"], scalars(step["inputs"])), muls, 1)]
+            elif kind == "tensor":
+                weights = scalars([step["input"]])
+                parts = [weights] * len(muls) if step["shared"] else torch.split(weights, muls, 1)
+                out = [part[:, :, None] * y[l][:, None, :] for part, (_, l) in zip(parts, blocks, strict=True)]
+            elif kind == "sum":
+                scale = self.per_receiver(step["scale"], species)[:, None, None]
+                out = [
+                    scale * torch.zeros(len(species), *block.shape[1:], dtype=torch.float64).index_add(0, i, block)
+                    for block in features[step["input"]]
+                ]
+            else:
+                assert kind == "product"
+                out = [torch.zeros(len(i), mul, 2 * l + 1, dtype=torch.float64) for mul, l in blocks]
+                for path in step["paths"]:
+                    a, b, k = (path[key] for key in ("input", "environment", "output"))
+                    first, second = features[step["input"]][a], features[step["environment"]][b][i]
+                    w = coupling(*(t.shape[2] // 2 for t in (first, second, out[k])))
+                    term = torch.einsum("eua,eub,abc->euc", first, second, w)
+                    out[k] = out[k] + path["scale"] * self.tensors[path["weights"]][:, None] * term
+            features[step["output"]] = out
+        return energy
+
     def atomic_energies(self, species, i, j, vec):
         doc, features, all_pairs = self.document, {}, (i, j, vec)
         own = self.own_pairs(species, i, j, vec.norm(dim=1))
@@ -509,6 +567,8 @@ class EquiEvaluator:
                 ]
             elif kind == "pair_attention":
                 features[layer["output"]] = self.pair_attention(layer, features[layer["input"]], basis, species, i, j, r, y)
+            elif kind == "local_network":
+                energy = energy + self.local_network(layer, basis, y, species, i, j)
             elif kind == "density_normalization":
                 q = self.radial_network(layer["radial"], basis, species, i, j)[:, 0]
                 density = torch.tanh(q**2)

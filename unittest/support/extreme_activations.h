@@ -18,7 +18,7 @@ namespace testing {
 
 constexpr Activation EXTREME_ACTIVATIONS[] = {Activation::identity, Activation::silu, Activation::tanh,
                                               Activation::sigmoid,  Activation::relu, Activation::abs,
-                                              Activation::ssp};
+                                              Activation::ssp,      Activation::mish, Activation::gelu};
 
 inline std::vector<double> extreme_arguments() {
   std::vector<double> x = {0.0};
@@ -48,6 +48,20 @@ inline ExactActivation exact_activation(Activation a, long double x) {
       // Its derivative is computed from its value, which is almost 1.
       const long double t = std::tanh(x), q = std::exp(-2 * std::fabs(x)), t1 = 4 * q / ((1 + q) * (1 + q));
       return {{t, t1, -2 * t * t1}, {t, 1, 2 * std::fabs(t)}};
+    }
+    case Activation::mish: {
+      const long double softplus = (x > 0 ? x : 0) + std::log1p(e), q = std::exp(-2 * softplus);
+      const long double t = std::tanh(softplus), w = 4 * q / ((1 + q) * (1 + q)), t1 = w * s;
+      const long double t2 = w * s1 - 2 * t * t1 * s, size = std::fabs(w * s1) + std::fabs(2 * t * t1 * s);
+      return {{x * t, t + x * t1, 2 * t1 + x * t2}, {x * t, t + std::fabs(x * t1), 2 * t1 + std::fabs(x) * size}};
+    }
+    case Activation::gelu: {
+      // The square of the argument, which is rounded, is an exponent.
+      const long double up_to = std::erfc(-x * std::sqrt(0.5L)) / 2, square = x * x;
+      const long double density = std::exp(-square / 2) / std::sqrt(2 * std::acos(-1.0L));
+      return {{x * up_to, up_to + x * density, density * (2 - square)},
+              {x * up_to * (1 + square), (up_to + std::fabs(x) * density) * (1 + square),
+               density * (2 + square) * (1 + square)}};
     }
     case Activation::relu:
       return {{x > 0 ? x : 0, x > 0 ? 1.0L : 0, 0}, {x, 1, 0}};

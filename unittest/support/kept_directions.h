@@ -39,7 +39,8 @@ inline bool can_keep(const TinyCase &tiny, const Model &model) {
   const bool has_other_inputs = std::any_of(model.layers.begin(), model.layers.end(), [](const Layer &layer) {
     const auto *c = std::get_if<Convolution>(&layer);
     return std::holds_alternative<So2Convolution>(layer) || std::holds_alternative<PairAttention>(layer) ||
-           (c && c->radial.reads_features()) || ports(layer).second_input >= 0;
+           std::holds_alternative<LocalNetwork>(layer) || (c && c->radial.reads_features()) ||
+           ports(layer).second_input >= 0;
   });
   return !has_other_inputs && !sums_over_atoms(model.layers) && !tiny.reads_twice &&
          tiny.options.message_reader != "norm_scale";

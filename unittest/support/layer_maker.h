@@ -94,6 +94,8 @@ class LayerMaker {
       grid.is_double = true;
       d_.tensors["log_coefficients"] = grid;
       basis.update({{"gamma", o_.gamma}, {"log_coefficients", "log_coefficients"}});
+    } else if (o_.basis == "cosine_bump") {
+      basis.update({{"size", o_.num_basis}, {"span", o_.span}});
     } else {
       basis["size"] = o_.num_basis;
     }
@@ -527,6 +529,112 @@ class LayerMaker {
          {"groups", groups},
          {"radial", radial},
          {"difference_networks", networks}});
+  }
+
+  // A local network as in Allegro. Edges have scalars from distances and species, which weight harmonics. In each layer
+  // tensors of edges are multiplied by an environment, and a network of all scalars so far makes further scalars and
+  // the factors of the next environment.
+  void local_network() {
+    const int num_tensors = o_.local_channels, num_scalars = o_.local_scalars, embedding = o_.local_embedding;
+    Json features = Json::array(), steps = Json::array();
+    const auto feature = [&](const std::string &irreps) {
+      features.push_back(irreps);
+      return static_cast<int>(features.size()) - 1;
+    };
+    const auto scalars = [](int channels) { return std::to_string(channels) + "x0e"; };
+    const auto tensors = [&](const std::string &irreps) {
+      std::vector<IrrepBlock> blocks;
+      for (const IrrepBlock &b : Irreps::parse(irreps)) blocks.push_back({num_tensors, b.irrep});
+      return Irreps(blocks);
+    };
+    const auto local_mlp = [&](const std::string &name, int in, const std::vector<int> &hidden, int out) {
+      std::vector<int> widths = {in, out};
+      widths.insert(widths.begin() + 1, hidden.begin(), hidden.end());
+      Json n = network(name, widths);
+      if (!hidden.empty()) n["activation"] = o_.local_activation;
+      return n;
+    };
+    const auto dense = [&](const Json &inputs, int output, const Json &net) {
+      steps.push_back({{"step", "dense"}, {"inputs", inputs}, {"output", output}, {"network", net}});
+    };
+    const Irreps harmonics = tensors(o_.local_irreps[0]);
+    const int num_factors = num_tensors * (o_.local_shared ? 1 : harmonics.size());
+    const auto tensor_of = [&](int scalars_of, int block) {
+      const int x = feature(harmonics.to_string());
+      steps.push_back({{"step", "tensor"}, {"input", {scalars_of, block}}, {"output", x}, {"shared", o_.local_shared}});
+      return x;
+    };
+    const auto sum_of = [&](int x) {
+      const int sums = feature(features[x]);
+      steps.push_back({{"step", "sum"}, {"input", x}, {"output", sums}, {"scale", 0.5}});
+      return sums;
+    };
+    const auto product_of = [&](int x, int environment, const std::string &irreps, const std::string &name) {
+      const Irreps in = Irreps::parse(features[x]), second = Irreps::parse(features[environment]),
+                   out = tensors(irreps);
+      const int y = feature(out.to_string());
+      Json paths = Json::array();
+      for (int c = 0; c < out.size(); ++c)
+        for (int a = 0; a < in.size(); ++a)
+          for (int b = 0; b < second.size(); ++b) {
+            const int l1 = in[a].irrep.l, l2 = second[b].irrep.l, l3 = out[c].irrep.l;
+            if (l3 < std::abs(l1 - l2) || l3 > l1 + l2 || in[a].irrep.p * second[b].irrep.p != out[c].irrep.p) continue;
+            paths.push_back({{"input", a},
+                             {"environment", b},
+                             {"output", c},
+                             {"scale", std::sqrt(2.0 * l3 + 1.0)},
+                             {"weights", tensor(name + "." + std::to_string(paths.size()),
+                                                {o_.local_channelwise ? num_tensors : 1}, 0.5)}});
+          }
+      steps.push_back(
+          {{"step", "product"}, {"input", x}, {"environment", environment}, {"output", y}, {"paths", paths}});
+      return y;
+    };
+
+    const int e0 = feature(scalars(embedding)), e = feature(scalars(num_scalars)), a = feature(scalars(num_factors)),
+              first = feature(scalars(num_scalars) + "+" + scalars(num_factors));
+    Json step = {{"step", "scalars"}, {"output", e0}, {"scale", 1.5}};
+    if (o_.local_pairs)
+      step["pair_weights"] = tensor("local.pairs", {num_species(), num_species(), o_.num_basis, embedding}, 1.0);
+    else
+      step.update({{"weights", tensor("local.basis", {o_.num_basis, embedding}, 1.0)},
+                   {"receiver", tensor("local.receiver", {num_species(), embedding / 3}, 1.0)},
+                   {"sender", tensor("local.sender", {num_species(), embedding - embedding / 3}, 1.0)}});
+    steps.push_back(step);
+    dense({{e0, 0}}, e, local_mlp("local.e", embedding, o_.local_first_hidden, num_scalars));
+    dense({{e, 0}}, a, local_mlp("local.a", num_scalars, {}, num_factors));
+    dense({{e, 0}}, first, local_mlp("local.w", num_scalars, {}, num_scalars + num_factors));
+    int x = tensor_of(a, 0), second = -1, factors = first;
+    Json inputs = {{first, 0}};
+    for (int t = 0; t < o_.local_layers; ++t) {
+      const std::string name = "local." + std::to_string(t);
+      const int environment = sum_of(tensor_of(factors, 1));
+      x = product_of(x, environment, o_.local_irreps[t + 1], name + ".product");
+      if (t == 0) second = x;
+      const bool is_last = t + 1 == o_.local_layers;
+      factors = feature(scalars(num_scalars) + (is_last ? "" : "+" + scalars(num_factors)));
+      Json all = inputs;
+      all.push_back({x, 0});
+      dense(all, factors,
+            local_mlp(name + ".network", (t + 1) * num_scalars + num_tensors, o_.local_hidden,
+                      num_scalars + (is_last ? 0 : num_factors)));
+      inputs.push_back({factors, 0});
+    }
+    if (o_.local_more) {
+      // Environments that are sums of products, and a readout of a part of the tensors.
+      const int more = product_of(second, sum_of(second), "0e", "local.more");
+      inputs.push_back({more, 0});
+      steps.push_back({{"step", "readout"},
+                       {"inputs", {{second, 0}}},
+                       {"network", local_mlp("local.part", num_tensors, {}, 1)},
+                       {"scale", 0.3}});
+    }
+    const int width = (o_.local_layers + 1) * num_scalars + (o_.local_more ? num_tensors : 0);
+    steps.push_back({{"step", "readout"},
+                     {"inputs", inputs},
+                     {"network", local_mlp("local.readout", width, o_.local_hidden, 1)},
+                     {"scale", tensor("local.scale", {num_species()}, 1.0)}});
+    add({{"type", "local_network"}, {"features", features}, {"steps", steps}});
   }
 
   // f(point, weight): equal angles about the y axis, and along it the nodes of Gauss. The weights have the sum 1.

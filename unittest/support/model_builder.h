@@ -50,6 +50,11 @@ class TinyModelMaker : LayerMaker {
     doc["radial_basis"] = radial_basis();
 
     doc["layers"] = Json::array();
+    if (o_.local_layers > 0) local_network();
+    if (o_.local_layers > 0 && o_.local_alone) {
+      scale_shift();
+      return d_;
+    }
     Irreps x(std::vector<IrrepBlock>{{o_.embedding_channels, {0, 1}}});
     add({{"type", "species_embedding"},
          {"output", "x0"},
@@ -81,14 +86,18 @@ class TinyModelMaker : LayerMaker {
       coulomb_and_dispersion(last, x);
     else if (o_.coulomb_cutoff > 0.0)
       coulomb(last, x);
-    add({{"type", "scale_shift"},
-         {"scale", tensor("scale", {num_species()}, 1.0)},
-         {"shift", tensor("shift", {num_species()}, 1.0)}});
+    scale_shift();
     if (o_.repulsion_outside) repulsion("outside");
     return d_;
   }
 
  private:
+  void scale_shift() {
+    add({{"type", "scale_shift"},
+         {"scale", tensor("scale", {num_species()}, 1.0)},
+         {"shift", tensor("shift", {num_species()}, 1.0)}});
+  }
+
   void direct_forces(int t, const Irreps &x) {
     const Irreps wide = o_.so2_blocks ? x : Irreps::parse(o_.parity ? "3x0e+2x1o" : "3x0e+2x1e");
     const Irreps force = Irreps::parse(o_.parity ? "1x1o" : "1x1e");

@@ -67,7 +67,7 @@ inline int num_exchanged_features(const Model &model) {
   std::set<int> inputs;
   for (const Layer &layer : model.layers)
     if (reads_senders(layer)) inputs.insert(ports(layer).input);
-  return static_cast<int>(inputs.size()) - 1;
+  return std::max(0, static_cast<int>(inputs.size()) - 1);
 }
 // Features that are sent to other ranks and whose adjoints stay: those that layers with far edges read.
 inline int num_sent_features(const Model &model) {
@@ -747,6 +747,69 @@ inline std::vector<TinyCase> attention_cases() {
   return cases;
 }
 
+// Local networks, as in Allegro.
+inline std::vector<TinyCase> local_cases() {
+  std::vector<TinyCase> cases(7);
+  for (TinyCase &c : cases) {
+    c.keeps_parity = true;
+    c.options.parity = true;
+    c.options.xplor = false;
+    c.options.local_layers = 2;
+  }
+  cases[0].name = "local_of_2_layers";
+  cases[0].options.seed = 71;
+  cases[1].name = "local_of_1_layer";
+  TinyModelOptions &one = cases[1].options;
+  one.elements = {"O", "H", "Si"};
+  one.local_layers = 1;
+  one.lmax_edge = 1;
+  one.local_irreps = {"0e+1o", "0e"};
+  one.local_channels = 33;
+  one.local_scalars = 13;
+  one.local_first_hidden = {8, 5};
+  one.local_hidden = {17, 6};
+  one.local_activation = "mish";
+  one.local_channelwise = false;
+  one.local_pairs = true;
+  one.pair_cutoffs = true;
+  one.seed = 72;
+  cases[2].name = "local_of_3_layers_and_both_parities";
+  TinyModelOptions &three = cases[2].options;
+  three.local_layers = 3;
+  three.local_irreps = {"0e+1o+2e", "0e+1e+1o+2o+2e", "0e+1o+2e", "0e"};
+  three.local_channels = 13;
+  three.local_scalars = 5;
+  three.local_activation = "gelu";
+  three.basis = "cosine_bump";
+  three.num_basis = 7;
+  three.seed = 73;
+  cases[3].name = "local_of_degree_4_with_a_gap";
+  TinyModelOptions &high = cases[3].options;
+  high.lmax_edge = 4;
+  high.local_irreps = {"0e+1o+4e", "0e+2e+1o+4e", "0e"};
+  high.local_shared = true;
+  high.local_channels = 3;
+  high.local_first_hidden = {};
+  high.seed = 74;
+  cases[4].name = "local_with_more_steps";
+  cases[4].options.local_more = true;
+  cases[4].options.local_activation = "tanh";
+  cases[4].options.seed = 75;
+  cases[5].name = "local_of_matrices";
+  TinyModelOptions &linear = cases[5].options;
+  linear.local_first_hidden = linear.local_hidden = {};
+  linear.cosine = true;
+  linear.local_more = true;
+  linear.is_double = false;
+  linear.seed = 76;
+  cases[6].name = "local_beside_convolutions";
+  TinyModelOptions &beside = cases[6].options;
+  beside.local_alone = false;
+  beside.hidden = {"5x0e+3x1o", "5x0e"};
+  beside.seed = 77;
+  return cases;
+}
+
 inline std::vector<TinyCase> all_cases() {
   std::vector<TinyCase> cases = tiny_cases();
   for (const TinyCase &c : family_cases()) cases.push_back(c);
@@ -757,6 +820,7 @@ inline std::vector<TinyCase> all_cases() {
   }
   for (const TinyCase &c : so2_cases()) cases.push_back(c);
   for (const TinyCase &c : attention_cases()) cases.push_back(c);
+  for (const TinyCase &c : local_cases()) cases.push_back(c);
   return cases;
 }
 

@@ -5,6 +5,7 @@
 #ifndef EQUI_TEST_SCALAR_MODEL_H
 #define EQUI_TEST_SCALAR_MODEL_H
 
+#include "src/algebra/coupling.h"
 #include "src/algebra/spherical_harmonics.h"
 #include "src/base/model_limits.h"
 #include "src/geometry/neighbor_graph.h"
@@ -111,6 +112,83 @@ inline std::vector<std::vector<double>> rotations_by_quadrature(int lmax, const 
     }
   }
   return d;
+}
+
+// The sum over the edges of a receiver in a local network. vec: the vectors of its edges, species: of their senders.
+inline double local_energy(const LocalNetwork &layer, int receiver_species, const std::vector<Vector3> &vec,
+                           const std::vector<int> &species) {
+  using Rows = std::vector<std::vector<double>>;    // by edge, or one of the receiver, in the order of irreps.h
+  const size_t num = vec.size();
+  std::vector<Rows> features(layer.features.size());
+  const auto side_by_side = [&](const std::vector<EdgeBlock> &blocks, size_t e) {
+    std::vector<double> all;
+    for (const EdgeBlock &b : blocks) {
+      const Irreps &irreps = layer.features[b.feature];
+      const auto begin = features[b.feature][e].begin() + irreps.offset(b.block);
+      all.insert(all.end(), begin, begin + irreps[b.block].mul);
+    }
+    return all;
+  };
+  std::vector<double> y((LMAX_SUPPORTED + 1) * (LMAX_SUPPORTED + 1));
+  double energy = 0.0;
+  for (const LocalNetwork::Step &step : layer.steps) {
+    if (const auto *s = std::get_if<EdgeScalars>(&step)) {
+      for (size_t e = 0; e < num; ++e) {
+        const RadialBasis basis = s->basis.for_pair(receiver_species, species[e]);
+        std::vector<double> b(basis.size());
+        basis.derivatives(std::sqrt(vec[e][0] * vec[e][0] + vec[e][1] * vec[e][1] + vec[e][2] * vec[e][2]), 0, 1,
+                          b.data());
+        const Matrix w = s->weights_of(receiver_species, species[e]);
+        std::vector<double> &out = features[s->output].emplace_back(w.cols, 0.0);
+        for (int n = 0; n < w.rows; ++n)
+          for (int c = 0; c < w.cols; ++c) out[c] += b[n] * w(n, c);
+      }
+    } else if (const auto *d = std::get_if<EdgeDense>(&step)) {
+      for (size_t e = 0; e < num; ++e) {
+        std::vector<double> &out = features[d->output].emplace_back(d->network.num_outputs());
+        d->network.derivatives(0, side_by_side(d->inputs, e).data(), out.data());
+      }
+    } else if (const auto *t = std::get_if<EdgeTensor>(&step)) {
+      const Irreps &out = layer.features[t->output];
+      for (size_t e = 0; e < num; ++e) {
+        spherical_harmonics(LMAX_SUPPORTED, vec[e].data(), y.data(), nullptr);
+        const std::vector<double> w = side_by_side({t->input}, e);
+        std::vector<double> &x = features[t->output].emplace_back();
+        for (int b = 0; b < out.size(); ++b)
+          for (int u = 0; u < out[b].mul; ++u)
+            for (int l = out[b].irrep.l, m = 0; m < 2 * l + 1; ++m)
+              x.push_back(w[t->is_shared ? u : b * out[b].mul + u] * y[l * l + m]);
+      }
+    } else if (const auto *sum = std::get_if<EdgeSum>(&step)) {
+      std::vector<double> &total = features[sum->output].emplace_back(layer.features[sum->output].dim(), 0.0);
+      for (const std::vector<double> &row : features[sum->input])
+        for (size_t k = 0; k < row.size(); ++k) total[k] += sum->scale[receiver_species] * row[k];
+    } else if (const auto *p = std::get_if<EdgeProduct>(&step)) {
+      const Irreps &in = layer.features[p->input], &environment = layer.features[p->environment],
+                   &out = layer.features[p->output];
+      const std::vector<double> &g = features[p->environment][0];
+      for (size_t e = 0; e < num; ++e) {
+        const std::vector<double> &x = features[p->input][e];
+        std::vector<double> &z = features[p->output].emplace_back(out.dim(), 0.0);
+        for (const EdgeProductPath &path : p->paths) {
+          const int da = in[path.input].irrep.dim(), db = environment[path.environment].irrep.dim(),
+                    dc = out[path.output].irrep.dim();
+          for (const CouplingEntry &c : coupling_entries(da / 2, db / 2, dc / 2))
+            for (int u = 0; u < out[path.output].mul; ++u)
+              z[out.offset(path.output) + u * dc + c.m3] += path.weights[u] * c.value *
+                                                            x[in.offset(path.input) + u * da + c.m1] *
+                                                            g[environment.offset(path.environment) + u * db + c.m2];
+        }
+      }
+    } else if (const auto *r = std::get_if<EdgeReadout>(&step)) {
+      for (size_t e = 0; e < num; ++e) {
+        double value;
+        r->network.derivatives(0, side_by_side(r->inputs, e).data(), &value);
+        energy += r->scale[receiver_species] * value;
+      }
+    }
+  }
+  return energy;
 }
 
 // Adds an edge's message of a pair attention to y, from the features of the receiver and of the sender.
@@ -473,6 +551,16 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
                              y[i]);
         });
       features[attention->output] = y;
+    } else if (const auto *local = std::get_if<LocalNetwork>(&layer)) {
+      for (int i = 0; i < num_atoms; ++i) {
+        std::vector<Vector3> vectors;
+        std::vector<int> species;
+        for_neighbors(i, [&](int64_t, const double *vec, double, int, int b) {
+          vectors.push_back({vec[0], vec[1], vec[2]});
+          species.push_back(b);
+        });
+        if (!vectors.empty()) energy[i] += local_energy(*local, g.row_species[i], vectors, species);
+      }
     } else if (const auto *gate = std::get_if<Gate>(&layer)) {
       const Irreps &in = model.features[gate->input], &out = model.features[gate->output];
       const Feature &z = features.at(gate->input);

@@ -28,7 +28,8 @@ struct TinyModelOptions {
   std::vector<int> radial_hidden = {8, 8};
   std::vector<int> readout_hidden = {};    // empty: one matrix
   bool r_power = false;                    // weights times r^l2
-  std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal, bernstein
+  std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal, bernstein, cosine_bump
+  int span = 3;                            // cosine_bump
   double gamma = 0.9;                      // bernstein
   std::string transform = "";              // or agnesi, soft
   bool symmetric_r0 = false;               // of the transform
@@ -106,9 +107,21 @@ struct TinyModelOptions {
   int attention_begin = 0, attention_tensors = 1;
   std::vector<int> attention_degrees = {1, 2};
   std::vector<int> attention_hidden = {6};    // hidden layers of difference networks
-  int nearest = 0;                            // neighbors that an atom sees; 0: all
-  double nearest_tolerance = -1.0;            // negative: none
-  bool without_cutoff = false;                // no cutoff function
+  // Not 0: a local network with so many products of tensors, as in Allegro, before the readout; local_alone: in place
+  // of all layers but scale_shift. The tensors before and after each product have these irreps, of local_channels
+  // channels; the first ones are those of the harmonics. local_more: also steps that Allegro does not have.
+  int local_layers = 0;
+  std::vector<std::string> local_irreps = {"0e+1o+2e", "0e+1o+2e", "0e"};
+  int local_channels = 5, local_scalars = 7, local_embedding = 6;
+  std::vector<int> local_first_hidden = {8}, local_hidden = {9};    // of the network of distances, and of all others
+  std::string local_activation = "silu";
+  bool local_alone = true, local_more = false;
+  bool local_pairs = false;           // matrices of pairs for the radial basis
+  bool local_shared = false;          // one factor of the harmonics for all degrees
+  bool local_channelwise = true;      // weights of paths differ by channel
+  int nearest = 0;                    // neighbors that an atom sees; 0: all
+  double nearest_tolerance = -1.0;    // negative: none
+  bool without_cutoff = false;        // no cutoff function
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;

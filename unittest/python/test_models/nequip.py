@@ -5,6 +5,7 @@
 DIR/NAME.equi for the named variants (all by default).
 """
 
+import importlib
 import sys
 import warnings
 from pathlib import Path
@@ -77,6 +78,18 @@ VARIANTS = {
         type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=2,
         readout_mlp_nonlinearity=None,
     ),
+    "readout_mish": dict(
+        type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=2,
+        readout_mlp_hidden_layers_width=7, readout_mlp_nonlinearity="mish",
+    ),
+    "readout_gelu": dict(
+        type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=1,
+        readout_mlp_hidden_layers_width=7, readout_mlp_nonlinearity="gelu",
+    ),
+    "readout_with_gains": dict(
+        type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, readout_mlp_hidden_layers_depth=2,
+        readout_mlp_hidden_layers_width=7, readout_mlp_nonlinearity="None",
+    ),
     "embedding": dict(
         type_names=["Na", "Cl", "Si"], num_layers=3, l_max=1, num_features=[13, 5], type_embed_num_features=3
     ),
@@ -123,10 +136,10 @@ BENCH = {
 }  # fmt: skip
 
 
-def builder_options(
+def energy_options(
     type_names, seed=1, model_dtype="float32", zbl=None, zbl_p=6, scales="random", shifts="random", **options
 ):
-    """Arguments of nequip's model builder, with random scales and shifts per type by default."""
+    """Arguments of a builder that all models of nequip have, with random scales and shifts per type by default."""
     type_names = type_names() if callable(type_names) else type_names
     rng = np.random.default_rng(len(type_names))
     if scales == "random":
@@ -134,8 +147,8 @@ def builder_options(
     if shifts == "random":
         shifts = {name: float(v) for name, v in zip(type_names, rng.uniform(-5, -1, len(type_names)))}
     config = dict(
-        seed=seed, model_dtype=model_dtype, type_names=type_names, r_max=4.2, radial_mlp_width=9,
-        avg_num_neighbors=12.5, per_type_energy_scales=scales, per_type_energy_shifts=shifts,
+        seed=seed, model_dtype=model_dtype, type_names=type_names, r_max=4.2, avg_num_neighbors=12.5, per_type_energy_scales=scales,
+        per_type_energy_shifts=shifts,
     )  # fmt: skip
     if zbl is not None:
         config["pair_potential"] = {
@@ -146,6 +159,11 @@ def builder_options(
         }
     config.update(options)
     return config
+
+
+def builder_options(**options):
+    """Arguments of nequip's model builder."""
+    return {"radial_mlp_width": 9, **energy_options(**options)}
 
 
 def _builder(config):
@@ -170,19 +188,24 @@ def _shake(model):
 
 def make_model(path, seed=1, kind="package", types=None, **options):
     """Writes a model with random numbers; options are those of builder_options. Returns its path as a string."""
+    config = builder_options(seed=seed, **options)
+    return write_model(path, kind, f"nequip.model.{_builder(config)}", config, _shake)
+
+
+def write_model(path, kind, target, config, shake):
+    """Writes the model that the builder `target` makes of its arguments, with numbers that `shake` has changed. Returns
+    its path as a string."""
     import torch
 
-    config = builder_options(seed=seed, **options)
     with warnings.catch_warnings(), nequip_oracle.nequip_state():
         warnings.simplefilter("ignore")
         if kind == "checkpoint":
-            _write_checkpoint(path, config)
+            _write_checkpoint(path, target, config, shake)
             return str(path)
-        import nequip.model
-
-        model = getattr(nequip.model, _builder(config))(**config).eval()
-        torch.manual_seed(seed)
-        _shake(model)
+        module, name = target.rsplit(".", 1)
+        model = getattr(importlib.import_module(module), name)(**config).eval()
+        torch.manual_seed(config["seed"])
+        shake(model)
         if kind == "torchscript":
             from nequip.model.inference_models.torchscript import save_torchscript_model
 
@@ -215,14 +238,14 @@ def _write_package(path, model):
         exporter.save_pickle("model", "eager_model.pkl", torch.nn.ModuleDict({"sole_model": model}), dependencies=True)
 
 
-def _write_checkpoint(path, config):
+def _write_checkpoint(path, target, config, shake):
     """The file that Lightning writes during `nequip-train`."""
     import lightning
     import torch
     from nequip.train import NequIPLightningModule
     from nequip.utils.versions import get_current_code_versions
 
-    model = {"_target_": f"nequip.model.{_builder(config)}", **config}
+    model = {"_target_": target, **config}
     training = {"model": model, "num_datasets": {"train": 1, "val": 1, "test": 0, "predict": 0}}
     info = {
         "versions": get_current_code_versions(verbose=False),
@@ -230,7 +253,7 @@ def _write_checkpoint(path, config):
     }
     module = NequIPLightningModule(**training, info_dict=info)
     torch.manual_seed(config["seed"])
-    _shake(module.model["sole_model"])
+    shake(module.model["sole_model"])
     trainer = lightning.Trainer(
         accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False
     )

@@ -76,11 +76,11 @@ class Modules(Oracle):
             self.results["stress"] = out["stress"].detach().numpy().reshape(3, 3)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
 
 
-def write_checkpoint(path, config):
-    """Writes the checkpoint of a training by Lightning; returns its model."""
+def write_checkpoint(path, target, config, shake):
+    """Writes the checkpoint of a training by Lightning of the model of a builder; returns this model."""
     from nequip.train import NequIPLightningModule
 
-    model = {"_target_": f"nequip.model.{_builder(config)}", **config}
+    model = {"_target_": target, **config}
     training = {
         "model": model, "num_datasets": {"train": 1, "val": 1, "test": 0, "predict": 0},
         "loss": {"_target_": "nequip.train.EnergyForceLoss", "per_atom_energy": True, "coeffs": {"total_energy": 1.0, "forces": 1.0}},
@@ -90,7 +90,7 @@ def write_checkpoint(path, config):
             "training_module": {"_target_": "nequip.train.NequIPLightningModule", **training}}  # fmt: skip
     module = NequIPLightningModule(**training, info_dict=info)
     torch.manual_seed(config["seed"])
-    _shake(module.model)
+    shake(module.model)
     trainer = lightning.Trainer(
         accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False
     )
@@ -99,33 +99,31 @@ def write_checkpoint(path, config):
     return (module.model["sole_model"] if isinstance(module.model, torch.nn.ModuleDict) else module.model).eval()
 
 
-def write_package(path, model):
+def write_package(path, model, packages):
     """Writes the package of nequip-package, without its example of the training data."""
     versions = {"nequip": nequip.__version__, "e3nn": e3nn.__version__}
     with torch.package.PackageExporter(str(path)) as exporter:
         exporter.mock(["matplotlib.**"])
         exporter.extern([f"{name}.**" for name in ("triton", "io", "opt_einsum_fx", "numpy", "packaging", "openequivariance", "scipy")])
-        exporter.intern([f"{name}.**" for name in ("e3nn", "nequip")])
+        exporter.intern([f"{name}.**" for name in ("e3nn", "nequip", *packages)])
         exporter.save_text("model", "config.yaml", "")
         metadata = {"versions": versions, "package_version_id": 1, "available_models": ["eager"]}
         exporter.save_text("model", "package_metadata.txt", yaml.dump(metadata))
         exporter.save_pickle("model", "eager_model.pkl", torch.nn.ModuleDict({"sole_model": model}), dependencies=True)
 
 
-def make(name, folder):
-    config = builder_options(model_dtype="float64", **OPTIONS[name])
-    if name == "defaults":
-        del config["radial_mlp_width"]
+def make(folder, name, target, config, shake, packages=()):
+    """Writes the files of a model of a builder. packages: that contain modules of the model, besides nequip."""
     if VERSION < (0, 10):
         # In these versions the order is that of the types, with cutoffs of all pairs.
         for key in ("per_type_energy_scales", "per_type_energy_shifts"):
             config[key] = list(config[key].values()) if isinstance(config[key], dict) else config[key]
         if "per_edge_type_cutoff" in config:
             config["per_edge_type_cutoff"] = full_cutoffs(config["per_edge_type_cutoff"], config["type_names"], config["r_max"])
-    model = write_checkpoint(folder / f"{name}.ckpt", config)
+    model = write_checkpoint(folder / f"{name}.ckpt", target, config, shake)
     # Before 0.8 parts of a model are TorchScript, which today's Torch cannot put into a package.
     if VERSION >= (0, 8):
-        write_package(folder / f"{name}.nequip.zip", model)
+        write_package(folder / f"{name}.nequip.zip", model, packages)
     # A single atom has no edges.
     named = [(title, atoms) for title, atoms in laws.structures(config["type_names"], config["r_max"]) if not old_versions.is_single(atoms)]
     calculator = Modules(model, config["type_names"], config["r_max"])
@@ -135,7 +133,8 @@ def make(name, folder):
     torch.jit.save(scripted, str(folder / f"{name}.nequip.pth"), _extra_files={key: text.encode() for key, text in records.items()})
 
 
-def main(folder):
+def prepare():
+    """The settings of torch and e3nn with which models are made."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     from nequip.utils.global_state import set_global_state
@@ -147,9 +146,17 @@ def main(folder):
         e3nn.set_optimization_defaults(jit_mode="eager")
     elif "jit_script_fx" in e3nn.get_optimization_defaults():
         e3nn.set_optimization_defaults(jit_script_fx=False)
-    for name in OPTIONS:
-        if VERSION < (0, 16) or name != "no_neighbors":
-            make(name, Path(folder))
+
+
+def main(folder):
+    prepare()
+    for name, options in OPTIONS.items():
+        if VERSION >= (0, 16) and name == "no_neighbors":
+            continue
+        config = builder_options(model_dtype="float64", **options)
+        if name == "defaults":
+            del config["radial_mlp_width"]
+        make(Path(folder), name, f"nequip.model.{_builder(config)}", config, _shake)
 
 
 if __name__ == "__main__":

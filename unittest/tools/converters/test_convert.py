@@ -351,7 +351,6 @@ OTHER_FAMILIES = {
     "MatterSim": (pickle_of(strings=["model_name", "m3gnet", "model_args"]), "mattersim-v1.0.0-1M.pth"),
     "PET": (pickle_of(strings=["architecture_name", "pet", "model_data"]), "pet-mad.ckpt"),
     "SchNetPack": (pickle_of(("schnetpack.model.base", "NeuralNetworkPotential")), "best_model"),
-    "Allegro": ({**pickle_of(), "archive/code/__torch__/allegro/nn/allegro.py": b""}, "deployed.pth"),
     "AIMNet2": ({**pickle_of(), "archive/code/__torch__/aimnet/models/base.py": b""}, "aimnet2.jpt"),
     "M3GNet": ({"/m3gnet.json": b"{}", "/m3gnet.index": b""}, "EFS2021"),
     "GRACE": ({"/saved_model.pb": b""}, "GRACE-2L-OAM"),

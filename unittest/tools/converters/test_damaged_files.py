@@ -421,7 +421,7 @@ def sources(folder):
             made.append((path, words))
     old = folder / "old.pth"
     old.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / "nequip-0.6.2.pth.xz").read_bytes()))
-    stored = [folder / name for name in ("nequix-0.4.5-jax.nqx", "nequix-0.4.5-torch.pt")]
+    stored = [folder / name for name in ("nequix-0.4.5-jax.nqx", "nequix-0.4.5-torch.pt", "allegro-0.6.3.nequip.pth", "allegro-0.8.2.ckpt")]
     for path in stored:
         path.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / f"{path.name}.xz").read_bytes()))
     direct = folder / "direct.pt"

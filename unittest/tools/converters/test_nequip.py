@@ -14,56 +14,33 @@ import sys
 import zipfile
 from pathlib import Path
 
+import nequip_training
 import numpy as np
 import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
 from built_models import built, built_copy
-from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks, self_check, torch_modules
 from equi_tools.cli import main
 from equi_tools.convert import convert as convert_alone
 from equi_tools.convert import parse_types
 from equi_tools.errors import EquiError
+from equi_tools.frameworks.nequip import audit as nequip_audit
 from equi_tools.frameworks.nequip import checkpoint as nequip_checkpoint
 from equi_tools.frameworks.nequip import convert as nequip_convert
 from equi_tools.frameworks.nequip import oracle as nequip_oracle
 from equi_tools.frameworks.nequip.files import kind_of
 from equi_tools.frameworks.nequip.modules import CONSTANT, convnets, declared
 from equi_tools.yaml_options import yaml_options
+from stored_values import FORCE_TOLERANCE, assert_equal, differences, equi_file_read
 from test_models import convert_with_reference as convert
 from test_models.nequip import SUFFIXES, VARIANTS, builder_options, make_model
 from training_frames import write_frames
 
-# Two evaluations in float64: eV/atom and eV/A, where the largest force is some eV/A.
-ENERGY_TOLERANCE = 1e-10
-FORCE_TOLERANCE = 1e-9
 # The file's own evaluation in float32 against the one in float64.
 FLOAT32_TOLERANCE = 1e-4
 NA_CL = {"type_names": ["Na", "Cl"]}
-
-
-def differences(path, entries=None):
-    """Largest differences of energy per atom, force and stress between a file's evaluation and its stored values."""
-    evaluator = EquiEvaluator(path)
-    entries = entries or evaluator.document["self_check"]
-    assert max(np.abs(s["forces"]).max() for s in entries) > 0.1, "the structures do not test the model"
-    assert max(np.abs(s["stress"]).max() for s in entries if s["stress"]) > 1e-4
-    worst = np.zeros(3)
-    for s in entries:
-        energy, forces, stress, _ = evaluator.evaluate(s["symbols"], s["positions"], s["cell"], s["pbc"])
-        found = [abs(energy - s["energy"]) / len(forces), np.abs(forces - s["forces"]).max(), 0.0]
-        if s["stress"]:
-            found[2] = np.abs(stress - s["stress"]).max()
-        assert np.all(np.isfinite(found))
-        worst = np.maximum(worst, found)
-    return worst
-
-
-def assert_equal(path, entries=None):
-    energy, force, stress = differences(path, entries)
-    assert energy < ENERGY_TOLERANCE and force < FORCE_TOLERANCE and stress < FORCE_TOLERANCE
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +162,7 @@ def test_weights_with_their_configuration_are_the_deployed_model(training, folde
 
 
 @pytest.mark.parametrize("pattern, replacement, expected", [
-    ("EnergyModel", "Allegro", "Allegro is not supported; Allegro models are not supported"),
+    ("EnergyModel", "Allegro", "Allegro 0.3: models of allegro 0.3 and older"),
     ("PerSpeciesRescale", "GaussianMixtureModelUncertainty", "GaussianMixtureModelUncertainty is not supported"),
     (r"(?m)^r_max: .*", "r_max: -3", "r_max: expected a positive number, found -3"),
     (r"(?m)^avg_num_neighbors: .*", "avg_num_neighbors: auto", "avg_num_neighbors: 'auto' is not a number"),
@@ -247,12 +224,6 @@ def test_every_layer_and_number_matters(name, folder):
             equi_file.write(folder / "spoiled.equi", document, tensors)
             assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, path
             path["scale"] *= -1
-
-
-def equi_file_read(path):
-    """Document and tensors through the evaluator's reader."""
-    evaluator = EquiEvaluator(path)
-    return evaluator.document, {name: t.numpy() for name, t in evaluator.tensors.items()}
 
 
 def test_cutoffs_are_those_of_receiver_and_sender(folder):
@@ -445,7 +416,7 @@ REFUSED = {
     "residual connections": (dict(convnet_resnet=True, num_layers=4), "convnet_resnet"),
     "norm activation": (dict(convnet_nonlinearity_type="norm"), "NormActivation is not supported"),
     "readout activation": (
-        dict(readout_mlp_hidden_layers_depth=1, readout_mlp_nonlinearity="mish"), "readout_mlp_nonlinearity: Mish"
+        dict(readout_mlp_hidden_layers_depth=1, readout_mlp_nonlinearity="softplus"), "readout_mlp_nonlinearity: Softplus"
     ),
 }  # fmt: skip
 
@@ -521,14 +492,14 @@ def test_the_model_is_the_one_that_nequip_builds(name, variant):
 def test_modules_of_other_irreps_than_those_of_the_options_are_refused(name, variant, monkeypatch):
     """Blocks that are separate in the file and merged in the options have as many numbers, in another order."""
     source, _ = variant(name)
-    options = nequip_checkpoint._Audit.options
+    options = nequip_audit.Audit.options
 
     def merged(audit):
         config = options(audit)
         assert config["feature_irreps_hidden"][0] == "3x2e+5x0e+3x1o+2x0e"
         return config | {"feature_irreps_hidden": ["3x2e+7x0e+3x1o", *config["feature_irreps_hidden"][1:]]}
 
-    monkeypatch.setattr(nequip_checkpoint._Audit, "options", merged)
+    monkeypatch.setattr(nequip_audit.Audit, "options", merged)
     expected = r"layer1_convnet.conv.linear_1.irreps_in is 5x0e\+2x0e\+3x2e\+3x1o, expected 7x0e\+3x2e\+3x1o"
     with pytest.raises(EquiError, match=expected):
         nequip_checkpoint.load(source)
@@ -564,16 +535,6 @@ def test_a_malicious_file_is_refused_and_nothing_runs(name, member, folder, vari
         nequip_checkpoint.load(bad.filename)
     assert not note.exists()
     assert any(argument == "posix system" for _, argument, _ in pickletools.genops(pickle_with_the_call))
-
-
-def test_allegro_is_refused_by_name(folder, variant):
-    source, _ = variant("checkpoint")
-    raw = torch.load(source, weights_only=False)
-    raw["hyper_parameters"]["info_dict"]["training_module"]["model"]["_target_"] = "allegro.model.AllegroModel"
-    torch.save(raw, folder / "allegro.ckpt")
-    assert kind_of(folder / "allegro.ckpt") == "checkpoint"
-    with pytest.raises(EquiError, match="Allegro models are not supported"):
-        nequip_checkpoint.load(folder / "allegro.ckpt")
 
 
 def test_compiled_models_are_refused_with_what_to_do(folder):
@@ -655,57 +616,16 @@ def test_global_settings_are_left_alone(folder, variant):
 
 def test_a_model_trained_by_the_nequip_command(folder):
     """Training, packaging and conversion of checkpoint and package; moving averages of the weights included."""
-    work = folder / "training"
-    work.mkdir()
-    write_frames(work / "train.extxyz")
-    (work / "config.yaml").write_text(TRAINING)
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", HYDRA_FULL_ERROR="1")
-    for script in (
-        "import sys; import os; sys.argv = ['nequip-train', '-cp', os.getcwd(), '-cn', 'config']; from "
-        "nequip.scripts.train import main; main()",
-        "from nequip.scripts.package import main; main(['build', 'last.ckpt', 'model.nequip.zip'])",
-    ):
-        done = subprocess.run([sys.executable, "-c", script], cwd=work, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     documents = []
-    for name in ("last.ckpt", "model.nequip.zip"):
-        documents.append(convert(work / name, folder / "trained.equi", quiet=True))
+    for source in nequip_training.trained(folder / "training", MODEL):
+        documents.append(convert(source, folder / "trained.equi", quiet=True))
         assert_equal(folder / "trained.equi")
         assert documents[-1]["provenance"]["framework_version"] == "0.19.1"
     assert documents[0]["elements"] == ["Na", "Cl"]
     assert_equal(folder / "trained.equi", documents[0]["self_check"])
 
 
-TRAINING = """
-run: [train]
-cutoff_radius: 4.0
-model_type_names: [Na, Cl]
-hydra: {run: {dir: .}, output_subdir: null}
-data:
-  _target_: nequip.data.datamodule.ASEDataModule
-  seed: 1
-  train_file_path: [train.extxyz]
-  val_file_path: [train.extxyz]
-  transforms:
-    - {_target_: nequip.data.transforms.NeighborListTransform, r_max: 4.0}
-    - {_target_: nequip.data.transforms.ChemicalSpeciesToAtomTypeMapper, model_type_names: [Na, Cl]}
-  train_dataloader: {_target_: torch.utils.data.DataLoader, batch_size: 3}
-  val_dataloader: {_target_: torch.utils.data.DataLoader, batch_size: 3}
-trainer:
-  _target_: lightning.Trainer
-  accelerator: cpu
-  max_epochs: 2
-  enable_progress_bar: false
-  logger: false
-  callbacks:
-    - {_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: ., save_last: true}
-training_module:
-  _target_: nequip.train.EMALightningModule
-  ema_decay: 0.9
-  loss: {_target_: nequip.train.EnergyForceLoss, per_atom_energy: true, coeffs: {total_energy: 1.0, forces: 1.0}}
-  val_metrics: {_target_: nequip.train.EnergyForceMetrics, coeffs: {total_energy_mae: 1.0, forces_mae: 1.0}}
-  optimizer: {_target_: torch.optim.Adam, lr: 0.01}
-  model:
+MODEL = """
     _target_: nequip.model.NequIPGNNModel
     seed: 1
     model_dtype: float32

@@ -134,4 +134,4 @@ def test_versions_agree_with_those_of_a_build():
     extras = project()["optional-dependencies"]
     assert extras["sevenn"] == [pins("requirements-torch.txt")["sevenn"]] == [pins("requirements-weights.txt")["sevenn"]]
     assert extras["mace"] == [pins("requirements-mace.txt")["mace-torch"]]
-    assert extras["nequip"] == [pins("requirements-nequip.txt")["nequip"]]
+    assert extras["nequip"] == [pins("requirements-nequip.txt")[name] for name in ("nequip", "nequip-allegro")]

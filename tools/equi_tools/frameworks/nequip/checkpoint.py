@@ -1,222 +1,56 @@
 # SPDX-License-Identifier: MIT
-"""Reads NequIP models (package nequip 0.7 and newer) into one canonical form.
+"""Reads NequIP models (package nequip 0.7 and newer) and Allegro models (nequip-allegro 0.4 and newer) into one
+canonical form.
 
 A model comes as a package (.nequip.zip), as TorchScript (.nequip.pth) or as a Lightning checkpoint (.ckpt). The first
 two hold a tree of modules, from which options are read; every module must be known, or the model is refused by name.
-The last holds the options themselves. nequip_model derives the model from the options; the numbers come from the file.
+The last holds the options themselves. nequip_model or allegro_model derives the model from the options; the numbers
+come from the file.
 Files are read as data; neither nequip nor torch is needed.
 """
 
 import re
 import zipfile
-from math import pi, sqrt
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
 
 from ... import torch_archive, torch_modules
 from ...errors import EquiError
-from ...irreps import Irreps
 from ..common.state import State
-from . import legacy
+from . import allegro_audit, allegro_model, legacy
 from . import model as nequip_model
-from .contents import Checkpoint, elements_of
+from .audit import Audit
+from .contents import AllegroCheckpoint, Checkpoint, elements_of
 from .files import MAX_TEXT_BYTES, is_training, kind_of
-from .model import MLP_ACTIVATIONS
-from .modules import CONSTANT, activation_of, convnets, declared, energy_model, mlp_layers, norm_constants, path_signs_of
-
-# Modules of the energy model by name; layers are layer0_convnet, layer1_convnet, ...
-STAGES = {
-    "type_embed": "NodeTypeEmbed",
-    "spharm": "SphericalHarmonicEdgeAttrs",
-    "edge_norm": "EdgeLengthNormalizer",
-    "bessel_encode": "BesselEdgeLengthEncoding",
-    "factor": "ApplyFactor",
-    "per_atom_energy_readout": "ScalarMLP",
-    "per_type_energy_scale_shift": "PerTypeScaleShift",
-    "pair_potential": "ZBL",
-    "total_energy_sum": "AtomwiseReduce",
-}
-
-
-class _Audit:
-    """Options of the builder, read from a tree of modules; refuses unknown ones."""
-
-    def __init__(self, model):
-        top = model.class_name
-        if top != "GraphModel":
-            raise EquiError(f"module {top} is not supported, only GraphModel")
-        output = model.model
-        if output.class_name != "ForceStressOutput" or output.func.class_name != "SequentialGraphNetwork":
-            raise EquiError(f"module {output.class_name} is not supported, only ForceStressOutput")
-        self.stages = energy_model(model)
-        self.model = model
-        self.type_names = list(model.type_names)
-        for name, module in self.stages.items():
-            expected = "ConvNetLayer" if re.fullmatch(r"layer\d+_convnet", name) else STAGES.get(name)
-            found = module.class_name
-            if found == expected:
-                continue
-            if "llegro" in found or "allegro" in name:
-                raise EquiError(f"module {name} ({found}): Allegro models are not supported")
-            raise EquiError(f"module {name} ({found}) is not supported: it is not a part of NequIP's interatomic potential")
-        self.layers = convnets(model)
-        missing = [n for n in STAGES if n != "pair_potential" and n not in self.stages]
-        if missing or not self.layers:
-            raise EquiError(f"modules {', '.join(missing) or 'layer0_convnet'} are missing: not a NequIP potential")
-
-    def options(self):
-        type_names = self.type_names
-        edge_norm, bessel, embed = (self.stages[n] for n in ("edge_norm", "bessel_encode", "type_embed"))
-        fields = getattr(embed, "categorical_graph_field_embed_modules", None)
-        if fields is not None and dict(fields.named_children()):
-            raise EquiError("categorical_graph_field_embed: inputs of the whole structure (charge, spin) are not supported")
-        sphere = self.stages["spharm"].sh
-        if sphere.normalization != "component" or not sphere.normalize:
-            raise EquiError("spharm: only normalized harmonics with component normalization are supported")
-        config = {
-            "r_max": float(edge_norm.r_max),
-            "type_names": type_names,
-            "irreps_edge_sh": str(Irreps(sphere.irreps_out)),
-            "type_embed_num_features": int(embed.embed_module.weight.shape[1]),
-            "num_bessels": int(bessel.bessel_weights.size),
-            "polynomial_cutoff_p": self.power(bessel.cutoff),
-            "per_edge_type_cutoff": self.cutoffs(type_names),
-            "feature_irreps_hidden": [],
-            "radial_mlp_depth": [],
-            "radial_mlp_width": [],
-        }
-        if abs(float(self.stages["factor"].factor) / (2 * pi / config["r_max"] ** 2) - 1) > 1e-6:
-            raise EquiError(f"factor: {float(self.stages['factor'].factor)} is not the one that nequip computes")
-        self.convnets(config)
-        self.readout(config)
-        scale_shift = self.stages["per_type_energy_scale_shift"]
-        for option, attribute in (("per_type_energy_scales", "scales"), ("per_type_energy_shifts", "shifts")):
-            values = getattr(scale_shift, attribute).reshape(-1).tolist()
-            if values:
-                config[option] = dict(zip(type_names, values)) if len(values) > 1 else values[0]
-        if "pair_potential" in self.stages:
-            config["pair_potential"] = self.zbl()
-        return nequip_model.FULL | config
-
-    @staticmethod
-    def power(cutoff):
-        if cutoff.class_name != "PolynomialCutoff":
-            raise EquiError(f"cutoff function {cutoff.class_name} is not supported, only PolynomialCutoff")
-        return float(cutoff.p)
-
-    def cutoffs(self, type_names):
-        edge_norm = self.stages["edge_norm"]
-        if not edge_norm._per_edge_type:
-            return None
-        n = len(type_names)
-        values = np.minimum(1 / edge_norm._rmax_recip.astype(np.float64).reshape(n, n), float(edge_norm.r_max))
-        return {a: {b: float(values[i, j]) for j, b in enumerate(type_names)} for i, a in enumerate(type_names)}
-
-    def convnets(self, config):
-        use_sc, resnet = [], []
-        activations = {}
-        edge = Irreps(config["irreps_edge_sh"])
-        for t, layer in enumerate(self.layers):
-            where, conv, gate = f"layer{t}_convnet", layer.conv, layer.equivariant_nonlin
-            if gate.class_name != "Gate":
-                raise EquiError(f"{where}: nonlinearity {gate.class_name} is not supported, only Gate")
-            if conv.class_name != "InteractionBlock":
-                raise EquiError(f"{where}: convolution {conv.class_name} is not supported, only InteractionBlock")
-            # The gate merges its own irreps, but not those of its output.
-            hidden = Irreps(layer.feature_irreps_hidden)
-            scalars, gates, _ = nequip_model.gate_parts(hidden, Irreps(conv.linear_1.irreps_in), edge)
-            config["feature_irreps_hidden"].append(str(hidden))
-            for kind, irreps, acts in (("scalars", scalars, gate.act_scalars), ("gates", gates, gate.act_gates)):
-                functions = [f for _, f in acts.acts.named_children()] if len(irreps) else []
-                if len(functions) != len(irreps):
-                    raise EquiError(f"{where}: {len(functions)} activations of {kind} {irreps}")
-                # nequip chooses the activation of a gate by the parity of the gate of the gated block.
-                for (_, ir), function in zip(irreps, functions):
-                    name, _ = activation_of(function)
-                    if activations.setdefault((kind, ir.p), name) != name:
-                        raise EquiError(f"{where}: activations of {kind} differ between layers")
-            linears, between = mlp_layers(conv.edge_mlp)
-            if set(between) - {"SiLU"}:
-                raise EquiError(f"{where}: radial networks with {', '.join(set(between))} are not supported")
-            self.check_alphas(f"{where}.conv.edge_mlp", linears)
-            config["radial_mlp_depth"].append(len(linears) - 1)
-            config["radial_mlp_width"].append(int(linears[0].weight.shape[1]))
-            use_sc.append(bool(conv.use_sc))
-            resnet.append(bool(layer.resnet))
-        config["convnet_sc"] = any(use_sc)
-        config["learnable_shift"] = use_sc[0]
-        if any(resnet):
-            raise EquiError("convnet_resnet: residual connections around a layer are not supported")
-        if any(use_sc[t] != use_sc[-1] for t in range(1, len(use_sc))):
-            raise EquiError("convnet_sc: layers differ in their self-connection")
-        # Any numbers of the right shape: the state has the norms themselves.
-        per_type = norm_constants(self.layers[0].conv).size > 1
-        config["avg_num_neighbors"] = {name: 1.0 for name in config["type_names"]} if per_type else 1.0
-        for kind in ("scalars", "gates"):
-            config[f"convnet_nonlinearity_{kind}"] = {
-                "e": activations.get((kind, 1), "silu"), "o": activations.get((kind, -1), "tanh")
-            }  # fmt: skip
-
-    @staticmethod
-    def check_alphas(where, linears):
-        gain = 1.0
-        for linear in linears:
-            if linear.bias is not None:
-                raise EquiError(f"{where}: biases are not supported")
-            if abs(float(linear.alpha) / (gain / linear.weight.shape[0] ** 0.5) - 1) > 1e-6:
-                raise EquiError(f"{where}: scale {float(linear.alpha)} of a matrix is not the one that nequip computes")
-            gain = 2**0.5
-
-    def readout(self, config):
-        mlp = self.stages["per_atom_energy_readout"].mlp_module
-        config["readout_mlp_nonlinearity"] = None
-        if mlp.mlp.class_name == "DeepLinearMLP":
-            weights = [p for _, p in mlp.mlp.weights.named_parameters()]
-            if abs(float(mlp.mlp.alpha) * np.prod([w.shape[0] for w in weights]) ** 0.5 - 1) > 1e-6:
-                raise EquiError(f"per_atom_energy_readout: scale {float(mlp.mlp.alpha)} is not the one that nequip computes")
-            config["readout_mlp_hidden_layers_depth"] = len(weights) - 1
-            config["readout_mlp_hidden_layers_width"] = int(weights[0].shape[1])
-            return
-        linears, between = mlp_layers(mlp)
-        self.check_alphas("per_atom_energy_readout", linears)
-        unknown = set(between) - set(MLP_ACTIVATIONS)
-        if unknown:
-            raise EquiError(f"readout_mlp_nonlinearity: {', '.join(unknown)} is not supported")
-        config["readout_mlp_hidden_layers_depth"] = len(linears) - 1
-        config["readout_mlp_hidden_layers_width"] = int(linears[0].weight.shape[1])
-        if between:
-            config["readout_mlp_nonlinearity"] = MLP_ACTIVATIONS[between[0]]
-
-    def zbl(self):
-        from ase.data import chemical_symbols
-
-        module = self.stages["pair_potential"]
-        return {
-            "_target_": "nequip.nn.pair_potential.ZBL",
-            "units": nequip_model.units_of_zbl(float(module._qqr2exesquare)),
-            "chemical_species": [chemical_symbols[int(z)] for z in module.atomic_numbers],
-            # Before nequip 0.17 the pair potential had no separate cutoff function.
-            "polynomial_cutoff_p": self.power((module if hasattr(module, "cutoff") else self.stages["bessel_encode"]).cutoff),
-        }
-
+from .modules import CONSTANT, convnets, declared, norm_constants, path_signs_of
 
 # Names of tensors in files of older versions.
 RENAMED = re.compile(r"\.conv\.tp\.")
 
 
-def _tensors_of(model):
-    """Parameters and buffers of a tree under today's names."""
-    found = {}
+def _renamed(name):
+    return RENAMED.sub(".conv.tp_scatter.tp.", name)
+
+
+def _norm_names(options):
+    """Names of the numbers of neighbors in the state."""
+    return [f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const" for t in range(len(options["feature_irreps_hidden"]))]
+
+
+def _read(model):
+    """(options, parameters and buffers under today's names) of a tree of modules."""
+    options, found = Audit(model).options(), {}
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.size:
-            found[RENAMED.sub(".conv.tp_scatter.tp.", name)] = tensor
-    for t, layer in enumerate(convnets(model)):
-        found[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norm_constants(layer.conv)
-    return found
+            found[_renamed(name)] = tensor
+    return options, found | dict(zip(_norm_names(options), [norm_constants(layer.conv) for layer in convnets(model)]))
 
 
-def _state(network, raw):
+def _state(network, raw, is_constant):
     """Numbers of the file for every parameter and buffer of the model; refuses numbers that the model does not
     have."""
     for name in ("scales", "shifts"):
@@ -224,8 +58,17 @@ def _state(network, raw):
         if name in raw:
             raw[name] = raw[name].reshape(-1, 1)
     named = [(f"model.func.{name}", tensor.shape) for name, tensor in [*network.named_parameters(), *network.named_buffers()]]
-    shapes = {name: shape for name, shape in named if not CONSTANT.search(name)}
-    return State(raw, "the model that its modules describe").fitted(shapes, CONSTANT.search)
+    shapes = {name: shape for name, shape in named if not is_constant(name)}
+    return State(raw, "the model that its modules describe").fitted(shapes, is_constant)
+
+
+def _path_signs(network, raw, tree):
+    """Signs of the couplings in the file relative to ours, after a check of the irreps of its modules. A checkpoint has
+    no tree and stores no couplings."""
+    layers = [module for name, module in network.named_children() if name.endswith("_convnet")]
+    if tree is not None:
+        _check_irreps(layers, convnets(tree))
+    return path_signs_of(layers, raw, "model.func.", stored_there=tree is not None)
 
 
 def _check_irreps(layers, stored):
@@ -238,8 +81,40 @@ def _check_irreps(layers, stored):
                 raise EquiError(f"layer{t}_convnet.{name} is {theirs.get(name)}, expected {own.get(name)}")
 
 
+@dataclass(frozen=True)
+class Family:
+    """What the readers of the three kinds of files need to know about a family of models that nequip trains."""
+
+    package: str
+    builders: tuple
+    full_options: Callable  # (options, builder, version) -> options of the full builder
+    build: Callable  # options of the full builder -> tree of modules with shapes of numbers
+    read: Callable  # tree of modules of a file -> (options, tensors)
+    renamed: Callable  # name of a tensor in a file -> today's name
+    norm_names: Callable  # options -> names of the numbers of neighbors
+    path_signs: Callable  # (network, tensors, tree of the file or None) -> signs of couplings
+    is_constant: Callable  # whether the buffer of a name follows from the options
+    checkpoint: type
+
+
+BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")
+NEQUIP = Family(
+    "nequip", BUILDERS, nequip_model.full_options, nequip_model.build, _read, _renamed, _norm_names, _path_signs,
+    CONSTANT.search, Checkpoint,
+)  # fmt: skip
+ALLEGRO = Family(
+    "allegro", allegro_model.BUILDERS, allegro_model.full_options, allegro_model.build, allegro_audit.read,
+    allegro_audit.renamed, lambda options: allegro_audit.NORMS, lambda network, raw, tree: allegro_audit.path_signs(network, raw),
+    allegro_audit.CONSTANT.search, AllegroCheckpoint,
+)  # fmt: skip
+
+
+def _family_of(tree):
+    return ALLEGRO if allegro_audit.is_allegro(tree) else NEQUIP
+
+
 def _load_package(path):
-    """(options, tensors, version, tree of modules) of a package."""
+    """(options, tensors, version, tree of modules, family) of a package."""
     with zipfile.ZipFile(path) as archive:
         # Before nequip 0.8 versions were in a separate file.
         ends = ("/model/package_metadata.txt", "/model/versions.txt")
@@ -247,23 +122,27 @@ def _load_package(path):
         version = re.search(r"^ *nequip: *['\"]?([^'\"\s]+)", torch_archive.entry(archive, name, MAX_TEXT_BYTES).decode(), re.M)
     models = torch_modules.read_package(path, "model", "eager_model")
     model = _sole(dict(models.named_children()))
-    return _Audit(model).options(), _tensors_of(model), version.group(1) if version else "unknown", model
+    family = _family_of(model)
+    return *family.read(model), version.group(1) if version else "unknown", model, family
 
 
 def _load_torchscript(path):
     """The same for TorchScript."""
     model = torch_modules.read(path)
-    return _Audit(model).options(), _tensors_of(model), torch_modules.extra_file(path, "nequip_version") or "unknown", model
+    family = _family_of(model)
+    return *family.read(model), torch_modules.extra_file(path, "nequip_version") or "unknown", model, family
 
 
-BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")
-# Modifiers that change how a model is evaluated, not its results.
-ACCELERATIONS = ("enable_OpenEquivariance", "enable_CuEquivariance", "enable_LAMMPSMLIAPGhostExchange")
 PACKAGE_IT = "run nequip-package on the checkpoint and give the package (.nequip.zip)"
+# Modifiers that change how a model is evaluated, not its results.
+ACCELERATIONS = (
+    "enable_OpenEquivariance", "enable_CuEquivariance", "enable_LAMMPSMLIAPGhostExchange", "enable_TritonContracter",
+    "enable_CuEquivarianceContracter",
+)  # fmt: skip
 
 
 def _model_options(target, options):
-    """(builder, its options) from a checkpoint's description of its model."""
+    """(family, builder, its options) from a checkpoint's description of its model."""
     if target == "nequip.model.modify":
         for modifier in options.get("modifiers", []):
             name = modifier.get("modifier") if isinstance(modifier, dict) else modifier
@@ -271,22 +150,21 @@ def _model_options(target, options):
                 raise EquiError(f"modifier {name}: {PACKAGE_IT}")
         options = options["model"]
         target = options.get("_target_", "")
-    builder = target.rsplit(".", 1)[-1]
-    if not target.startswith("nequip."):
-        kind = "Allegro models are not supported" if "allegro" in target else "only models of nequip are supported"
-        raise EquiError(f"model {target}: {kind}")
-    if builder not in BUILDERS:
+    package, builder = target.split(".")[0], target.rsplit(".", 1)[-1]
+    family = next((family for family in (NEQUIP, ALLEGRO) if family.package == package), None)
+    if family is None:
+        raise EquiError(f"model {target}: only models of nequip and allegro are supported")
+    if builder not in family.builders:
         raise EquiError(f"model {target}: {PACKAGE_IT}")
-    return builder, options
+    return family, builder, options
 
 
-def _averaged(state, network):
-    """Replaces the weights by their moving averages, which are numbered in the order of the model's parameters."""
+def _averaged(state, names):
+    """Replaces the weights by their moving averages, which are numbered in the order of the model's parameters, `names`."""
     extra = state.get("ema._extra_state")
     if isinstance(extra, dict) and not extra.get("is_holding_ema_weights", True):
         raise EquiError("the checkpoint was written while its weights and their averages were exchanged")
-    names = {f"model.sole_model.model.func.{name}" for name, _ in network.named_parameters()}
-    for n, name in enumerate(name for name in state if name in names):
+    for n, name in enumerate(names):
         state[name] = state[f"ema.ema_weight_{n}"]
 
 
@@ -295,31 +173,27 @@ def _load_lightning(path):
     raw = torch_archive.read(path)
     info = raw["hyper_parameters"]["info_dict"]
     training = info["training_module"]
-    builder, given = _model_options(training["model"].get("_target_", ""), training["model"])
+    family, builder, given = _model_options(training["model"].get("_target_", ""), training["model"])
     version = str(info["versions"].get("nequip", "unknown"))
-    options = nequip_model.full_options(given, builder, version_numbers(version))
+    options = family.full_options(given, builder, version_numbers(version))
     options["r_max"] = float(options["r_max"])
     options["type_names"] = list(options["type_names"])
     options["per_edge_type_cutoff"] = nequip_model.full_cutoffs(options["per_edge_type_cutoff"], options["type_names"], options["r_max"])
-    network, state = nequip_model.build(options), dict(raw["state_dict"])
+    network, state, prefix = family.build(options), dict(raw["state_dict"]), "model.sole_model."
+    today = {name: family.renamed(name.removeprefix(prefix)) for name in state if name.startswith(prefix)}
     if training["_target_"].endswith(".EMALightningModule"):
-        _averaged(state, network)
+        trained = {f"model.func.{name}" for name, _ in network.named_parameters()}
+        _averaged(state, [name for name in today if today[name] in trained])
     elif not training["_target_"].endswith(".NequIPLightningModule"):
         raise EquiError(f"training module {training['_target_']}: {PACKAGE_IT}")
-    prefix = "model.sole_model."
-    tensors = {
-        RENAMED.sub(".conv.tp_scatter.tp.", name.removeprefix(prefix)): tensor
-        for name, tensor in state.items() if name.startswith(prefix) and tensor.size
-    }  # fmt: skip
+    tensors = {today[name]: state[name] for name in today if state[name].size}
     # Only the options have the numbers of neighbors; their roots have the dtype of the model.
     neighbors = options["avg_num_neighbors"]
     if neighbors is None:
         raise EquiError("avg_num_neighbors: the checkpoint does not say it")
     neighbors = [neighbors[name] for name in options["type_names"]] if isinstance(neighbors, dict) else [neighbors]
     norms = np.array([[1 / sqrt(n)] for n in neighbors], given.get("model_dtype", "float32"))
-    for t in range(len(options["feature_irreps_hidden"])):
-        tensors[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norms
-    return options, tensors, version, None
+    return options, tensors | dict.fromkeys(family.norm_names(options), norms), version, None, family
 
 
 def version_numbers(version):
@@ -371,14 +245,10 @@ def load(source, ignore_keys=(), types=None):
 
 
 def _checkpoint(source, path, kind, types):
-    config, raw, version, tree = LOADERS[kind](path)
-    network = nequip_model.build(config)
-    stages = dict(network.named_children())
-    layers = [module for name, module in stages.items() if name.endswith("_convnet")]
-    if tree is not None:
-        _check_irreps(layers, convnets(tree))
-    path_signs = path_signs_of(layers, raw, "model.func.", stored_there=kind != "checkpoint")
-    return Checkpoint(
+    config, raw, version, tree, family = LOADERS[kind](path)
+    network = family.build(config)
+    path_signs = family.path_signs(network, raw, tree)
+    return family.checkpoint(
         source=source,
         path=path,
         version=version,
@@ -386,7 +256,7 @@ def _checkpoint(source, path, kind, types):
         type_names=config["type_names"],
         elements=elements_of(config["type_names"], types, config["pair_potential"]),
         config=config,
-        state=_state(network, raw),
+        state=_state(network, raw, family.is_constant),
         path_signs=path_signs,
-        stages=stages,
+        stages=dict(network.named_children()),
     )

@@ -13,7 +13,7 @@ class Checkpoint(Origin):
     kind: str  # package, checkpoint or torchscript; for nequip 0.6 and older legacy (TorchScript) or training
     type_names: list  # of the model
     elements: list  # chemical symbols by species index
-    config: dict  # options of nequip's FullNequIPGNNModel
+    config: dict  # options of nequip's FullNequIPGNNModel, or of allegro's FullAllegroModel
     state: dict  # name -> array in the dtype of the training
     path_signs: list  # per layer: list of +1 or -1 per path in nequip's order, stored coupling relative to ours
     stages: dict  # modules of the energy model by name, as nequip builds them
@@ -37,6 +37,14 @@ class Checkpoint(Origin):
     def half_qqr(self):
         """Half of the square of the elementary charge of the pair potential."""
         return float(self.state["model.func.pair_potential._qqr2exesquare"])
+
+
+class AllegroCheckpoint(Checkpoint):
+    """The same for Allegro."""
+
+    @property
+    def num_layers(self):
+        return self.config["num_layers"]
 
 
 def elements_of(type_names, types, zbl):

@@ -15,12 +15,8 @@ from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import gate_terms, matrices_of, split_blocks, split_rows
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, network, path
-from .model import MLP_ACTIVATIONS, gate_parts
+from .model import MLP_ACTIVATIONS, check_lmax, gate_parts
 from .modules import activation_of, mlp_layers, tensor_product
-
-# Couplings of src/algebra/coupling.h are exact up to this degree.
-LMAX_SUPPORTED = 8
-
 
 class Converter(Layers):
     def __init__(self, checkpoint, elements):
@@ -80,16 +76,15 @@ class Converter(Layers):
         """nequip's scalar MLP; columns: order of the outputs."""
         if mlp.mlp.class_name == "DeepLinearMLP":
             names = [f"{name}.mlp.weights.{n}" for n in range(len(mlp.mlp.weights))]
-            activation, gain = "identity", 1.0
+            activation = "identity"
         else:
             linears, between = mlp_layers(mlp)
             names = [f"{name}.mlp.{n}.weight" for n, m in mlp.mlp.named_children() if m in linears]
-            activation, gain = (MLP_ACTIVATIONS[between[0]], sqrt(2)) if between else ("identity", 1.0)
+            activation = MLP_ACTIVATIONS[between[0]] if between else "identity"
         weights = [self.state[n] for n in names]
-        scales = [(gain if n else 1.0) / sqrt(w.shape[0]) for n, w in enumerate(weights)]
         if columns is not None:
             weights[-1] = weights[-1][:, columns]
-        return network([self.table.add(n, w) for n, w in zip(names, weights)], activation, scales=scales)
+        return network([self.table.add(n, w) for n, w in zip(names, weights)], activation, scales=mlp.scales)
 
     def convolution(self, t, source, target):
         """Paths in the order of their outputs; nequip's weights are in the order of their creation."""
@@ -152,19 +147,25 @@ class Converter(Layers):
         return np.array([[config["per_edge_type_cutoff"][i][j] for j in names] for i in names])
 
     def radial_basis(self):
+        bessel = self.stages["bessel_encode"]
+        return self.bessel("bessel_encode", bessel, float(self.stages["factor"].factor)) | self.own_cutoffs()
+
+    def bessel(self, name, module, factor):
+        """nequip's BesselEdgeLengthEncoding with a factor."""
         cutoff = self.checkpoint.cutoff
-        numbers = self.state["bessel_encode.bessel_weights"].reshape(-1).astype(np.float64) * pi / cutoff
-        basis = {
+        numbers = self.state[f"{name}.bessel_weights"].reshape(-1).astype(np.float64) * pi / cutoff
+        return {
             "kind": "bessel",
-            "wave_numbers": self.table.add("bessel_encode.wave_numbers", numbers),
-            # nequip's factor belongs to sin(pi b u) / (pi u) with u = r / cutoff.
-            "prefactor": float(self.stages["factor"].factor) * cutoff / pi,
-            "cutoff_function": {"kind": "polynomial", "p": self.number(self.stages["bessel_encode"].cutoff.p)},
+            "wave_numbers": self.table.add(f"{name}.wave_numbers", numbers),
+            # The factor belongs to sin(pi b u) / (pi u) with u = r / cutoff.
+            "prefactor": factor * cutoff / pi,
+            "cutoff_function": {"kind": "polynomial", "p": self.number(module.cutoff.p)},
         }
+
+    def own_cutoffs(self):
+        """The part of the radial basis with the cutoffs of pairs, if there are any."""
         cutoffs = self.cutoffs()
-        if cutoffs is not None:
-            basis["cutoffs"] = self.table.add("edge_norm.cutoffs", cutoffs)
-        return basis
+        return {} if cutoffs is None else {"cutoffs": self.table.add("edge_norm.cutoffs", cutoffs)}
 
     @staticmethod
     def number(p):
@@ -204,8 +205,7 @@ class Converter(Layers):
 
     def document(self):
         harmonics = self.harmonics()
-        if harmonics.lmax > LMAX_SUPPORTED:
-            raise EquiError(f"l_max: {harmonics.lmax} is not supported, at most {LMAX_SUPPORTED}")
+        check_lmax(harmonics)
         radial_basis, x = self.radial_basis(), "x0"
         self.species_embedding(x)
         for t in range(self.checkpoint.num_layers):
@@ -220,8 +220,12 @@ class Converter(Layers):
             self.gate(t, irreps_z, irreps_x, z, x_next)
             x = x_next
         self.readout(x, irreps_x)
+        return self.with_atoms("NequIP", harmonics, radial_basis)
+
+    def with_atoms(self, architecture, harmonics, radial_basis):
+        """The document with what follows the network: energies of types, and the pair potential."""
         self.scale_shift()
         if "pair_potential" in self.stages:
             self.pair_repulsion()
         natural = all(ir.p == (-1) ** ir.l for _, ir in harmonics)
-        return self.finished("NequIP", self.checkpoint.cutoff, harmonics.lmax, natural, radial_basis)
+        return self.finished(architecture, self.checkpoint.cutoff, harmonics.lmax, natural, radial_basis)

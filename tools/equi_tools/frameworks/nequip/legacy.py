@@ -17,6 +17,7 @@ from ...irreps import SCALAR, Irreps
 from ...printable import printable
 from ...yaml_options import yaml_options
 from ..common.state import State
+from .allegro_audit import OLD_ALLEGRO, is_allegro
 from .contents import LegacyCheckpoint, elements_of
 from .files import CONFIGURATION, FIRST, training_files
 from .model import irreps_with_channels, layer_parts, linear, module, normalized, shape, species_product
@@ -89,6 +90,8 @@ def _audit(stages):
 
 
 def checkpoint_of(source, path, model, types):
+    if is_allegro(model):
+        raise EquiError(OLD_ALLEGRO)
     network, prefix, factor = _unwrapped(model)
     stages = dict(network.named_children())
     _audit(stages)
@@ -151,8 +154,9 @@ def _options(config):
         raise EquiError("model_builders: the configuration does not list them")
     for name in builders:
         if not isinstance(name, str) or name not in BUILDERS and not INITIALIZERS.match(name) and not OUTPUT.match(name):
-            allegro = "; Allegro models are not supported" if "llegro" in str(name) else ""
-            raise EquiError(f"model_builders: {printable(str(name), 60)} is not supported{allegro}")
+            if "llegro" in str(name):
+                raise EquiError(OLD_ALLEGRO)
+            raise EquiError(f"model_builders: {printable(str(name), 60)} is not supported")
     if "EnergyModel" not in builders:
         raise EquiError("model_builders: only those with an EnergyModel are supported")
     known = {*DEFAULTS, *NONLINEARITIES, "r_max", "avg_num_neighbors", "p"}

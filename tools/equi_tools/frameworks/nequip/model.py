@@ -47,9 +47,19 @@ NEEDED = (
 )  # fmt: skip
 WITHOUT_EFFECT = ("seed", "model_dtype", "compile_mode", "do_derivatives")
 # Names of activations in MLPs: class of the module -> name in .equi files.
-MLP_ACTIVATIONS = {"SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "ShiftedSoftplus": "ssp"}
+MLP_ACTIVATIONS = {
+    "SiLU": "silu", "Mish": "mish", "GELU": "gelu", "Tanh": "tanh", "Sigmoid": "sigmoid", "ShiftedSoftplus": "ssp",
+    "Identity": "identity",
+}  # fmt: skip
+# nequip's names of nonlinearities -> class of the module, or None. The text "None" is not None: the scales of matrices
+# are then those of a network with activations.
+NONLINEARITIES = {name: kind for kind, name in MLP_ACTIVATIONS.items() if name != "identity"} | {
+    None: None, "None": "Identity", "null": "Identity"
+}  # fmt: skip
 # Even and odd functions; a scalar of odd parity allows only the odd ones.
 PARITY_OF = {"abs": 1, "tanh": -1}
+# Couplings of src/algebra/coupling.h are exact up to this degree.
+LMAX_SUPPORTED = 8
 ZBL = "nequip.nn.pair_potential.ZBL"
 # nequip's names of units of ZBL: (unit of energies, half of the square of an elementary charge in it and Angstrom, by nequip's digits).
 ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06371)}
@@ -146,23 +156,28 @@ def species_product(irreps_in, num_features, irreps_out):
     )  # fmt: skip
 
 
-def _mlp(sizes, activation):
-    """nequip's ScalarMLPFunction; activation: one of MLP_ACTIVATIONS's classes, or None."""
+def mlp(sizes, activation, forward=True):
+    """nequip's ScalarMLPFunction, and the scale of each of its matrices as `scales`. activation: class of the modules
+    between the matrices, or None. forward: whether scales keep the variance of values, or that of gradients."""
     shapes = list(zip(sizes, sizes[1:]))
+    without_gain = 0 if forward else len(shapes) - 1
+    gains = [sqrt(2) if activation and n != without_gain else 1.0 for n in range(len(shapes))]
+    scales = [gain / sqrt(size[0 if forward else 1]) for gain, size in zip(gains, shapes)]
     if activation is None and len(shapes) > 1:
         weights = module("ParameterList", {str(n): shape(*size) for n, size in enumerate(shapes)})
-        alpha = np.array(1 / sqrt(prod(size[0] for size in shapes)))
-        mlp = module("DeepLinearMLP", buffers={"alpha": alpha}, children={"weights": weights})
-        return module("ScalarMLPFunction", children={"mlp": mlp})
+        matrices = module("DeepLinearMLP", buffers={"alpha": np.array(prod(scales))}, children={"weights": weights})
+        return module("ScalarMLPFunction", children={"mlp": matrices}, scales=scales)
     children = {}
-    for n, size in enumerate(shapes):
-        gain = sqrt(2) if n and activation else 1.0
-        children[str(len(children))] = module(
-            "ScalarLinearLayer", {"weight": shape(*size)}, {"alpha": np.array(gain / sqrt(size[0]))}, bias=None
-        )
-        if n + 1 < len(shapes):
+    for size, scale in zip(shapes, scales):
+        if children:
             children[str(len(children))] = module(activation)
-    return module("ScalarMLPFunction", children={"mlp": module("Sequential", children=children)})
+        children[str(len(children))] = module("ScalarLinearLayer", {"weight": shape(*size)}, {"alpha": np.array(scale)}, bias=None)
+    return module("ScalarMLPFunction", children={"mlp": module("Sequential", children=children)}, scales=scales)
+
+
+def check_lmax(irreps):
+    if irreps.lmax > LMAX_SUPPORTED:
+        raise EquiError(f"l_max: {irreps.lmax} is not supported, at most {LMAX_SUPPORTED}")
 
 
 def normalized(name):
@@ -241,7 +256,7 @@ def _convnet(options, t, irreps_in, edge):
         "avg_num_neighbors_norm": module("AvgNumNeighborsNorm", buffers={"norm_const": shape(norms, 1)}),
         "linear_1": linear(irreps_in, irreps_in),
         "tp_scatter": module("TensorProductScatter", children={"tp": product}),
-        "edge_mlp": _mlp([options["num_bessels"], *[width] * depth, weights], "SiLU"),
+        "edge_mlp": mlp([options["num_bessels"], *[width] * depth, weights], "SiLU"),
         "linear_2": linear(product.irreps_out.simplify(), gate.irreps_in),
     }
     if use_sc:
@@ -257,11 +272,10 @@ def _readout(options, irreps):
     depth, width = options["readout_mlp_hidden_layers_depth"], options["readout_mlp_hidden_layers_width"]
     width = Irreps(str(options["feature_irreps_hidden"][-1])).dim if width is None else width
     wanted = options["readout_mlp_nonlinearity"]
-    kinds = [kind for kind, name in MLP_ACTIVATIONS.items() if name == wanted]
-    if depth and wanted is not None and not kinds:
+    if depth and wanted not in NONLINEARITIES:
         raise EquiError(f"readout_mlp_nonlinearity: {wanted} is not supported")
-    mlp = _mlp([irreps[0].mul, *[width] * depth, 1], kinds[0] if kinds else None)
-    return module("ScalarMLP", children={"mlp_module": mlp})
+    network = mlp([irreps[0].mul, *[width] * depth, 1], NONLINEARITIES.get(wanted))
+    return module("ScalarMLP", children={"mlp_module": network})
 
 
 def units_of_zbl(half_qqr):
@@ -272,9 +286,15 @@ def units_of_zbl(half_qqr):
     raise EquiError(f"pair_potential: ZBL in other units than {' and '.join(ZBL_UNITS)} is not supported")
 
 
-def _count(values):
-    """The number of scales or shifts."""
-    return len(values) if isinstance(values, (dict, list)) else 1
+def scale_shift(options, types):
+    """nequip's PerTypeScaleShift for a number of types."""
+    parameters, buffers = {}, {}
+    for key in ("scales", "shifts"):
+        values, is_trained = options[f"per_type_energy_{key}"], options[f"per_type_energy_{key}_trainable"]
+        if values is not None:
+            count = len(values) if isinstance(values, (dict, list)) else 1
+            (parameters if is_trained else buffers)[key] = shape(types if is_trained else count, 1)
+    return module("PerTypeScaleShift", parameters, buffers)
 
 
 def build(options):
@@ -314,19 +334,14 @@ def build(options):
         stages[f"layer{t}_convnet"] = _convnet(options, t, irreps, edge)
         irreps = stages[f"layer{t}_convnet"].equivariant_nonlin.irreps_out
     stages["per_atom_energy_readout"] = _readout(options, irreps)
-    parameters, buffers = {}, {}
-    for key in ("scales", "shifts"):
-        values, is_trained = options[f"per_type_energy_{key}"], options[f"per_type_energy_{key}_trainable"]
-        if values is not None:
-            (parameters if is_trained else buffers)[key] = shape(types if is_trained else _count(values), 1)
-    stages["per_type_energy_scale_shift"] = module("PerTypeScaleShift", parameters, buffers)
+    stages["per_type_energy_scale_shift"] = scale_shift(options, types)
     if options["pair_potential"] is not None:
-        stages["pair_potential"] = _pair_potential(options["pair_potential"], types)
+        stages["pair_potential"] = pair_potential(options["pair_potential"], types)
     stages["total_energy_sum"] = module("AtomwiseReduce")
     return module("SequentialGraphNetwork", children=stages)
 
 
-def _pair_potential(options, types):
+def pair_potential(options, types):
     if options.get("_target_") != ZBL:
         kind = str(options.get("_target_", "")).rsplit(".", 1)[-1]
         raise EquiError(f"module pair_potential ({kind}) is not supported: only ZBL is")

@@ -9,6 +9,7 @@ from ... import torch_modules
 from ...errors import EquiError
 from ...irreps import Irreps
 from ..common.e3nn_layers import sign_of_coupling
+from . import model as nequip_model
 
 ACTIVATIONS = ("silu", "tanh", "abs", "ssp")
 # Buffers that are constants of the architecture; couplings are checked for their sign.
@@ -44,6 +45,31 @@ def mlp_layers(mlp):
     return linears, [m.class_name for m in children if m.class_name != "ScalarLinearLayer"]
 
 
+def check_bias(where, linear):
+    if linear.bias is not None:
+        raise EquiError(f"{where}: biases are not supported")
+
+
+def mlp_options(option, mlp):
+    """The options of a ScalarMLPFunction, which begin with `option`."""
+    if mlp.mlp.class_name == "DeepLinearMLP":
+        weights, activation = [p for _, p in mlp.mlp.weights.named_parameters()], None
+    else:
+        linears, between = mlp_layers(mlp)
+        unknown = {kind for kind in between if kind not in nequip_model.MLP_ACTIVATIONS}
+        if unknown or len(set(between)) > 1 or any(getattr(m, "approximate", "none") != "none" for m in mlp.mlp.children()):
+            raise EquiError(f"{option}_nonlinearity: {', '.join(sorted(unknown or set(between)))} is not supported")
+        for linear in linears:
+            check_bias(option, linear)
+        weights = [m.weight for m in linears]
+        activation = nequip_model.MLP_ACTIVATIONS[between[0]] if between else None
+    return {
+        f"{option}_hidden_layers_depth": len(weights) - 1,
+        f"{option}_hidden_layers_width": int(weights[0].shape[1]) if len(weights) > 1 else None,
+        f"{option}_nonlinearity": "None" if activation == "identity" else activation,
+    }
+
+
 def tensor_product(conv):
     """The product of features and harmonics of a convolution; nequip 0.7 and older stored it without its sum."""
     return conv.tp_scatter.tp if hasattr(conv, "tp_scatter") else conv.tp
@@ -55,6 +81,51 @@ def activation_of(module):
     if found is None or found[0] not in ACTIVATIONS:
         raise EquiError("an activation of a gate is none of " + ", ".join(ACTIVATIONS))
     return found
+
+
+def power_of(cutoff):
+    if cutoff.class_name != "PolynomialCutoff":
+        raise EquiError(f"cutoff function {cutoff.class_name} is not supported, only PolynomialCutoff")
+    return float(cutoff.p)
+
+
+def harmonics_of(where, sphere):
+    """The irreps of normalized harmonics."""
+    if sphere.normalization != "component" or not sphere.normalize:
+        raise EquiError(f"{where}: only normalized harmonics with component normalization are supported")
+    return Irreps(sphere.irreps_out)
+
+
+def cutoffs_of(edge_norm, type_names):
+    """The option per_edge_type_cutoff."""
+    if not edge_norm._per_edge_type:
+        return None
+    n = len(type_names)
+    values = np.minimum(1 / edge_norm._rmax_recip.astype(np.float64).reshape(n, n), float(edge_norm.r_max))
+    return {a: {b: float(values[i, j]) for j, b in enumerate(type_names)} for i, a in enumerate(type_names)}
+
+
+def scale_shift_of(module, type_names):
+    """The options of scales and shifts, where there are any."""
+    found = {}
+    for option, attribute in (("per_type_energy_scales", "scales"), ("per_type_energy_shifts", "shifts")):
+        values = getattr(module, attribute).reshape(-1).tolist()
+        if values:
+            found[option] = dict(zip(type_names, values)) if len(values) > 1 else values[0]
+    return found
+
+
+def zbl_of(module, cutoff):
+    """The option pair_potential. cutoff: the cutoff function of the edges."""
+    from ase.data import chemical_symbols
+
+    return {
+        "_target_": nequip_model.ZBL,
+        "units": nequip_model.units_of_zbl(float(module._qqr2exesquare)),
+        "chemical_species": [chemical_symbols[int(z)] for z in module.atomic_numbers],
+        # Before nequip 0.17 the pair potential had no separate cutoff function.
+        "polynomial_cutoff_p": power_of(module.cutoff if hasattr(module, "cutoff") else cutoff),
+    }
 
 
 # Irreps of modules of a layer, from which the others follow.

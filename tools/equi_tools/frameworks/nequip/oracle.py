@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NequIP's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
+"""NequIP's and Allegro's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
 import contextlib
 import copy
@@ -16,7 +16,7 @@ from ...yaml_options import yaml_options
 from ..common.e3nn_layers import sign_of_coupling
 from ..common.oracle import Oracle, importing, loaded, quiet
 from .checkpoint import load
-from .contents import LegacyCheckpoint
+from .contents import AllegroCheckpoint, LegacyCheckpoint
 from .files import FIRST, training_files
 from .legacy import BUILDERS
 from .modules import convnets, tensor_product
@@ -132,24 +132,33 @@ def modules_of(checkpoint):
     nequip = import_nequip()
     try:
         with quiet():
-            return LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
+            model = LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
     except EquiError as error:
         raise EquiError(f"{checkpoint.source}: {error}") from error
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         raise EquiError(f"{checkpoint.source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {first}") from error
+    if checkpoint.kind == "package" and hasattr(model.model, "do_derivatives"):
+        # A model of energies only has the same modules.
+        model.model.do_derivatives = True
+    return model
 
 
 def build(config):
-    """nequip's modules in float64 for these options; their numbers are still to be filled in."""
+    """nequip's or allegro's modules in float64 for these options; their numbers are still to be filled in."""
     with nequip_state():
-        from nequip.model.nequip_models import FullNequIPGNNModel
+        if "radial_chemical_embed" in config:
+            with importing("Allegro's own results need the package allegro: pip install nequip-allegro"):
+                from allegro.model.allegro_models import FullAllegroModel as builder
+        else:
+            from nequip.model.nequip_models import FullNequIPGNNModel as builder
 
-        return FullNequIPGNNModel(seed=0, model_dtype="float64", **config)
+        return builder(seed=0, model_dtype="float64", **config)
 
 
 def _in_float64(checkpoint):
-    """nequip's modules with the numbers of the file and exact couplings of our signs."""
+    """The framework's modules with the numbers of the file and exact couplings of our signs. A path trained with the
+    other coupling has its sign on its weights."""
     import torch
 
     model = build(checkpoint.config)
@@ -157,10 +166,13 @@ def _in_float64(checkpoint):
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             if name in checkpoint.state:
                 tensor.copy_(torch.tensor(np.array(checkpoint.state[name])))
+        if isinstance(checkpoint, AllegroCheckpoint):
+            for product, signs in zip(model.model.func.allegro.tps, checkpoint.path_signs):
+                product.weights.mul_(torch.tensor(signs if len(signs) > 1 else signs[0], dtype=torch.float64))
+            return model.eval()
         for layer, signs in zip(convnets(model), checkpoint.path_signs):
             product = tensor_product(layer.conv)
             mul = [m for m in (product.irreps_in1[path[0]].mul for path in product.instructions) if m]
-            # A path trained with the other coupling has its sign on its weights.
             columns = np.repeat(np.array(signs, float), mul)
             [weight for _, weight in layer.conv.edge_mlp.named_parameters()][-1].mul_(torch.from_numpy(columns))
     return model.eval()
