@@ -46,15 +46,8 @@ HostEvaluation<T>::HostEvaluation(const Model &model, const EvaluatorOptions &op
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest, set),
       state_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
-  if (options.energy_moments && sums_over_atoms(model.layers))
-    throw std::invalid_argument(
-        "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
-        "depends on atoms at any distance");
-  if (Base::far_cutoff_ > 0.0) {
-    if (options.energy_moments)
-      throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
+  if (Base::far_cutoff_ > 0.0)
     state_.far_edges = &far_edges_.emplace(0, Base::far_cutoff_, Matrix(), NearestNeighbors(), set);
-  }
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
   HostContext context{{model_, plan_, options_, Base::energies_.scale}, set};
@@ -432,9 +425,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   EvaluationResult result;
   if (Base::is_direct_) check_request_of_direct_forces(request);
   const bool backward_is_wanted = !Base::is_direct_ && (request.forces || request.force_tangents);
-  if (options_.energy_moments != static_cast<bool>(request.energy_moments) ||
-      (options_.energy_moments && (backward_is_wanted || request.virial || request.atom_virial)))
-    throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
+  Base::check_moments(request.energy_moments, backward_is_wanted || request.virial || request.atom_virial);
   state_.planes = Base::planes_of_step(
       request.same_positions && !request.forces && !request.virial && !request.atom_virial, request.num_directions);
   state_.has_backward = backward_is_wanted;
