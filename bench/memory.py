@@ -53,7 +53,8 @@ def main():
         n, peak = peak_kb(args, cells, threads)
         sizes.append((n, peak))
         rows.append(
-            {"system": args.system, "precision": args.precision, "threads": threads, "atoms": n, "peak_kB": peak}
+            {"model": Path(args.model or "sevennet-0").stem, "system": args.system, "precision": args.precision, "threads": threads,
+             "atoms": n, "peak_kB": peak}  # fmt: skip
         )
         print(f"{n:>8} {peak / 1000:>10.1f}", flush=True)
     (n1, p1), (n2, p2) = sizes

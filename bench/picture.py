@@ -3,34 +3,32 @@
 """The picture of README.md: time of a step against the frameworks' own calculators, and differences to the framework by
 precision, from results/step_*.csv and results/accuracy.csv, into doc/pictures/speed_accuracy.png."""
 
-import csv
 import statistics
 from pathlib import Path
 
 import common
+from samples import least_times, rows_of
 
-RESULTS = Path(__file__).parent / "results"
 PICTURE = Path(__file__).parents[1] / "doc" / "pictures" / "speed_accuracy.png"
 # File of results and what was measured, from above.
 STEPS = {
     "step_nacl": "SevenNet-0, NaCl", "step_cu": "SevenNet-0, Cu", "step_water": "SevenNet-0, water",
     "step_l3i5": "SevenNet-l3i5, NaCl", "step_mace_small": "MACE small, NaCl", "step_mace_medium": "MACE medium, NaCl",
-    "step_nequip": "NequIP, NaCl", "step_tensornet": "TensorNet, NaCl",
+    "step_nequip": "NequIP, NaCl", "step_tensornet": "TensorNet, NaCl", "step_uma_s": "UMA-S shape, Si",
 }  # fmt: skip
 COLORS = {"equi": "tab:blue", "framework": "0.72"}
 
 
-def rows_of(name):
-    with open(RESULTS / f"{name}.csv", newline="") as stream:
-        return list(csv.DictReader(stream))
+def ratio_text(ratio):
+    """Two digits, as in the text of pages."""
+    return f"{ratio:.2g}"
 
 
-def least_times(name):
-    """us per atom and step of equi and of the framework: the least of all samples, which other work disturbs least."""
-    times = {"equi": [], "framework": []}
-    for row in rows_of(name):
-        times["equi" if row["side"] == "equi" else "framework"].append(float(row["us_per_atom_step"]))
-    return min(times["equi"]), min(times["framework"])
+def machine_of(names):
+    """The processor and cores of all of these results, which one picture shows together."""
+    found = {(row["cpu"], row["cores"]) for name in names for row in rows_of(name)}
+    ((cpu, cores),) = found
+    return f"{cores} cores of {cpu}".replace("(R)", "")
 
 
 def draw_speed(axis):
@@ -38,12 +36,12 @@ def draw_speed(axis):
         equi, framework = least_times(name)
         axis.barh(place + 0.2, framework, height=0.38, color=COLORS["framework"])
         axis.barh(place - 0.2, equi, height=0.38, color=COLORS["equi"])
-        axis.text(1.1 * framework, place, f"{framework / equi:.0f}x", va="center")
+        axis.text(1.1 * framework, place, f"{ratio_text(framework / equi)}x", va="center")
         print(f"{label}: {equi:.1f} and {framework:.0f} us/atom, {framework / equi:.1f}")
     axis.set_yticks(range(len(STEPS)), list(reversed(STEPS.values())))
     axis.set_xscale("log")
     axis.set_xlim(10, 40000)
-    axis.set_xlabel("us per atom and step, 2 cores of a Xeon")
+    axis.set_xlabel(f"us per atom and step, {machine_of(STEPS)} (AVX-512)")
     axis.set_title("LAMMPS with equi, mixed (blue); the framework's calculator (gray)", fontsize="medium", loc="left")
 
 

@@ -118,7 +118,9 @@ def check_memory(args):
 
 def plot(rows, file):
     pyplot = common.plotting()
-    figure, (all_sides, ours) = pyplot.subplots(1, 2, figsize=(12, 5), layout="constrained")
+    sides = {row["side"] for row in rows}
+    figure, axes = pyplot.subplots(1, len(sides), figsize=(6 * len(sides), 5), layout="constrained", squeeze=False)
+    all_sides, ours = axes[0, 0], axes[0, -1]
     for side, marker in (("peer", "s"), ("equi", "o")):
         best = fastest(rows, side)
         for t, threads in enumerate(sorted({t for t, _ in best})):
@@ -126,14 +128,16 @@ def plot(rows, file):
             style = {"marker": marker, "color": f"C{t}", "linestyle": "-" if side == "equi" else "--"}
             label = f"{side}, {threads} thread{'s' if threads > 1 else ''}"
             values = [best[threads, n] for n in sizes]
-            all_sides.plot(sizes, values, label=label, **style)
+            if len(sides) > 1:
+                all_sides.plot(sizes, values, label=label, **style)
             if side == "equi":
                 ours.plot(sizes, values, label=label, **style)
                 ours.axhspan(min(values), (1 + MOST_SPREAD) * min(values), color=f"C{t}", alpha=0.15)
-    all_sides.set(xscale="log", yscale="log", title="both sides")
+    if len(sides) > 1:
+        all_sides.set(xscale="log", yscale="log", title="both sides")
     ours.set(xscale="log", title=f"pair_style equi; bands: {MOST_SPREAD:.0%} above the fastest size")
     ours.set_ylim(bottom=0)
-    for axis in (all_sides, ours):
+    for axis in axes[0]:
         axis.set_xlabel("atoms")
         axis.set_ylabel("us per atom and step")
         axis.grid(which="both", alpha=0.3)

@@ -113,7 +113,7 @@ endif()
 
 add_custom_target(
   demo
-  COMMAND ${tool} demo --build-dir ${PROJECT_BINARY_DIR}
+  COMMAND ${tool} demo --build-dir ${PROJECT_BINARY_DIR} --picture ${PROJECT_BINARY_DIR}/demo.png
   DEPENDS ${models}/sevennet-0.equi
   COMMENT "SevenNet-0 in LAMMPS: molecular dynamics of rock salt"
   USES_TERMINAL VERBATIM)

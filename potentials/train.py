@@ -268,8 +268,8 @@ def train(model, graphs, epochs, words, held_out, checkpoint=None, kept=None):
         state = torch.load(checkpoint, weights_only=True)
         model.model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-    start = time.time()
-    for epoch in range(state["epoch"] + 1, epochs + 1):
+    start, first = time.time(), state["epoch"]
+    for epoch in range(first + 1, epochs + 1):
         model.model.train()
         order = np.random.default_rng((words.seed, epoch)).permutation(len(graphs))
         for step in range(steps):
@@ -287,7 +287,9 @@ def train(model, graphs, epochs, words, held_out, checkpoint=None, kept=None):
             os.replace(checkpoint + ".new", checkpoint)
         if held_out and (epoch == 1 or epoch % words.report == 0 or epoch == epochs):
             text = "{:.2f} meV/atom, {:.1f} meV/A, {:.3f} GPa".format(*errors(model, held_out))
-            print(f"epoch {epoch}, {time.time() - start:.0f} s: held-out structures {text}", flush=True)
+            passed = time.time() - start
+            rest = passed / (epoch - first) * (epochs - epoch)
+            print(f"epoch {epoch} of {epochs}, {passed:.0f} s, about {rest:.0f} s left: held-out structures {text}", flush=True)
 
 
 def disagreement(members, graph):
@@ -350,17 +352,32 @@ def main():
     parser.add_argument("--license", default="MIT", help="stored in the file (default: %(default)s)")
     parser.add_argument("--citation", default="none: trained on labels of SevenNet-0", help="stored in the file")
     words = parser.parse_args()
+    checkpoint = words.output + ".checkpoint"
+    if words.resume and not os.path.exists(checkpoint):
+        parser.error(f"--resume: there is no {checkpoint}")
+    if os.path.exists(checkpoint) and not words.resume:
+        parser.error(f"{checkpoint} is of an earlier training: continue it with --resume, or move it away")
     warnings.simplefilter("ignore")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     family = FAMILIES[words.family]
     torch.set_default_dtype(family.dtype)
     uses_operators = family.has_convolutions and words.operators == "equi"
+    enable = disable = None
+    if uses_operators:
+        try:
+            from equi_tools.errors import EquiError
+        except ImportError:
+            parser.error("no module equi_tools: put the folder tools of the project into PYTHONPATH")
+        try:
+            from equi_torch import disable, enable
+        except (ImportError, EquiError) as error:
+            parser.error(f"torch.ops.equi is not there ({error}): the workflow 'test' builds it, which that of the demo does not; EQUI_BUILD_DIR "
+                         "names the build folder. Or add --operators framework, which is slower")  # fmt: skip
 
     load = lambda files: [atoms for file in files for atoms in read(file, ":")]
     data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
     elements = sorted({s for atoms in data + pool for s in atoms.get_chemical_symbols()})
     graphs, pool, test = ([graph_of(a, elements, words.cutoff, family.dtype) for a in some] for some in (data, pool, held_out))
-    checkpoint = words.output + ".checkpoint"
     state = torch.load(checkpoint, weights_only=True) if words.resume else {}
     statistics = state.get("statistics") or statistics_of(graphs, elements)
 
@@ -368,8 +385,6 @@ def main():
         torch.manual_seed(seed)
         model = family(argparse.Namespace(**{**vars(words), "seed": seed}), elements, statistics)
         if uses_operators:
-            from equi_torch import enable
-
             enable(model.model)
         return model
 
@@ -383,8 +398,6 @@ def main():
     print_table(model, test, [atoms.info.get("kind", "") for atoms in held_out])
 
     if uses_operators:
-        from equi_torch import disable
-
         disable(model.model)
     model.model.eval()
     source = words.output.removesuffix(".equi") + family.suffix

@@ -6,6 +6,7 @@ prints the bulk modulus by both. Needs numpy, scipy and matplotlib.
 """
 
 import argparse
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -36,6 +37,9 @@ def main():
     parser.add_argument("-o", "--picture", default="equation_of_state.png")
     words = parser.parse_args()
 
+    for path, least in ((words.energies, 5), (words.elastic, 12)):
+        if not Path(path).is_file() or len(np.loadtxt(path, ndmin=2)) < least:
+            parser.error(f"there is no {path} with at least {least} rows: in.elastic writes it, and has not ended")
     volumes, energies, pressures = np.loadtxt(words.energies).T
     guess = (energies.min(), volumes[energies.argmin()], 1.0, 4.0)
     (lowest, volume_0, modulus, slope), _ = curve_fit(energy, volumes, energies, guess)

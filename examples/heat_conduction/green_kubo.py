@@ -6,6 +6,7 @@ picture and prints the mean of the three directions with the standard error of p
 """
 
 import argparse
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -45,7 +46,13 @@ def main():
     parser.add_argument("-o", "--picture", default="green_kubo.png")
     words = parser.parse_args()
 
-    table = np.loadtxt(words.flux)
+    if not Path(words.flux).is_file():
+        parser.error(f"there is no {words.flux}, which in.green_kubo writes")
+    table = np.loadtxt(words.flux, ndmin=2)
+    # Each part is longer than the running mean.
+    least = 2 if len(table) < 2 else words.parts * (int(words.window / ((table[1, 0] - table[0, 0]) * words.timestep)) + 2)
+    if len(table) < least:
+        parser.error(f"{words.flux} holds {len(table)} rows, and {words.parts} parts need {least}: the run is too short")
     volume, temperature = table[:, 1].mean(), table[:, 2].mean()
     interval = (table[1, 0] - table[0, 0]) * words.timestep
     length = min(int(words.length / interval) + 1, len(table) // words.parts)

@@ -19,13 +19,14 @@ CM2_PER_S = 1e-4  # of one Angstrom^2/ps
 # (elementary charge)^2/(Boltzmann's constant Angstrom^3 K) times one cm^2/s, in S/cm.
 SIEMENS = 1.602176634e-19**2 / 1.380649e-23 * 1e24
 LITHIUM = 1  # the type
+LEAST_FRAMES = 6  # of a part
 
 
 def read_dump(path):
     """(steps, types, positions [frames, atoms, 3], volume) of a dump that is sorted by id, of an orthogonal box."""
     lines = path.read_text().splitlines()
     atoms = int(lines[3])
-    frames = [lines[k : k + atoms + 9] for k in range(0, len(lines), atoms + 9)]
+    frames = [lines[k : k + atoms + 9] for k in range(0, len(lines) - atoms - 8, atoms + 9)]  # whole ones
     steps = np.array([int(frame[1]) for frame in frames])
     edges = np.array([line.split() for line in frames[0][5:8]], float)
     numbers = np.array([[line.split() for line in frame[9:]] for frame in frames], float)
@@ -60,11 +61,16 @@ def main():
     words = parser.parse_args()
 
     paths = {float(path.stem.split("_")[1]): path for path in words.folder.glob("positions_*.dump")}
+    if len(paths) < 2:
+        parser.error(f"{words.folder} holds {len(paths)} files positions_TEMPERATURE.dump; in.diffusion writes one for each temperature")
     temperatures = np.array(sorted(paths))
     coefficients, errors = [], []
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
     for k, temperature in enumerate(temperatures):
         steps, types, positions, volume = read_dump(paths[temperature])
+        if len(steps) < LEAST_FRAMES * words.parts:
+            parser.error(f"{paths[temperature]} holds {len(steps)} frames, and {words.parts} parts need {LEAST_FRAMES * words.parts}: "
+                         "the run is too short, or has not ended")  # fmt: skip
         interval = (steps[1] - steps[0]) * words.timestep
         ions = displacements(positions, types)
         length = min(int(words.length / interval), len(ions) // words.parts - 1)

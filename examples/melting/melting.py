@@ -35,8 +35,13 @@ def main():
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
     means = []
     paths = {float(path.stem.split("_")[1]): path for path in words.folder.glob("temperature_*.dat")}
+    if len(paths) < 2:
+        parser.error(f"{words.folder} holds {len(paths)} files temperature_BEGIN.dat; in.coexistence writes two")
     for k, begin in enumerate(sorted(paths)):
-        step, temperature, _ = np.loadtxt(paths[begin]).T
+        table = np.loadtxt(paths[begin], ndmin=2)
+        if len(table) < 4 * BLOCKS:
+            parser.error(f"{paths[begin]} holds {len(table)} rows of the {4 * BLOCKS} that are needed: the run is too short")
+        step, temperature, _ = table.T
         time = step * words.timestep
         half = temperature[len(temperature) // 2 :]
         blocks = [block.mean() for block in np.array_split(half, BLOCKS)]

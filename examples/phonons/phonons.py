@@ -195,6 +195,9 @@ def main():
     parser.add_argument("--out", default="phonons.png", metavar="FILE", help="default: %(default)s")
     parser.add_argument("--phonopy", type=Path, metavar="FOLDER", help="write the first matrix there for phonopy")
     args = parser.parse_args()
+    for path in (args.atoms, *args.matrices):
+        if not Path(path).is_file():
+            parser.error(f"there is no {path}; in.phonons writes {parser.get_default('atoms')} and {' '.join(parser.get_default('matrices'))}")
 
     cell, types, masses, positions = read_dump(args.atoms)
     kinds = np.unique(np.column_stack([types, masses]), axis=0, return_inverse=True)[1].ravel()
@@ -202,6 +205,9 @@ def main():
     print(f"{len(types)} atoms, {len(crystal.first)} of the primitive cell with the vectors (Angstrom)")
     print("\n".join("  " + " ".join(f"{x:9.5f}" for x in vector) for vector in crystal.primitive))
     size = 3 * len(types)
+    for path in args.matrices:
+        if Path(path).stat().st_size != 8 * size**2:
+            parser.error(f"{path} is no matrix of the {len(types)} atoms of {args.atoms}: the run has not ended, or was of other atoms")
     matrices = {Path(file).stem: np.fromfile(file).reshape(size, size) for file in args.matrices}
     print_quality(matrices, masses)
     if args.phonopy:

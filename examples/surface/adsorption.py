@@ -5,6 +5,7 @@ Prints the energies of adsorption and draws those of the molecule at several hei
 """
 
 import argparse
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
+SYSTEMS = ("surface", "molecule", "both")
 LABELS = {"without": "SevenNet-0", "with": "SevenNet-0 and D3"}
 
 
@@ -27,10 +29,17 @@ def main():
     parser.add_argument("-o", "--picture", default="adsorption.png")
     words = parser.parse_args()
 
+    for path in (words.energies, words.heights):
+        if not Path(path).is_file():
+            parser.error(f"there is no {path}, which in.adsorption writes")
     energies = {(dispersion, system): float(energy) for dispersion, system, energy in rows(words.energies)}
+    lifted = {row[0] for row in rows(words.heights)}
+    missing = [d for d in LABELS if d not in lifted or any((d, system) not in energies for system in SYSTEMS)]
+    if missing:
+        parser.error(f"{words.energies} and {words.heights} lack results {' and '.join(missing)} dispersion: the run has not ended")
     figure, axes = pyplot.subplots(figsize=(5, 3.6))
     for k, (dispersion, label) in enumerate(LABELS.items()):
-        of = {system: energies[dispersion, system] for system in ("surface", "molecule", "both")}
+        of = {system: energies[dispersion, system] for system in SYSTEMS}
         adsorption = of["both"] - of["surface"] - of["molecule"]
         height, energy = np.array([row[1:] for row in rows(words.heights) if row[0] == dispersion], float).T
         energy -= energy[-1]

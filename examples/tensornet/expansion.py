@@ -31,7 +31,13 @@ def main():
     found = {}
     for path in words.folder.glob("lattice_*.dat"):
         _, name, temperature = path.stem.split("_")
-        found.setdefault(name, {})[float(temperature)] = mean_and_error(np.loadtxt(path)[:, 1])
+        table = np.loadtxt(path, ndmin=2)
+        if len(table) < 2 * BLOCKS:
+            parser.error(f"{path} holds {len(table)} rows, and {2 * BLOCKS} are needed: the run is too short, or has not ended")
+        found.setdefault(name, {})[float(temperature)] = mean_and_error(table[:, 1])
+    few = [name for name, temperatures in found.items() if len(temperatures) < 3]
+    if few or not found:
+        parser.error(f"{words.folder} holds fewer than three files lattice_NAME_TEMPERATURE.dat of a name; in.expansion writes them")
 
     figure, axes = pyplot.subplots(figsize=(5, 3.6))
     for k, name in enumerate(sorted(found, reverse=True)):

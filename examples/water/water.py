@@ -6,6 +6,7 @@ draws a picture. Needs numpy and matplotlib.
 """
 
 import argparse
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -16,6 +17,7 @@ from matplotlib import pyplot  # noqa: E402
 PAIRS = ("O-O", "O-H", "H-H")
 BOND = 1.3  # Angstrom; hydrogens closer to an oxygen are bound to it
 CM2_PER_S = 1e-4  # of one Angstrom^2/ps
+LEAST_ROWS = 5  # of the mean square displacement
 
 
 def main():
@@ -26,12 +28,17 @@ def main():
     parser.add_argument("-o", "--picture", default="water.png")
     words = parser.parse_args()
 
-    with open(words.rdf) as file:
-        lines = [line for line in file if not line.startswith("#")]
+    for path in (words.rdf, words.msd):
+        if not Path(path).is_file():
+            parser.error(f"there is no {path}, which in.water writes")
+    lines = [line for line in Path(words.rdf).read_text().splitlines() if not line.startswith("#")]
+    displacements = np.loadtxt(words.msd, ndmin=2)
+    if not lines or len(displacements) < LEAST_ROWS:
+        parser.error(f"{words.rdf} has no table, or {words.msd} fewer than {LEAST_ROWS} rows: the run is too short, or has not ended")
     rows = int(lines[0].split()[1])
     table = np.array([line.split() for line in lines[-rows:]], float)
     distance = table[:, 1]
-    step, msd = np.loadtxt(words.msd).T
+    step, msd = displacements.T
     time = step * words.timestep
     is_linear = time >= time[-1] / 5  # past the vibrations in the cage of the neighbors
     slope, offset = np.polyfit(time[is_linear], msd[is_linear], 1)

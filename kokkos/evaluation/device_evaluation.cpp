@@ -21,7 +21,8 @@ namespace {
 constexpr int HOST_BATCH = 256;
 // `radial exact` keeps all weights of a batch's edges.
 constexpr int EXACT_BATCH = 128;
-// A radial network of atoms' features needs some tens of kB for each edge of a batch.
+// A radial network of atoms' features needs some tens of kB for each edge of a batch, as do the rows that edges read
+// for energy moments.
 constexpr int NETWORK_BATCH = 256;
 // The smallest batch that a memory limit leads to, and the fewest batches of a slice before batches become smaller.
 // Each slice is a pass over all senders.
@@ -36,7 +37,9 @@ constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 
 
 template <class T>
 DeviceEvaluation<T>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
-    : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0)),
+    : Base(model, options,
+           make_evaluation_plan(model, true, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0,
+                                options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       own_exec_(make_own_instance()),
       dense_(DeviceExec()),
       own_dense_(own_exec_),
@@ -46,6 +49,7 @@ DeviceEvaluation<T>::DeviceEvaluation(const Model &model, const EvaluatorOptions
       summary_("equi:summary") {
   if (Base::far_cutoff_ > 0.0)
     state_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::far_cutoff_, Matrix());
+  state_.energy_moments = options.energy_moments;
   assign(exec_, device_shift_, Base::energies_.shift);
   DeviceContext context{{model_, plan_, options_, Base::energies_.scale}, exec_};
   Base::prepare_layers(context);
@@ -81,23 +85,27 @@ std::string DeviceEvaluation<T>::describe() const {
 // ---- neighborhood
 template <class T>
 void DeviceEvaluation<T>::set_neighborhood(const Neighborhood &n) {
-  copy_neighborhood(exec_, n, copied_neighborhood_);
+  static_cast<DeviceNeighborList &>(neighborhood_) = {};    // shared memory would stay if the copy grows
+  copy_neighborhood(exec_, n, copied_list_);
   const int64_t size = 3 * static_cast<int64_t>(n.num_atoms);
   positions_.reserve(size);
-  if (IS_DUAL<T>) direction_.reserve(plan_.max_directions() * size);
-  set_neighborhood(copied_neighborhood_);
+  if (IS_DUAL<T>) direction_.reserve(Base::max_directions() * size);
+  set_neighborhood(copied_list_);
 }
 
 template <class T>
-void DeviceEvaluation<T>::set_neighborhood(DeviceNeighborhood &n) {
+void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
   exec_ = DeviceExec();
-  neighborhood_ = &n;
+  DeviceNeighborhood &n = neighborhood_;
+  static_cast<DeviceNeighborList &>(n) = list;
+  if (&list != &copied_list_) copied_list_ = {};
   values_are_kept_ = false;
   // A rank without remote rows need not know whether others exchange.
   is_exchanging_ = n.num_rows > n.num_receivers;
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
-  if (any_layer(model_.layers, &LayerTraits::has_edge_networks)) batch_size_ = std::min(batch_size_, NETWORK_BATCH);
+  if (any_layer(model_.layers, &LayerTraits::has_edge_networks) || options_.energy_moments)
+    batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   batch_size_ = std::min(batch_size_, slice_size_);
   state_.num_rows = n.num_rows;
@@ -183,7 +191,7 @@ void DeviceEvaluation<T>::sort_batches_by_species() {
   DeviceBuffer<int> device_first, device_begin;
   assign(exec_, device_first, first_row);
   std::vector<int> begin(static_cast<size_t>(num_batches) * (num_species + 1));
-  order_by_species(exec_, num_batches, device_first.data(), neighborhood_->row_species.data(), num_species,
+  order_by_species(exec_, num_batches, device_first.data(), neighborhood_.row_species.data(), num_species,
                    device_begin.reserve(begin.size()), species_order_.reserve(num_owned()));
   copy_to_host(exec_, begin.data(), device_begin.data(), begin.size());    // the host needs the sizes of products
   for (int k = 0; k < num_batches; k++)
@@ -194,13 +202,13 @@ void DeviceEvaluation<T>::sort_batches_by_species() {
 // ---- memory
 template <class T>
 void DeviceEvaluation<T>::for_arrays(const ArrayVisitor &f) {
-  features_.set_rows(neighborhood_->num_rows, num_owned(), slice_rows());
+  features_.set_rows(neighborhood_.num_rows, num_owned(), slice_rows());
   Base::for_arrays(num_owned(), f);
 }
 
 template <class T>
 void DeviceEvaluation<T>::for_arrays_of_step(const ArrayVisitor &f) {
-  const int64_t owned = num_owned(), rows = neighborhood_->num_rows, atoms = std::min<int64_t>(owned, batch_size_);
+  const int64_t owned = num_owned(), rows = neighborhood_.num_rows, atoms = std::min<int64_t>(owned, batch_size_);
   int64_t batch_row_size = 0, in_place_row_size = 0;
   for (const Stage &stage : plan_.stages) batch_row_size = std::max(batch_row_size, stage.batch_row_size);
   for (const FeaturePlan &feature : plan_.features)
@@ -275,7 +283,7 @@ void DeviceEvaluation<T>::exchange_beside(GhostExchange &exchange, int feature, 
 template <class T>
 void DeviceEvaluation<T>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
-  const int64_t rows = neighborhood_->num_rows, owned = num_owned(), border = neighborhood_->num_interior;
+  const int64_t rows = neighborhood_.num_rows, owned = num_owned(), border = neighborhood_.num_interior;
   const bool is_staged = !DeviceTraits<>::ON_HOST && !exchange.takes_device_rows();
   const DeviceExec copies;
   R *sent = data;
@@ -323,7 +331,7 @@ template <class T>
 void DeviceEvaluation<T>::launch_forward(const Stage &stage, bool interior) {
   recorder_.run(exec_, [&] {
     for (const BatchAtoms &atoms : batches_)
-      if ((atoms.first < neighborhood_->num_interior) == interior) {
+      if ((atoms.first < neighborhood_.num_interior) == interior) {
         Batch batch = batch_of(atoms, stage);
         Base::forward_layers(batch, stage);
       }
@@ -337,7 +345,7 @@ void DeviceEvaluation<T>::forward_stage(int s, GhostExchange &exchange) {
   if (input >= 0 && is_exchanging_)
     exchange_beside(exchange, input, features_.data(input), false, [&] {
       launch_forward(stage, true);
-      return neighborhood_->num_interior > 0;
+      return neighborhood_.num_interior > 0;
     });
   else
     launch_forward(stage, true);
@@ -350,36 +358,36 @@ void DeviceEvaluation<T>::forward_stage(int s, GhostExchange &exchange) {
 template <class T>
 void DeviceEvaluation<T>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
-  const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
+  const int64_t position = static_cast<int64_t>(slice) * neighborhood_.num_rows;
   Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T> &layer) {
     if (!remote && layer.is_fused(state_)) {
       for (const BatchAtoms &atoms : batches_)
         layer.fused(state_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
-                    {adjoint, neighborhood_->num_rows, atoms.first});
+                    {adjoint, neighborhood_.num_rows, atoms.first});
       return;
     }
     for (const BatchAtoms &atoms : sender_batches_)
       if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
         layer.gather(state_, {atoms.cut, position + atoms.first, atoms.count}, slice * slice_size_,
-                     {adjoint, neighborhood_->num_rows, atoms.first});
+                     {adjoint, neighborhood_.num_rows, atoms.first});
   });
 }
 
 template <class T>
 void DeviceEvaluation<T>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
-  if (last - first == neighborhood_->num_rows && !state_.tangents_alone()) {    // the groups are adjacent
+  if (last - first == neighborhood_.num_rows && !state_.tangents_alone()) {    // the groups are adjacent
     static_assert(CHANNEL_PAD % 4 == 0, "rows that are no multiple of four numbers");
     device_fill(exec_, reinterpret_cast<Four<R> *>(data), (last - first) * layout.row_size() / 4, Four<R>{});
     return;
   }
-  zero_planes(exec_, last - first, layout, state_.planes, FeatureRows<R>{data, neighborhood_->num_rows, first});
+  zero_planes(exec_, last - first, layout, state_.planes, FeatureRows<R>{data, neighborhood_.num_rows, first});
 }
 
 // Gathers of duals add to values too. In a pass over tangents only, the values of receivers' rows are those of the
 // last evaluation and must stay so.
 template <class T>
 void DeviceEvaluation<T>::save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back) {
-  const FeatureRows<R> rows{adjoint, neighborhood_->num_rows, 0};
+  const FeatureRows<R> rows{adjoint, neighborhood_.num_rows, 0};
   R *aside = aside_.data();
   for (const FeatureGroup &group : layout.groups()) {
     const NumbersOfPlanes numbers(group, VALUES);
@@ -399,7 +407,7 @@ void DeviceEvaluation<T>::save_or_restore_values(const FeatureLayout &layout, R 
 template <class T>
 void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
-  const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
+  const int input = stage.exchanged_input, last = neighborhood_.num_slices - 1;
   const bool is_gathered = stage.returns_adjoints;
   static const FeatureLayout NONE;
   const FeatureLayout &layout = input >= 0 ? plan_.features[input].layout : NONE;
@@ -410,7 +418,7 @@ void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
   recorder_.run(exec_, [&] {
     if (adjoint && !stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
     if (is_gathered && state_.tangents_alone()) save_or_restore_values(layout, adjoint, false);
-    if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
+    if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_.num_rows);
     for (int slice = 0; slice <= last; slice++) {
       for (const BatchAtoms &atoms : batches_)
         if (atoms.slice == slice) {
@@ -429,7 +437,7 @@ void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
     return num_owned() > 0;
   });
   recorder_.run(exec_, [&] {
-    const int64_t rows = neighborhood_->num_rows;
+    const int64_t rows = neighborhood_.num_rows;
     add_planes(exec_, num_owned(), layout, state_.planes, FeatureRows<const R>{returned_.data(), rows, 0},
                FeatureRows<R>{adjoint, rows, 0});
   });
@@ -441,6 +449,7 @@ template <class T>
 EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
   const bool backward_is_wanted = request.forces && !Base::is_direct_;
+  Base::check_moments(request.energy_moments, backward_is_wanted || request.virial || request.atom_virial);
   state_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
   state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
@@ -478,17 +487,18 @@ void DeviceEvaluation<T>::begin_step(const DeviceRequest &request) {
   if (edges_.is_counted()) return recorder_.begin_plain_step();
   int largest_batch = 0;
   for (const BatchAtoms &atoms : batches_) largest_batch = std::max(largest_batch, atoms.count);
-  const int directions = 2 * request.directions.count + (state_.tangents_alone() ? 1 : 0);
+  const int directions = 2 * state_.num_directions() + (state_.tangents_alone() ? 1 : 0);
   recorder_.begin_step(
       (request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0) + 8 * directions,
       {request.positions, request.directions.v},
-      {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_batch});
+      {num_owned(), neighborhood_.num_rows, neighborhood_.num_candidates, largest_batch});
 }
 
 // Computes the edges of an evaluation, and what does not go through the layers.
 template <class T>
 void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
-  edges_.build(exec_, request.positions, request.directions, state_.tangents_alone() && divides_edges_);
+  edges_.build(exec_, request.positions, request.directions, state_.tangents_alone() && divides_edges_,
+               options_.energy_moments);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
   check_memory(
@@ -510,7 +520,7 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
                                : nullptr;
   state_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
   for (int d = 0; d < state_.num_directions(); d++)
-    fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), state_.energy_of(d));
+    fill_by_species(exec_, num_owned(), neighborhood_.row_species.data(), device_shift_.data(), state_.energy_of(d));
 }
 
 template <class T>
@@ -572,7 +582,7 @@ EvaluationResult DeviceEvaluation<T>::end_step(bool with_forces, bool with_viria
   if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
   if (model_.max_neighbors > 0 && summary.most_neighbors_receiver < num_owned()) {
     int atom;
-    copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.most_neighbors_receiver),
+    copy_to_host(exec_, &atom, neighborhood_.receiver.data() + static_cast<int64_t>(summary.most_neighbors_receiver),
                  1);
     check_num_neighbors(model_.max_neighbors, summary.most_neighbors, atom);
   }
@@ -582,9 +592,9 @@ EvaluationResult DeviceEvaluation<T>::end_step(bool with_forces, bool with_viria
 // After an evaluation whose sums are not finite: returns an atom whose energy or force is not finite, or -1.
 template <class T>
 int DeviceEvaluation<T>::find_not_finite(bool with_forces) const {
-  const int num_rows = neighborhood_->num_rows;
+  const int num_rows = neighborhood_.num_rows;
   std::vector<int> row_atom(num_rows);
-  copy_to_host(exec_, row_atom.data(), neighborhood_->row_atom.data(), num_rows);
+  copy_to_host(exec_, row_atom.data(), neighborhood_.row_atom.data(), num_rows);
   int atom = -1;
   const auto search = [&](const double *from, int count, int width) {
     std::vector<double> numbers(static_cast<size_t>(count) * width);
@@ -602,24 +612,28 @@ int DeviceEvaluation<T>::find_not_finite(bool with_forces) const {
 
 template <class T>
 DeviceResults DeviceEvaluation<T>::results() const {
-  double *energy = nullptr;
-  if constexpr (!IS_DUAL<T>) energy = energy_.data();
-  return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_tangents(), edges_.row_virial(), energy};
+  DeviceResults results{neighborhood_.row_atom.data(), edges_.row_forces(), edges_.row_tangents(), edges_.row_virial()};
+  if constexpr (IS_DUAL<T>)
+    results.energy_duals = energy_.data();
+  else
+    results.energy = energy_.data();
+  return results;
 }
 
 template <class T>
 EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   if (Base::is_direct_) check_request_of_direct_forces(request);
-  const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
+  const int64_t size = 3 * static_cast<int64_t>(neighborhood_.num_atoms);
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device;
   on_device.positions = positions_.data();
   on_device.forces = request.forces || request.force_tangents;
   on_device.virial = request.virial;
   on_device.atom_virial = request.atom_virial != nullptr;
+  on_device.energy_moments = request.energy_moments != nullptr;
   on_device.same_positions = request.same_positions && !request.forces && !request.virial && !request.atom_virial;
   on_device.directions.count = request.num_directions;
-  on_device.directions.distance = neighborhood_->num_atoms;
+  on_device.directions.distance = neighborhood_.num_atoms;
   if (IS_DUAL<T> && request.direction) {
     double *directions = direction_.reserve(request.num_directions * size);
     for (int d = 0; d < request.num_directions; d++)
@@ -629,9 +643,9 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request,
   }
   const EvaluationResult result = evaluate(on_device, exchange);
 
-  const int num_rows = neighborhood_->num_rows;
+  const int num_rows = neighborhood_.num_rows;
   host_rows_.resize(num_rows);
-  copy_to_host(exec_, host_rows_.data(), neighborhood_->row_atom.data(), num_rows);
+  copy_to_host(exec_, host_rows_.data(), neighborhood_.row_atom.data(), num_rows);
   // Adds the first `used` of `width` numbers per row.
   const auto add = [&](const double *from, int count, int width, int used, double *to) {
     host_numbers_.resize(static_cast<size_t>(count) * width);
@@ -646,7 +660,14 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request,
     add(edges_.row_tangents() + 3 * static_cast<int64_t>(num_rows) * d, num_rows, 3, 3,
         *request.along(d).force_tangents);
   if (request.forces && request.atom_virial) add(edges_.row_virial(), num_rows, 9, 9, *request.atom_virial);
-  if (request.atom_energy)
+  if (request.energy_moments)
+    for_energy_moments(
+        results(), num_owned(),
+        [&](int row, double energy) {
+          if (request.atom_energy) request.atom_energy[host_rows_[row]] += energy;
+        },
+        [&](int row, int c, double moment) { request.energy_moments[host_rows_[row]][c] += moment; });
+  else if (request.atom_energy)
     add(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, 1, request.atom_energy);
   return result;
 }
@@ -656,19 +677,19 @@ std::size_t DeviceEvaluation<T>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
          energy_.bytes() + returned_.bytes() + state_.in_place.bytes() + state_.layer_scratch.bytes() +
          state_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
-         sender_adjoints_.bytes() + aside_.bytes() + positions_.bytes() + direction_.bytes() +
-         (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
+         sender_adjoints_.bytes() + aside_.bytes() + positions_.bytes() + direction_.bytes() + neighborhood_.bytes() +
+         recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
 template <class T>
 std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch) {
   const auto additional_edge_bytes = [&](const DeviceEdges<T> &edges, int64_t number, int directions, bool divides) {
-    return edges.additional_bytes(*neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
+    return edges.additional_bytes(neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
   std::size_t bytes = memory_bytes() +
                       additional_edge_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
                       (far_edges_ ? additional_edge_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
-                      neighborhood_->additional_bytes(slice_size_) + species_order_.additional_bytes(num_owned()) +
+                      neighborhood_.additional_bytes(slice_size_) + species_order_.additional_bytes(num_owned()) +
                       sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;
   const auto add_additional = [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); };
@@ -691,7 +712,6 @@ EQUI_INSTANTIATE_NUMBERS(DeviceEvaluation)
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
-  if (options.energy_moments) throw std::invalid_argument("there are no energy moments by kernels for devices yet");
   return make_for_precision(options, [&](auto t, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<DeviceEvaluation<decltype(t)>>(o.folds ? fold_linears(model) : model, o);
   });

@@ -55,12 +55,12 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  void set_neighborhood(DeviceNeighborhood &n) override;
+  void set_neighborhood(const DeviceNeighborList &list) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
   // Number of slices of the current neighborhood: more than one if the memory limit requires it.
-  int num_slices() const { return neighborhood_->num_slices; }
+  int num_slices() const { return neighborhood_.num_slices; }
   // Whether evaluations wait for their edges to be counted; if not, they are recorded.
   bool counts_edges() const { return edges_.is_counted(); }
 
@@ -95,7 +95,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   template <class Work>
   void exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse, const Work &work);
   void exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse);
-  int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
+  int num_owned() const { return neighborhood_.num_receivers; }
   // Numbers per edge that a stage may keep of its senders' adjoints; 0 if the stage has more than one such layer.
   int64_t sender_adjoints_per_edge();
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
@@ -112,8 +112,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // Number of receivers whose adjoints of convolutions' outputs are kept at a time: all, if the memory limit allows.
   int slice_size_ = 0;
 
-  const DeviceNeighborhood *neighborhood_ = nullptr;
-  DeviceNeighborhood copied_neighborhood_;    // copy of a host's neighborhood
+  DeviceNeighborhood neighborhood_;    // transposed as this evaluation needs it
+  DeviceNeighborList copied_list_;     // copy of a host's neighborhood
   DeviceEdges<T> edges_;
   std::optional<DeviceEdges<T>> far_edges_;    // DeviceEvaluationState::far_edges
   // A launch stays within one slice, and does not mix interior with boundary receivers or owned with remote rows.

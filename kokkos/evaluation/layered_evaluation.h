@@ -38,12 +38,23 @@ class LayeredEvaluation : public Interface {
       throw std::invalid_argument(
           "there are no second derivatives and no energy moments with direct forces, which are no derivatives of the "
           "energy");
+    if (options.energy_moments && sums_over_atoms(model.layers))
+      throw std::invalid_argument(
+          "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
+          "depends on atoms at any distance");
+    if (options.energy_moments && far_cutoff_ > 0.0)
+      throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
   }
 
   int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
 
  protected:
+  // with_moments, with_backward: whether a request has energy moments, and whether it has results of a backward pass.
+  void check_moments(bool with_moments, bool with_backward) const {
+    if (options_.energy_moments != with_moments || (with_moments && with_backward))
+      throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
+  }
   // The planes that an evaluation computes. only_tangents: nothing has moved, and only tangents are requested.
   Planes planes_of_step(bool only_tangents, int num_directions) const {
     const bool tangents_alone = values_are_kept_ && only_tangents;

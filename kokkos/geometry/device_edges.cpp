@@ -87,7 +87,8 @@ void DeviceEdges<T>::set_neighborhood(const DeviceExec &exec, const DeviceNeighb
 }
 
 template <class T>
-void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions, bool divides) {
+void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions, bool divides,
+                           bool of_moments) {
   const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
   Inside inside{x,
@@ -122,8 +123,8 @@ void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const Device
 
   int *sender_row = sender_row_.reserve(capacity_), *sender_species = sender_species_.reserve(capacity_),
       *pair = pair_.reserve(capacity_);
-  num_directions_ = directions.count;
-  const int64_t capacity = capacity_, of_directions = directions.count * capacity_;
+  num_directions_ = of_moments ? EnergyMoments::DIRECTIONS : directions.count;
+  const int64_t capacity = capacity_, of_directions = num_directions_ * capacity_;
   distance_.reserve(of_directions);
   unit_vector_.reserve(3 * of_directions);
   reserve_harmonics(harmonics_, of_directions, num_y_);
@@ -131,6 +132,7 @@ void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const Device
   force_.reserve(3 * capacity_);
   const EdgeArrays<T> edges = arrays();
   const DeviceDirections v = directions;
+  const int num_directions = num_directions_;
   const HarmonicsNorms norms;
   // Candidates, then receivers.
   Kokkos::parallel_reduce(
@@ -146,7 +148,11 @@ void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const Device
         const int64_t e = before[c];
         if (before[c + 1] == e) return;
         const int64_t i = inside.receiver_of(c), j = inside.sender_atom[c];
-        for (int d = 0; d < v.count; d++) note_closest(best, edges.along(d, capacity).set(norms, e, x, v[d], i, j), c);
+        for (int d = 0; d < num_directions; d++)
+          note_closest(best,
+                       edges.along(d, capacity)
+                           .set(norms, e, x, v[of_moments ? 0 : d], i, j, of_moments ? EnergyMoments::moment(d) : -1),
+                       c);
         sender_row[e] = inside.candidate_row[c];
         sender_species[e] = inside.row_species[inside.candidate_row[c]];
         pair[e] = inside.pair(c);

@@ -79,9 +79,10 @@ class DeviceEdges {
   bool is_counted() const { return is_counted_; }
 
   // Computes all arrays for these positions [atoms][3], which move along the directions (null for none). Waits for
-  // the edges to be counted, if they are. divides: whether rigid edges are separated from the others.
+  // the edges to be counted, if they are. divides: whether rigid edges are separated from the others. of_moments:
+  // there is one direction, and the arrays are for all those of EnergyMoments.
   void build(const DeviceExec &exec, const double *positions, const DeviceDirections &directions = {},
-             bool divides = false);
+             bool divides = false, bool of_moments = false);
 
   // Sums the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
@@ -131,7 +132,8 @@ class DeviceEdges {
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
   const D *distance(int direction = 0) const { return distance_.data() + direction * capacity_; }
-  const D *unit_vector() const { return unit_vector_.data(); }    // [E][3]
+  // [E][3]
+  const D *unit_vector(int direction = 0) const { return unit_vector_.data() + 3 * direction * capacity_; }
   // [E] rows (harmonics_row.h)
   const T *harmonics(int direction = 0) const {
     return harmonics_.data() + NUMBERS_BEFORE_HARMONICS + direction * capacity_ * harmonics_row(num_y_);

@@ -4,7 +4,7 @@
 
 namespace equi {
 
-void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to) {
+void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborList &to) {
   to.num_atoms = from.num_atoms;
   to.num_receivers = from.num_receivers;
   to.num_interior = from.num_interior;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A Neighborhood in device memory, with the transposed order of its candidates.
+// Neighborhoods in device memory, with the transposed order of its candidates.
 #ifndef EQUI_DEVICE_NEIGHBORHOOD_H
 #define EQUI_DEVICE_NEIGHBORHOOD_H
 
@@ -8,15 +8,21 @@
 
 namespace equi {
 
-// The fields are those of Neighborhood; arrays are in device memory.
-struct DeviceNeighborhood {
+// The fields are those of Neighborhood; arrays are in device memory. Copies share their arrays.
+struct DeviceNeighborList {
   int num_atoms = 0, num_receivers = 0, num_interior = 0, num_rows = 0;
   int64_t num_candidates = 0;
   DeviceBuffer<int> receiver, row_species, sender_atom, sender_row;
   DeviceBuffer<int64_t> first;
 
-  // The results of transpose_neighborhood(). Receivers are cut into slices of slice_size; the last one may be
-  // shorter. Candidates are sorted by the slice of their receivers, then by sender, then by receiver.
+  std::size_t bytes() const {
+    return receiver.bytes() + row_species.bytes() + sender_atom.bytes() + sender_row.bytes() + first.bytes();
+  }
+};
+
+// A list with the results of transpose_neighborhood(). Receivers are cut into slices of slice_size; the last one may
+// be shorter. Candidates are sorted by the slice of their receivers, then by sender, then by receiver.
+struct DeviceNeighborhood : DeviceNeighborList {
   int slice_size = 0, num_slices = 0;
   DeviceBuffer<int> candidate_receiver;          // [candidates]
   DeviceBuffer<int64_t> sender_first;            // [slices*A+1]; row r in slice s is at s*A+r
@@ -26,9 +32,8 @@ struct DeviceNeighborhood {
 
   int slices_of(int size) const { return num_receivers > 0 ? (num_receivers - 1) / size + 1 : 1; }
   std::size_t bytes() const {
-    return receiver.bytes() + row_species.bytes() + sender_atom.bytes() + sender_row.bytes() + first.bytes() +
-           candidate_receiver.bytes() + sender_first.bytes() + transposed.bytes() + unsorted.bytes() + count.bytes() +
-           row_atom.bytes();
+    return DeviceNeighborList::bytes() + candidate_receiver.bytes() + sender_first.bytes() + transposed.bytes() +
+           unsorted.bytes() + count.bytes() + row_atom.bytes();
   }
   // Bytes that a transposition will add.
   std::size_t additional_bytes(int size) const {
@@ -39,8 +44,8 @@ struct DeviceNeighborhood {
   }
 };
 
-// The work of these functions has ended on return. The copy is not transposed.
-void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to);
+// The work of these functions has ended on return.
+void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborList &to);
 void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
 
 // The largest number of candidates of this many consecutive receivers.

@@ -32,6 +32,14 @@ EQUI_FUNCTION bool is_finite(const double *x) {
   return (x[0] - x[0]) + (x[1] - x[1]) + (x[2] - x[2]) == 0.0;
 }
 
+// The directions for EvaluationRequest::energy_moments: that of the request, and one for each of its moments in x, y
+// and z.
+struct EnergyMoments {
+  static constexpr int DIRECTIONS = 4;
+  // The component of the moment for a direction, or -1 for that of the request.
+  EQUI_FUNCTION static int moment(int direction) { return direction - 1; }
+};
+
 // The value, or a dual number with its tangent.
 template <class V, class D>
 EQUI_FUNCTION V in_float64(D number) {

@@ -205,7 +205,7 @@ void Edges<T>::set_duals(const EvaluationRequest &request, int receiver, Closest
     const int64_t e = data_->candidate_edge.data()[c];
     if (e < 0) continue;
     for (int along = 0; along < data_->num_directions; along++) {
-      const int moment = request.energy_moments ? along - 1 : -1;
+      const int moment = request.energy_moments ? EnergyMoments::moment(along) : -1;
       const double(*v)[3] = request.along(request.energy_moments ? 0 : along).direction;
       note_closest(closest,
                    arrays(along).set(NORMS, e, request.positions[0], v ? v[0] : nullptr, n.receiver[receiver],

@@ -17,12 +17,6 @@
 
 namespace equi {
 
-// The directions for EvaluationRequest::energy_moments: that of the request, and one for each of its moments in x, y
-// and z.
-struct EnergyMoments {
-  static constexpr int DIRECTIONS = 4;
-};
-
 // T: type of the harmonics that kernels read. The geometry and derivatives with respect to it have the type
 // DoubleOf<T>. With duals, positions move along one direction or several; each direction has arrays of its own.
 template <class T>

@@ -106,6 +106,34 @@ PairAtoms::Positions PairAtomsKokkos<DeviceType>::positions() {
 }
 
 template <class DeviceType>
+void PairAtomsKokkos<DeviceType>::note_positions() {
+  num_noted_ = num_all();
+  atomKK->sync(pair().execution_space, X_MASK);
+  const auto x = atomKK->k_x.template view<DeviceType>();
+  double *noted = noted_positions_.reserve(3 * static_cast<int64_t>(num_noted_));
+  Kokkos::parallel_for(
+      "equi:note_positions", RangeOn<typename DeviceType::execution_space>(0, num_noted_), KOKKOS_LAMBDA(int64_t i) {
+        for (int k = 0; k < 3; k++) noted[3 * i + k] = x(i, k);
+      });
+}
+
+template <class DeviceType>
+bool PairAtomsKokkos<DeviceType>::has_noted_positions() {
+  if (num_all() != num_noted_) return false;
+  atomKK->sync(pair().execution_space, X_MASK);
+  const auto x = atomKK->k_x.template view<DeviceType>();
+  const double *noted = noted_positions_.data();
+  int num_other = 0;
+  Kokkos::parallel_reduce(
+      "equi:compare_positions", RangeOn<typename DeviceType::execution_space>(0, num_noted_),
+      KOKKOS_LAMBDA(int64_t i, int &number) {
+        for (int k = 0; k < 3; k++) number += noted[3 * i + k] != x(i, k);
+      },
+      num_other);
+  return num_other == 0;
+}
+
+template <class DeviceType>
 void PairAtomsKokkos<DeviceType>::read_neighborhood(const std::vector<int> &type_species, Neighborhood &neighborhood,
                                                     std::vector<int> &atom_row) {
   atomKK->sync(Host, X_MASK | TAG_MASK | TYPE_MASK | MASK_MASK);

@@ -37,6 +37,8 @@ class PairAtomsKokkos : public PairAtoms {
   void modified_host_positions() override;
   bool sync_host_bonds() override;
   Positions positions() override;    // in host memory
+  void note_positions() override;
+  bool has_noted_positions() override;
   void read_neighborhood(const std::vector<int> &type_species, Neighborhood &neighborhood,
                          std::vector<int> &atom_row) override;
   void add_results(const ResultRows &rows) override;
@@ -47,6 +49,8 @@ class PairAtomsKokkos : public PairAtoms {
   LAMMPS_NS::EquiKokkos::PerAtom::CentroidVirial k_cvatom_;
   std::vector<const int *> firstneigh_;            // indexed by atom
   std::vector<std::array<double, 3>> position_;    // if the view's numbers are not in the order of the evaluation
+  int num_noted_ = -1;
+  DeviceBuffer<double, typename DeviceType::execution_space> noted_positions_;    // [atoms][3]
 };
 
 }    // namespace equi

@@ -46,6 +46,7 @@ using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
 struct KernelReport {
   int generic_path_groups = 0, generic_contractions = 0;
   std::vector<std::string> keys;    // keys of all kernels that a build or a library may have
+  int num_generic() const { return generic_path_groups + generic_contractions; }
 };
 
 // Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their

@@ -58,6 +58,7 @@ struct DeviceConvScratch {
   // their adjoints. Networks of SO(2) convolutions use it, too.
   DeviceBuffer<int> own_row, other_row;
   DeviceBuffer<Real<T>> network, weights, weights_adj;
+  DeviceBuffer<Real<T>> edge_rows;    // what edges read in an evaluation of energy moments (device_edge_rows.h)
   DeviceRadialEdges<DoubleOf<T>> edges;
   DeviceSo2Scratch<T> so2;
   std::vector<T> host_fraction;
@@ -66,7 +67,7 @@ struct DeviceConvScratch {
   std::size_t bytes() const {
     return bins.bytes() + table_row.bytes() + fraction.bytes() + coupled.bytes() + parts.bytes() + exact_rows.bytes() +
            own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() + weights_adj.bytes() +
-           edges.bytes() + so2.bytes() + y.bytes() + rigid.bytes();
+           edge_rows.bytes() + edges.bytes() + so2.bytes() + y.bytes() + rigid.bytes();
   }
 };
 
@@ -93,6 +94,7 @@ struct DeviceEvaluationState {
   DeviceEdges<T> *far_edges = nullptr;    // edges within the largest far cutoff (LayerTraits), or null
   // Whether the convolutions know the bin of each edge in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;
+  bool energy_moments = false;    // EvaluatorOptions: each edge reads its own tangents of the sender (edge_rows.h)
   // [num_receivers][3] in device memory, eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
   DeviceBuffer<R> in_place = {};

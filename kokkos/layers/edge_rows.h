@@ -14,43 +14,35 @@
 
 #include "kokkos/layers/feature_rows.h"
 #include "src/numbers/dual.h"
+#include "src/numbers/host_device.h"
 
-#include <algorithm>
+#include <cstdint>
 
 namespace equi {
 
 // Factor of t_j in the bracket, by direction: 0 for t itself, (r_i - r_j)_c for m_c. The vector of the edge points
 // from i to j.
 template <class R, class G>
-R sender_factor(const G &distance, const G *unit, int direction) {
+EQUI_FUNCTION R sender_factor(const G &distance, const G *unit, int direction) {
   return direction > 0 ? static_cast<R>(-value_of(distance) * value_of(unit[direction - 1])) : R(0);
 }
 
-// Copies row `row` of x to row `to_row` of `to`. The planes of x are values, t and the three m. With an edge, m gets
-// r_i - r_j, the negative vector of the edge, times t. Without one (distance null) all planes are plain copies.
-template <class R, class G>
-void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t row, const G *distance, const G *unit,
-                   FeatureRows<R> to, int64_t to_row) {
-  for (const FeatureGroup &group : layout.groups()) {
-    const int channels = group.channels;
-    const R *from = x.data + x.rows * group.offset + row * group.width();
-    R *at = to.data + to.rows * group.offset + to_row * group.width();
-    if (!distance) {
-      std::copy_n(from, group.width(), at);
-      continue;
-    }
-    R back[3];
-    for (int c = 0; c < 3; c++) back[c] = sender_factor<R>(*distance, unit, 1 + c);
-    for (int m = 0; m < group.irrep.dim(); m++, from += group.stride(), at += group.stride()) {
-      std::copy_n(from, 2 * channels, at);
-      const R *t = from + channels;
-      for (int c = 0; c < 3; c++)
-        for (int u = 0; u < channels; u++) at[(2 + c) * channels + u] = from[(2 + c) * channels + u] + back[c] * t[u];
-    }
-  }
+// The planes of a feature are values, t and the three m. Rows for edges have all of them, or the values and the
+// tangents along one direction.
+constexpr int ALL_DIRECTIONS = -1;
+// The plane of the feature that goes to this plane of the rows for edges.
+EQUI_FUNCTION int plane_of_edge_row(int plane, int direction) {
+  return plane > 0 && direction != ALL_DIRECTIONS ? 1 + direction : plane;
+}
+// A number of a row for an edge. x: that number in the plane of values of the feature. back: the factor of t, which
+// applies to the m.
+template <class R>
+EQUI_FUNCTION R edge_row_number(const R *x, int channels, int plane, R back) {
+  return plane > 1 ? x[plane * channels] + back * x[channels] : x[plane * channels];
 }
 
-// The same for one plane of tangents, 1 + direction. The rows of `to` have two planes: values and this one.
+// Copies row `row` of x to row `to_row` of `to`, as an edge reads it. Without an edge (distance null) all numbers are
+// plain copies.
 template <class R, class G>
 void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t row, const G *distance, const G *unit,
                    int direction, const FeatureLayout &to_layout, FeatureRows<R> to, int64_t to_row) {
@@ -59,12 +51,12 @@ void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t 
     const int channels = group.channels;
     const R *from = x.data + x.rows * group.offset + row * group.width();
     R *at = to.data + to.rows * to_group.offset + to_row * to_group.width();
-    const R back = distance ? sender_factor<R>(*distance, unit, direction) : R(0);
-    for (int m = 0; m < group.irrep.dim(); m++, from += group.stride(), at += to_group.stride()) {
-      std::copy_n(from, channels, at);
-      const R *t = from + channels, *tangent = from + (1 + direction) * channels;
-      for (int u = 0; u < channels; u++) at[channels + u] = tangent[u] + back * t[u];
-    }
+    for (int m = 0; m < group.irrep.dim(); m++, from += group.stride())
+      for (int p = 0; p < to_group.planes; p++, at += channels) {
+        const int plane = plane_of_edge_row(p, direction);
+        const R back = distance ? sender_factor<R>(*distance, unit, plane - 1) : R(0);
+        for (int u = 0; u < channels; u++) at[u] = edge_row_number(from + u, channels, plane, back);
+      }
   }
 }
 

@@ -147,11 +147,11 @@ int start_kokkos(int num_threads, int number) {
 
 namespace {
 
-// Share of a GPU's free memory. The rest is for neighbor lists and atoms of LAMMPS, messages and cuBLAS, which
-// allocate later, and for memory that an estimate does not include.
+// Share of a GPU's free memory. The rest is for what each of the processes allocates later: neighbor lists and atoms of
+// LAMMPS, messages, workspaces of cuBLAS, stacks of kernels; and for memory that an estimate does not include.
 [[maybe_unused]] double share_of_unused(double unused, int sharing) {
-  constexpr double LEFT = 0.05, LEAST_LEFT = 1e9;
-  return std::max(1.0, (unused - std::max(LEFT * unused, LEAST_LEFT)) / sharing);
+  constexpr double LEFT = 0.05, LEAST_LEFT = 1e9, LEFT_FOR_PROCESS = 4e8;
+  return std::max(1.0, (unused - std::max({LEFT * unused, LEAST_LEFT, LEFT_FOR_PROCESS * sharing})) / sharing);
 }
 
 }    // namespace

@@ -229,6 +229,18 @@ int processes_on_device(int in_world, int partitions, int processes, int num_dev
   return std::min(in_world * partitions, std::max(in_world, in_turn));
 }
 
+int launched_on_node(const Environment &variable) {
+  for (const char *name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"})
+    if (const char *text = variable(name))
+      if (const int number = std::atoi(text); number > 0) return number;
+  return 0;
+}
+
+int processes_on_node(int in_world, int partitions, int launched) {
+  const int all = in_world * std::max(1, partitions);
+  return launched > 0 ? std::clamp(launched, in_world, all) : all;
+}
+
 std::string describe_threads(const ThreadPlan &plan, int running) {
   const auto threads = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
   std::string text;

@@ -4,6 +4,7 @@
 #ifndef EQUI_HOST_RESOURCES_H
 #define EQUI_HOST_RESOURCES_H
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,15 @@ ThreadPlan plan_threads(const char *wish, int node_cores, int own_cores, int pro
 // Processes of other partitions cannot be asked, so the result is the largest possible number. Either the `processes`
 // processes use the `num_devices` devices that each sees in turn, or each is bound to some of them.
 int processes_on_device(int in_world, int partitions, int processes, int num_devices);
+
+// The environment of a process: the value of a variable, or null.
+using Environment = std::function<const char *(const char *)>;
+// Processes that the launcher of MPICH, Open MPI or MVAPICH started on this node; 0 if no variable says it. Slurm's
+// variables are not read: below `salloc` they describe the shell and not what another launcher started.
+int launched_on_node(const Environment &variable);
+// Processes of all partitions on this node, of which `in_world` belong to this one. Those of other partitions cannot be
+// asked: without a launcher's number they are taken to be as many in each.
+int processes_on_node(int in_world, int partitions, int launched);
 
 // Explains to the user why `running` threads are more or fewer than requested, or more than the cores. Empty if their
 // number is as planned.

@@ -70,6 +70,7 @@ struct Model {
   double cutoff = 0.0;                  // Angstrom, for all layers without a far_cutoff
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
+  bool has_mirror_symmetry = true;    // false: the energies of a structure and of its mirror image may differ
   int max_neighbors = 0;    // largest number of an atom's neighbors within the cutoff, more are refused; 0: any number
   NearestNeighbors nearest;            // which of an atom's neighbors within the cutoff it uses
   std::vector<int64_t> composition;    // empty, or by species the atoms of the only formula that the model is valid for

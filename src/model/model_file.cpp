@@ -95,7 +95,7 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
 
   model.cutoff = d["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
   model.lmax_edge = d["lmax_edge"].integer(0, LMAX_SUPPORTED);
-  d["edge_parity"].boolean();    // for the layers
+  model.has_mirror_symmetry = d["edge_parity"].boolean() || model.lmax_edge == 0;
   if (d.has("max_neighbors")) model.max_neighbors = d["max_neighbors"].integer(1, INT32_MAX);
   if (d.has("nearest_neighbors")) model.nearest = read_nearest(d["nearest_neighbors"], model.notes);
   if (d.has("composition")) read_composition(d["composition"], model);

@@ -202,6 +202,13 @@ def _add_data(parser):
     parser.add_argument(
         "--supercell", nargs=3, type=int, default=[1, 1, 1], metavar=("A", "B", "C"), help="repeat the cell (default: 1 1 1)"
     )
+    parser.add_argument(
+        "--cell", nargs="+", type=_number, metavar="LENGTH",
+        help="a periodic cell in place of that of the file: three lengths in Angstrom, and perhaps three angles in degrees",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rattle", type=_positive_number, default=0.0, metavar="ANGSTROM", help="displace the atoms at random by this standard deviation"
+    )
     parser.add_argument("--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)")
     _add_symbols(parser)
     parser.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
@@ -215,6 +222,8 @@ def _add_data(parser):
     parser.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN next to the data file")
     parser.add_argument("--temperature", type=_positive_number, default=300.0, metavar="K", help="default: %(default)s")
     parser.add_argument("--pressure", type=_number, default=0.0, metavar="BAR", help="default: %(default)s")
+    parser.add_argument("--relaxed", action="store_true", help="the script of nvt or npt relaxes the structure first")
+    parser.add_argument("--force", action="store_true", help="overwrite an input script that differs")
     _add_json(parser)
 
 
@@ -229,6 +238,13 @@ def _add_check(parser):
     only.add_argument("--stored", action="store_true", help="only evaluate the structures stored in the file through LAMMPS")
     only.add_argument("--store", action="store_true", help="store the sentences on the model in the file, for the logs of LAMMPS")
     _add_native_options(parser)
+    _add_json(parser)
+
+
+def _add_certify(parser):
+    _add_file(parser)
+    parser.add_argument("-o", "--output", metavar="PAGE", help="also write the page: .html, .txt or .json")
+    _add_build_dir(parser)
     _add_json(parser)
 
 
@@ -253,11 +269,12 @@ def _add_compare(parser):
 
 
 def _add_plot(parser):
-    parser.add_argument("file", metavar="FILE", help=".equi file or log.lammps")
+    parser.add_argument("file", metavar="FILE", help=".equi file, log.lammps, or a dump of LAMMPS")
     parser.add_argument("-o", "--output", required=True, metavar="PICTURE", help=".png, .pdf or .svg")
     parser.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="receiver and sender of the radial functions (default: the model's first two)"
     )
+    _add_symbols(parser)
     _add_json(parser)
 
 
@@ -297,8 +314,9 @@ def _add_bench(parser):
 def _add_demo(parser):
     _add_build_dir(parser)
     parser.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
-    _add_steps(parser, 300)
+    _add_steps(parser, 600)
     parser.add_argument("--ranks", type=_whole_number(1), default=1, metavar="N", help="MPI ranks (default: %(default)s)")
+    parser.add_argument("--picture", metavar="PICTURE", help="also draw the run, as equi plot does")
     _add_precision(parser, "mixed")
     _add_json(parser)
 
@@ -320,11 +338,16 @@ COMMANDS = (
         "check", commands.run_check, _add_check,
         "Check a model on this machine: its kernels, laws of energies and forces, and the values that are stored in the file.",
     ),
+    (
+        "certify", commands.run_certify, _add_certify,
+        "Prove a model file on this machine and print one page: where it comes from, how well stored values and laws are met "
+        "in each precision and on ranks, what the model itself does, drift, time and memory.",
+    ),
     ("compare", commands.run_compare, _add_compare, "Compare LAMMPS with the training framework on any structures."),
     (
         "plot", commands.run_plot, _add_plot,
-        "Draw the radial functions of an .equi file's convolutions, or of a log file of LAMMPS the drift of the energy and "
-        "where the time went.",
+        "Draw the radial functions of an .equi file's convolutions; of a log file of LAMMPS the drift of the energy, "
+        "temperature, pressure, density and where the time went; or of its dump the radial distribution functions.",
     ),
     ("schedule", commands.run_schedule, _add_schedule, "Print how the convolution kernels compute a model, and what bounds them."),
     (
@@ -338,7 +361,7 @@ COMMANDS = (
     ),
     ("doctor", commands.run_doctor, _add_doctor, "Report what a run finds on this machine, and what would slow it or stop it."),
     ("bench", commands.run_bench, _add_bench, "Measure a step of molecular dynamics here, with ranks against threads."),
-    ("demo", commands.run_demo, _add_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table."),
+    ("demo", commands.run_demo, _add_demo, "Check the model, then run rock salt at room temperature with LAMMPS and print a short table."),
 )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def run_data(args):
 
     job = data.make(
         args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure,
-        args.task, args.charge, args.spin, args.symbols,
+        args.task, args.charge, args.spin, args.symbols, args.cell, args.rattle, args.relaxed, args.force,
     )  # fmt: skip
     _print(args, data.facts(job), data.text)
     return 0
@@ -94,27 +94,6 @@ def run_bench(args):
     return 0
 
 
-def _examined(document, native):
-    """(list of Property of a model, why it was not examined)."""
-    from ase.calculators.calculator import CalculationFailed
-
-    from . import model_properties
-    from .ase import EquiCalculator
-
-    why = model_properties.not_examined(document)
-    if why:
-        return [], why
-    if native.build_dir is not None:
-        os.environ["EQUI_BUILD_DIR"] = native.build_dir
-    calculator = EquiCalculator(native.model_file, radial="exact")
-    try:
-        return model_properties.examine(document, calculator), ""
-    except CalculationFailed as error:  # such as without LAMMPS's Python module
-        return [], str(error)
-    finally:
-        calculator.close()
-
-
 def run_check(args):
     from . import compare, equi_file, kernels, model_properties, reference_values
 
@@ -137,13 +116,25 @@ def run_check(args):
         print(printable(reference_values.missing(document) or "the file stores no values"))
     facts["failed"] = failed
     facts["machine"] = [vars(check) for check in checks]
-    properties, why = _examined(document, native)
+    properties, why = model_properties.examined(document, native)
     facts["properties"], facts["not_examined"] = [vars(one) for one in properties], why or None
     _print(args, facts, lambda _: f"{kernels.check_text(checks)}\n{model_properties.text(properties, why)}")
     if args.store and not failed and not why:
         equi_file.change(args.file, lambda document: model_properties.stored(document, properties))
         print(f"{args.file}: the properties of the model are stored", file=sys.stderr)
     return 1 if failed else 0
+
+
+def run_certify(args):
+    from . import certify
+
+    if args.output is not None:
+        certify.check_output(args.output)
+    facts = certify.facts(args.file, args.build_dir, args.quiet)
+    if args.output is not None:
+        certify.write(args.output, facts)
+    _print(args, facts, certify.text)
+    return 0 if facts["passed"] else 1
 
 
 def run_compare(args):
@@ -203,7 +194,7 @@ def run_compare(args):
 def run_plot(args):
     from . import plot
 
-    _print(args, plot.make(args.file, args.output, args.elements), plot.text)
+    _print(args, plot.make(args.file, args.output, args.elements, args.symbols), plot.text)
     return 0
 
 
@@ -227,4 +218,4 @@ def run_compile(args):
 def run_demo(args):
     from .demo import demo
 
-    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json) else 0
+    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json, args.picture) else 0

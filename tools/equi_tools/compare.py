@@ -134,9 +134,8 @@ class Native:
         )
 
 
-def check(native, quiet=False, write=print, show=print_table):
-    """Compares the native evaluation with the values stored in the file; returns the number of failures. show:
-    print_table or print_json."""
+def stored_differences(native, quiet=False):
+    """(list of Difference, Bars) of the native evaluation from the values stored in the file."""
     document, _ = equi_file.read(native.model_file)
     stored = document.get("self_check", [])
     if not stored:
@@ -146,7 +145,13 @@ def check(native, quiet=False, write=print, show=print_table):
     for entry in track(stored, "checking", quiet):
         result = native(self_check.to_atoms(entry))
         differences.append(difference(entry["name"], result, entry["energy"], entry["forces"], entry["stress"], bars))
-    return show(differences, bars, write)
+    return differences, bars
+
+
+def check(native, quiet=False, write=print, show=print_table):
+    """Compares the native evaluation with the values stored in the file; returns the number of failures. show:
+    print_table or print_json."""
+    return show(*stored_differences(native, quiet), write)
 
 
 def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table, plot=None,

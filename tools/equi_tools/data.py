@@ -19,6 +19,7 @@ from .printable import formula
 SAME_TYPE = 1e-3
 # Fraction of the sum of the covalent radii. Bonds are longer; the pair style checks the first structure likewise.
 LEAST_DISTANCE = 0.6
+RATTLE_SEED = 20261128
 # The beginning of all scripts. Half a femtosecond resolves bonds of hydrogen.
 BEGINNING = """\
 # {purpose}
@@ -45,11 +46,17 @@ variable        steps index 1000
 RUN = """\
 timestep        {timestep}
 thermo          100
-thermo_style    custom step temp pe etotal press {box}
+thermo_style    custom step temp pe etotal econserve press {box}
 dump            1 all custom 100 {name}.dump id type element x y z
 dump_modify     1 element {symbols}
 run             ${{steps}}
 write_data      {data}.{name}
+"""
+# Before the dynamics, if it is asked for.
+RELAXATION = """\
+{relaxed_box}minimize        0.0 1.0e-2 1000 10000
+{unfix}reset_timestep  0
+
 """
 # By kind of run: its purpose, an example of a variable, more variables, precision, and the text after the beginning.
 SCRIPTS = {
@@ -60,7 +67,7 @@ SCRIPTS = {
         # Minimizers compare energies that differ by little.
         "double",
         """
-{relaxed_box}thermo          10
+{box_relax}thermo          10
 thermo_style    custom step pe fmax press {box}
 min_style       cg
 minimize        0.0 1.0e-3 ${{steps}} 10000
@@ -73,7 +80,7 @@ write_data      {data}.{name}
         MOLECULAR_DYNAMICS,
         "mixed",
         """
-velocity        all create ${{temperature}} 4928459 mom yes rot no dist gaussian
+{relaxation}velocity        all create ${{temperature}} 4928459 mom yes rot no dist gaussian
 fix             1 all nvt temp ${{temperature}} ${{temperature}} 0.1
 """
         + RUN,
@@ -84,7 +91,7 @@ fix             1 all nvt temp ${{temperature}} ${{temperature}} 0.1
         MOLECULAR_DYNAMICS + "variable        pressure index {pressure:g}\n",
         "mixed",
         """
-velocity        all create ${{temperature}} 4928459 mom yes rot no dist gaussian
+{relaxation}velocity        all create ${{temperature}} 4928459 mom yes rot no dist gaussian
 fix             1 all npt temp ${{temperature}} ${{temperature}} 0.1 {freedom} ${{pressure}} ${{pressure}} 1.0
 """
         + RUN,
@@ -117,14 +124,22 @@ def _box(atoms):
     return lammps_runner.lammps_box(Atoms(positions=box.positions, cell=cell, pbc=periodic))
 
 
-def _structure(path, symbols):
-    """(Atoms, notes) of the last structure in a file."""
+def _structure(path, symbols, cell=None):
+    """(Atoms, notes) of the last structure in a file. cell: three lengths, and perhaps three angles, of a periodic cell
+    in place of that of the file."""
     _, atoms, count = structures.read_last(path, symbols)
     notes = [f"{path} holds {count} structures: this is the last one"] if count > 1 else []
     notes += [atoms.info["note"]] if "note" in atoms.info else []
+    if cell is not None:
+        try:
+            atoms.set_cell(cell)
+        except AssertionError:
+            raise EquiError(f"--cell: no cell has these angles: {' '.join(f'{angle:g}' for angle in cell[3:])}") from None
+        atoms.pbc = True
+        structures.check("the structure in this cell", atoms)
     if not atoms.pbc.any():
-        cell = "the cell of the file is dropped" if atoms.cell.rank == 3 else "the file has no cell"
-        notes.append(f"{cell}: no direction is periodic")
+        dropped = "the cell of the file is dropped" if atoms.cell.rank == 3 else "the file has no cell"
+        notes.append(f"{dropped}: no direction is periodic, and the atoms are surrounded by vacuum; --cell gives them a periodic cell")
     if atoms.constraints:
         notes.append("fixed atoms are not fixed in a data file: use fix setforce on a group")
     radii = covalent_radii[atoms.numbers]
@@ -204,8 +219,8 @@ def _name_in_script(name, folder):
     return name if os.path.isabs(name) else os.path.relpath(name, folder)
 
 
-def _script(kind, job, model, system, triclinic, temperature, pressure):
-    """The text of an input script."""
+def _script(kind, job, model, system, triclinic, temperature, pressure, relaxed):
+    """The text of an input script. relaxed: whether it relaxes the structure before the dynamics."""
     periodic = [word == "p" for word in job.boundary.split()]
     if kind == "npt" and not all(periodic):
         raise EquiError("--run npt: the structure is not periodic in all directions: use nvt")
@@ -216,26 +231,34 @@ def _script(kind, job, model, system, triclinic, temperature, pressure):
         "script": Path(job.script).name, "model": model, "system": system, "data": Path(job.data).name, "name": kind,
         "example": example, "boundary": job.boundary, "symbols": symbols, "precision": precision, "freedom": freedom,
         "temperature": temperature, "pressure": pressure, "timestep": "0.0005" if "H" in symbols.split() else "0.001",
-        "box": "lx ly lz vol" if all(periodic) else "",
+        "box": "lx ly lz vol density" if all(periodic) else "",
         "what": "atoms and cell" if all(periodic) else "the atoms",
-        "relaxed_box": f"fix             1 all box/relax {freedom} 0.0 vmax 0.001 nreset 20\n" if all(periodic) else "",
+        "box_relax": f"fix             1 all box/relax {freedom} 0.0 vmax 0.001 nreset 20\n" if all(periodic) else "",
     }  # fmt: skip
+    box = words["box_relax"] if kind == "npt" else ""
+    words["relaxation"] = RELAXATION.format(relaxed_box=box, unfix="unfix           1\n" if box else "") if relaxed else ""
     words["purpose"], words["variables"] = purpose.format(**words), variables.format(**words)
     lines = (BEGINNING + body).format(**words).split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
 
 def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, temperature=300.0, pressure=0.0, task=None,
-         charge=None, spin=None, elements=None):  # fmt: skip
+         charge=None, spin=None, elements=None, cell=None, rattle=0.0, relaxed=False, force=False):  # fmt: skip
     """Writes the data file, and next to it the script in.RUN if `run` names one of SCRIPTS; returns a Job. task,
     charge, spin: for a model that is one for all systems. elements: those of the atom types of a LAMMPS file that is
-    read."""
+    read. cell: three lengths in Angstrom, and perhaps three angles in degrees, of a periodic cell. rattle: standard
+    deviation of random displacements in Angstrom. relaxed: the script relaxes the structure before the dynamics.
+    force: overwrites another script."""
     target = equi_file.check_output(output, [source, *([] if model is None else [equi_file.find(model)])])
     if run is not None and model is None:
         raise EquiError(f"--run {run}: name the model of the script with --model FILE.equi")
+    if relaxed and run not in ("nvt", "npt"):
+        raise EquiError("--relaxed: only scripts of dynamics relax the structure before: add --run nvt or --run npt")
+    if cell is not None and (len(cell) not in (3, 6) or min(cell) <= 0):
+        raise EquiError(f"--cell: expected three lengths in Angstrom, and perhaps three angles, found {' '.join(f'{x:g}' for x in cell)}")
     if min(supercell) < 1:
         raise EquiError(f"--supercell: expected three positive numbers, found {' '.join(map(str, supercell))}")
-    atoms, notes = _structure(source, elements)
+    atoms, notes = _structure(source, elements, cell)
     types, numbers = _types(atoms, order)
     symbols = [kind.symbol for kind in types]
     folder = Path(output).parent
@@ -247,6 +270,8 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
     if repeated:
         raise EquiError("--supercell: the structure is not periodic in a direction that is to be repeated")
     atoms, numbers = atoms.repeat(supercell), np.tile(numbers, np.prod(supercell))
+    if rattle:
+        atoms.positions += rattle * np.random.default_rng(RATTLE_SEED).standard_normal((len(atoms), 3))
     box = _box(atoms)
     triclinic = bool(np.abs(box.cell[np.tril_indices(3, -1)]).max() > 1e-9 * np.abs(box.cell).max())
     job = Job(
@@ -255,13 +280,13 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
         ), lammps_runner.boundary(box.periodic),
         f"pair_coeff * * {chosen} {' '.join(symbols)}", None if run is None else str(folder / f"in.{run}"), tuple(notes),
     )  # fmt: skip
-    text = None if run is None else _script(run, job, chosen, system, triclinic, temperature, pressure)
+    text = None if run is None else _script(run, job, chosen, system, triclinic, temperature, pressure, relaxed)
     if text is not None:
         script = equi_file.check_output(job.script)
         if script == target:
             raise EquiError(f"cannot write {output}: the script has this name; choose another one")
-        if script.exists() and script.read_text(errors="replace") != text:
-            raise EquiError(f"{job.script} exists already and differs: move it away first")
+        if not force and script.exists() and script.read_text(errors="replace") != text:
+            raise EquiError(f"{job.script} exists already and differs: move it away first, or overwrite it with --force")
     equi_file.replace(output, [lammps_runner.data_file(numbers, types, box, labels=True, triclinic=triclinic).encode()])
     if text is not None:
         equi_file.replace(job.script, [text.encode()])

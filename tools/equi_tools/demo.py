@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""`equi demo`: checks the model, then runs NVT of rock salt through the LAMMPS of a build folder."""
+"""`equi demo`: checks the model, then runs rock salt at constant pressure through the LAMMPS of a build folder."""
 
 import json
 import re
 import time
 from pathlib import Path
 
-from . import compare, equi_file, kernels, lammps_runner
+from . import compare, equi_file, kernels, lammps_runner, plot, run_log
 from .errors import EquiError
 from .printable import printable
+
+
+SCRIPT = "in.npt"
+EXPERIMENT = 2.163  # g/cm^3, rock salt at 300 K
 
 
 def _example_folder(build_dir):
@@ -20,9 +24,9 @@ def _example_folder(build_dir):
         if found:
             candidates.insert(0, Path(found.group(1)))
     for tree in candidates:
-        if (tree / "examples" / "nacl" / "in.nvt").is_file():
+        if (tree / "examples" / "nacl" / SCRIPT).is_file():
             return tree / "examples" / "nacl"
-    raise EquiError("examples/nacl/in.nvt of the source tree not found")
+    raise EquiError(f"examples/nacl/{SCRIPT} of the source tree not found")
 
 
 def _model(build_dir, model):
@@ -48,13 +52,16 @@ def _thermo_table(output):
     return row
 
 
-def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=False, as_json=False):
-    """Returns the number of failures (0: the check passed and the run ended). as_json: prints only the table."""
+def demo(build_dir, model=None, steps=600, ranks=1, precision="mixed", quiet=False, as_json=False, picture=None):
+    """Returns the number of failures (0: the check passed and the run ended). as_json: prints only the table. picture:
+    a file for a picture of the run."""
 
     def say(text=""):
         if not as_json:
             print(text, flush=True)
 
+    if picture is not None:
+        plot.check_output(picture)
     build_dir = lammps_runner.build_folder(build_dir)
     lmp, mpirun = lammps_runner.lammps_programs(build_dir)
     model = _model(build_dir, model)
@@ -72,14 +79,18 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
     # LAMMPS and the pair style then report the same number of threads.
     threads = int(kernels.machine(ranks, build_dir)["threads"])
     with lammps_runner._working_folder() as scratch:
-        say(f"[2/2] Rock salt, {steps} steps of 1 fs at 1000 K (NVT): {folder / 'in.nvt'}")
+        say(f"[2/2] Rock salt, {steps} steps of 1 fs at 300 K and 0 bar (NPT): {folder / SCRIPT}")
         command = [mpirun, "-np", str(ranks)] if ranks > 1 else []
-        command += [lmp, "-in", str(folder / "in.nvt"), "-log", str(scratch / "log.lammps"), "-nocite"]
+        log = scratch / "log.lammps"
+        command += [lmp, "-in", str(folder / SCRIPT), "-log", str(log), "-nocite"]
         command += ["-var", "model", str(model), "-var", "steps", str(steps), "-var", "precision", precision]
         command += ["-var", "data", str(folder / "data.nacl")]
         begin = time.monotonic()
         output = lammps_runner.run_and_show(command, scratch, lambda line: say(f"      {line.rstrip()}"), threads)
         elapsed = time.monotonic() - begin
+        means = run_log.read(log)[-1].means()
+        if picture is not None:
+            plot.run(log, picture)
 
     run = lammps_runner.performance(output)
     row = _thermo_table(output)
@@ -87,8 +98,9 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
         "structures_checked": len(document["self_check"]),
         "atoms": run.atoms,
         "energy": row["PotEng"],
-        "temperature": row["Temp"],
-        "pressure": row["Press"],
+        "temperature": means["Temp"],
+        "pressure": means["Press"],
+        "density": means["Density"],
         "microseconds": run.microseconds,
         "memory": run.memory,
         "wall_time": elapsed,
@@ -103,8 +115,9 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
     say()
     say(f"{'atoms':<28} {run.atoms}")
     say(f"{'potential energy':<28} {row['PotEng']:.4f} eV ({row['PotEng'] / run.atoms:.5f} eV/atom)")
-    say(f"{'temperature':<28} {row['Temp']:.1f} K")
-    say(f"{'pressure':<28} {row['Press']:.0f} bar")
+    say(f"{'temperature':<28} {means['Temp']:.1f} K (mean of the second half)")
+    say(f"{'pressure':<28} {means['Press']:.0f} bar (mean of the second half)")
+    say(f"{'density':<28} {means['Density']:.3f} g/cm^3 (experiment: {EXPERIMENT}; models of PBE energies give less)")
     many = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((ranks, "rank"), (threads, "thread"))]
     say(f"{'time per atom and step':<28} {run.microseconds:.1f} us ({' of '.join(many)}, {precision})")
     say(f"{'memory per atom':<28} {f'{run.memory} kB' if run.memory is not None else 'not reported'}")
@@ -113,4 +126,11 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
         say("the run ended with numbers that are not finite")
         return 1
     say(f"check passed: {len(document['self_check'])} structures agree with {framework} in float64")
+    if picture is not None:
+        say(f"picture of the run: {picture}")
+    say()
+    say("next, with a structure of yours (POSCAR, CIF, extxyz, ...):")
+    say(f"  equi data STRUCTURE -o data.mine --model {printable(model.name)} --run npt")
+    say("  lmp -in in.npt")
+    say("  equi plot log.lammps -o run.png")
     return 0

@@ -13,6 +13,7 @@ from .printable import printable
 
 OK, SLOW, BROKEN = "ok", "slow", "broken"
 TIME_LIMIT = 60  # seconds for LAMMPS to start
+BUSY = 0.5  # share of the cores that others may use before it is worth a word
 
 
 @dataclass
@@ -44,7 +45,13 @@ def _processor(machine):
     found = f"{machine['cpu']}, {machine['cores']} cores for this process"
     if float(machine["quota"]) < int(machine["cores"]):
         found += f", computing time of {float(machine['quota']):.3g} (control group)"
-    found += f", load {os.getloadavg()[0]:.1f}"
+    load, cores = os.getloadavg()[0], min(float(machine["cores"]), float(machine["quota"]))
+    found += f", load {load:.1f}"
+    # The load counts all cores of the machine, and this process may have some of them.
+    busy = load - ((os.cpu_count() or 1) - cores)
+    if busy > BUSY * cores:
+        advice = f"other processes keep about {min(busy, cores):.1f} of the {cores:.3g} cores busy: runs and timings will be slower until they end"
+        return Finding("processor", found, SLOW, advice)
     return Finding("processor", found)
 
 
@@ -70,6 +77,10 @@ def _threads(machine):
     found = f"{machine['threads']} for a single rank (OMP_NUM_THREADS is {shown})"
     if "threads_note" in machine:
         return Finding("threads", found, SLOW, machine["threads_note"])
+    cores, threads = int(min(float(machine["cores"]), float(machine["quota"]))), int(machine["threads"])
+    if cores > threads:
+        advice = f"a run of one rank leaves {cores - threads} cores idle: unset OMP_NUM_THREADS, or start {cores // threads} ranks"
+        return Finding("threads", found, OK, advice)
     return Finding("threads", found)
 
 
@@ -123,6 +134,14 @@ def _frameworks():
     return Finding("frameworks", ", ".join(found) or "none: models can be converted, but not compared with their frameworks")
 
 
+def _reference(build_dir):
+    """Whether the build can evaluate with LibTorch."""
+    folder = lammps_runner.build_folder(build_dir) / "lib"
+    if list(folder.glob("libequi_torch.*")):
+        return Finding("reference", "LibTorch, for reference yes of pair_style")
+    return Finding("reference", "no LibTorch in this build: reference yes of pair_style stops with an error, all else works")
+
+
 def examine(build_dir):
     """List of findings; EquiError if there is nothing to examine."""
     try:
@@ -133,7 +152,7 @@ def examine(build_dir):
         if not not_loaded:
             raise
         of_machine = [not_loaded]
-    return [*of_machine, *_lammps(build_dir), _frameworks()]
+    return [*of_machine, *_lammps(build_dir), _reference(build_dir), _frameworks()]
 
 
 def facts(findings):

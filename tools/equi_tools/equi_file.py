@@ -5,6 +5,7 @@ The format is small, so this module implements it in full. A user who only inspe
 and ASE's list of the elements. The reader is as strict as the pair style.
 """
 
+import importlib.util
 import json
 import math
 import os
@@ -151,10 +152,16 @@ def replace(path, pieces, check=None):
         raise EquiError(f"cannot write {path}: {reason(error)}") from error
 
 
+def _potentials():
+    """The folders where the pair style searches: those of LAMMPS_POTENTIALS, and that of the Python wheel."""
+    wheel = importlib.util.find_spec("equi_plugin")
+    folders = os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep)
+    return [*filter(None, folders), *([str(Path(wheel.origin).resolve().parent / "potentials")] if wheel and wheel.origin else [])]
+
+
 def find(name):
-    """The file that the pair style would read: `name`, or its last part in a folder of LAMMPS_POTENTIALS, or else
-    `name`."""
-    for folder in ["", *filter(None, os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep))]:
+    """The file that the pair style would read: `name`, or its last part in a folder of models, or else `name`."""
+    for folder in ["", *_potentials()]:
         candidate = Path(folder, Path(name).name) if folder else Path(name)
         try:
             if candidate.is_file():

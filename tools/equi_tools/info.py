@@ -12,114 +12,80 @@ from .printable import printable
 # Number of neighbors of an atom in the table of operations: a crystal of NaCl has about as many within 5 Angstrom.
 NEIGHBORS = 30
 OPERATIONS = ("atom", "atom_with_forces", "edge", "edge_with_forces")
+# What is known of mirror images without an evaluation.
+MIRROR = {True: "the same energy, O(3)", False: "energies may differ, SO(3); equi check measures by how much"}
 # Longer lines are cut: no valid model has a table of paths of this length.
 MAX_LINE = 20_000
 
 
-def _map(layer):
-    return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
+def _kind(spec):
+    """The kind of a field, or of what a list holds."""
+    while spec["kind"] == "list":
+        spec = spec["item"]
+    return spec["kind"]
 
 
-def _embedding(layer):
-    return f"species -> {layer['output']} ({layer['irreps']})"
+def _fields(spec, value):
+    """The fields of an object: of the alternative that has its keys and words."""
+    if "fields" in spec:
+        return spec["fields"]
+    for one in spec["alternatives"] if isinstance(value, dict) else []:
+        known = {field["name"]: field.get("words") for field in one.get("fields", [])}
+        if value.keys() <= known.keys() and all(word in (known[key] or [word]) for key, word in value.items()):
+            return one["fields"]
+    return []
 
 
-def _linear(layer):
-    kinds = {"per_species": "per species", "accumulate": "added", "biases": "bias"}
-    return ", ".join([_map(layer), *(words for key, words in kinds.items() if layer.get(key))])
+def _is_place(spec):
+    """Whether a number says where something is: a feature, a block or a channel."""
+    return spec["meaning"].startswith("number of the ") or any(words in spec["meaning"] for words in ("block", "first channel"))
 
 
-def _convolution(layer):
-    # No table then holds its weights.
-    reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
-    extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
-    return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
+def _of_items(spec, values):
+    """What distinguishes the items of a list: their words, and the largest of their whole numbers."""
+    objects = [value for value in values if isinstance(value, dict)]
+    fields = {one["name"]: one for value in objects for one in _fields(spec["item"], value)}
+    for name, one in fields.items():
+        found = [value[name] for value in objects if value.get(name)]
+        if one["kind"] in ("word", "activation"):
+            yield " ".join(sorted(set(found)))
+        elif one["kind"] == "integer" and found and not _is_place(one):
+            yield f"{name.replace('_', ' ')} to {max(found)}"
+        elif one["kind"] == "list":
+            yield from _of_items(one, [item for values in found for item in values])
+        else:
+            yield from dict.fromkeys(detail for value in found for detail in _details([one], {name: value}, inner=True))
 
 
-def _local_network(layer):
-    products = [step for step in layer["steps"] if step["step"] == "product"]
-    paths = sum(len(step["paths"]) for step in products)
-    channels = {layer["features"][step["output"]].split("x")[0] for step in products}
-    return f"{len(layer['steps'])} steps, {len(products)} products of {paths} paths, {', '.join(sorted(channels))} channels"
-
-
-def _so2_convolution(layer):
-    channels = ", ".join(str(linear["channels"]) for linear in layer["linears"])
-    points = [f", activation at {linear['at_points']['points']} points" for linear in layer["linears"] if "at_points" in linear]
-    return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, m to {layer['mmax']}, linears of {channels} channels{''.join(points)}"
-
-
-def _density_normalization(layer):
-    return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
-
-
-def _balance(layer):
-    return f"{_map(layer)}, sums over all atoms"
-
-
-def _coulomb(layer):
-    field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
-    if "kernel" in layer:
-        field = f"charges of width {layer['kernel']['sigma']:g} Angstrom"
-    return f"{_far_pairs(layer)}, {field}"
-
-
-def _far_pairs(layer):
-    return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom"
-
-
-def _grid_network(layer):
-    return f"{_map(layer)}, {len(layer['network']['weights'])} matrices at {layer['points']} points of the sphere"
-
-
-def _norm_scale(layer):
-    return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
-
-
-def _node_product(layer):
-    products = "Gaunt product" if "gaunt" in layer else f"{len(layer['paths'])} paths"
-    return f"{', '.join(layer['inputs'])} -> {layer['output']} ({layer['irreps_out']}), {products}"
-
-
-def _contraction(layer):
-    degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
-    return f"{_map(layer)}, products up to degree {degree}{', per species' if layer['per_species'] else ''}"
-
-
-def _gate(layer):
-    return f"{_map(layer)}, {', '.join(sorted({term['activation'] for term in layer['terms']}))}"
-
-
-def _readout(layer):
-    return f"{layer['input']}, {len(layer['network']['weights'])} matrices, {layer['network']['activation']}"
-
-
-# The facts about layers besides their type; for other layers, what they read and write.
-LINES = {
-    "species_embedding": _embedding,
-    "linear": _linear,
-    "convolution": _convolution,
-    "local_network": _local_network,
-    "so2_convolution": _so2_convolution,
-    "density_normalization": _density_normalization,
-    "channel_balance": _balance,
-    "coulomb": _coulomb,
-    "dispersion": _far_pairs,
-    "grid_network": _grid_network,
-    "norm_scale": _norm_scale,
-    "node_product": _node_product,
-    "symmetric_contraction": _contraction,
-    "direct_forces": lambda layer: f"{layer['input']}, with the keyword forces direct of pair_style",
-    "pair_repulsion": lambda layer: f"{len(layer['coefficients'])} exponentials",
-    "gate": _gate,
-    "readout": _readout,
-}
+def _details(specs, value, inner=False):
+    """The fields of a layer besides features and tensors as texts; inner: without factors, which normalize."""
+    for spec in specs:
+        if spec["name"] not in value:
+            continue
+        name, field, kind = spec["name"].replace("_", " "), value[spec["name"]], spec["kind"]
+        if kind == "boolean":
+            yield from [name] * field
+        elif kind in ("number", "integer") and not _is_place(spec) and not (inner and spec["meaning"].startswith("factor")):
+            yield f"{name} {field:g}"
+        elif kind in ("word", "activation"):
+            yield field
+        elif kind == "list" and _kind(spec) not in ("text", "irreps", "number") and any(field):
+            yield ", ".join([f"{name} {len(list(filter(None, field)))}", *filter(None, _of_items(spec, field))])
+        elif isinstance(field, dict):
+            yield f"{name} ({', '.join(_details(_fields(spec, field), field, inner=True))})".replace(" ()", "")
 
 
 def _layer_line(layer):
-    if layer["type"] in LINES:
-        return LINES[layer["type"]](layer)
-    return _map(layer) if "irreps_out" in layer else layer.get("input", "")
+    """What a layer reads and writes, and its fields, as its registration in src/layers describes them."""
+    specs = document_rules.LAYER_FIELDS[layer["type"]]
+    texts = {"text": [], "irreps": []}
+    for spec in specs:
+        if _kind(spec) in texts:
+            words = layer[spec["name"]]
+            texts[_kind(spec)].append(", ".join(words) if spec["kind"] == "list" else words)
+    # Earlier lines have the irreps of what is read and written here.
+    features = " ".join([" -> ".join(texts["text"]), *(f"({words})" for words in texts["irreps"][-1:])]).strip()
+    return ", ".join(filter(None, [features, *_details(specs, layer)]))
 
 
 def path_labels(layer):
@@ -167,6 +133,7 @@ def summary(path):
     document, tensors = equi_file.read(path)
     facts = {key: document[key] for key in ("format_version", "framework", "architecture", "elements", "cutoff",
                                             "lmax_edge", "edge_parity", "provenance", "units")}  # fmt: skip
+    facts["has_mirror_symmetry"] = document["edge_parity"] or document["lmax_edge"] == 0
     basis = document["radial_basis"]
     names = [basis[key] for key in ("wave_numbers", "centres", "means", "log_coefficients") if key in basis]
     facts["radial_basis"] = {
@@ -241,7 +208,7 @@ def text(path, f):
     basis, cutoff_function = f["radial_basis"], f["radial_basis"]["cutoff_function"]
     kind = {"polynomial": " (p {p})", "xplor": " (from {r_on} Angstrom)", "cosine": "", "none": ""}[cutoff_function["kind"]]
     kind = kind.format(**cutoff_function)
-    parity = "harmonics of natural parity" if f["edge_parity"] else "even harmonics (rotations only)"
+    parity = "harmonics of natural parity" if f["edge_parity"] else "even harmonics"
     lines = [
         f"{path}: {f['architecture']}, a model of {f['framework']['name']}",
         f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
@@ -249,6 +216,7 @@ def text(path, f):
         f"{basis['size']} {basis['kind']} functions"
         + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
         f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
+        f"mirror images: {MIRROR[f['has_mirror_symmetry']]}",
         *_neighbor_lines(f.get("nearest_neighbors")),
         *_mixture_lines(f.get("mixture")),
         "",

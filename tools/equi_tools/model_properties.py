@@ -2,13 +2,16 @@
 """What a model itself does where a user would not expect it: jumps at the cutoff, different energies of mirror images,
 and holes at short distance. These are properties of the model; every machine and every program reproduces them."""
 
+import os
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
 from ase import Atoms
+from ase.calculators.calculator import CalculationFailed
 from ase.data import atomic_numbers, covalent_radii
 
+from .ase import EquiCalculator
 from .document import is_invariant
 from .printable import printable
 from .self_check import pick_elements, structures_of
@@ -161,6 +164,22 @@ def examine(document, calculator):
         found.append(no_mirror_symmetry(calculator, structures_of(document)))
     found.append(hole(falls))
     return [one for one in found if one is not None]
+
+
+def examined(document, native):
+    """(list of Property of a model, why it was not examined). native: a compare.Native with the file."""
+    why = not_examined(document)
+    if why:
+        return [], why
+    if native.build_dir is not None:
+        os.environ["EQUI_BUILD_DIR"] = native.build_dir
+    calculator = EquiCalculator(native.model_file, radial="exact")
+    try:
+        return examine(document, calculator), ""
+    except CalculationFailed as error:  # such as without LAMMPS's Python module
+        return [], str(error)
+    finally:
+        calculator.close()
 
 
 def stored(document, found):

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""`equi plot` and `equi compare --plot`: pictures of radial functions, of runs, and of a comparison.
+"""`equi plot` and `equi compare --plot`: pictures of radial functions, of runs and their structures, and of a
+comparison.
 
 Figures need no display. Matplotlib is loaded only here.
 """
 
 import io
+import itertools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from . import equi_file, info, kernels, run_log
+from . import equi_file, info, kernels, run_log, structure_files, structures
 from .errors import EquiError
 from .printable import printable
 
@@ -105,38 +107,118 @@ def _radial_panel(axis, r, values, labels):
         axis.legend(fontsize="x-small", frameon=False)
 
 
+# Columns of a log that are drawn over time, if it has them: name in the log, and on the axis, with the unit of units
+# metal and of units real.
+OBSERVED = (
+    ("Temp", "temperature / K", "temperature / K"),
+    ("Press", "pressure / bar", "pressure / atm"),
+    ("Density", "density / g/cm³", "density / g/cm³"),
+)
+
+
 def run(file, path):
-    """Plots the energy and the use of time of the last run in a log of LAMMPS that has times; returns facts."""
+    """Plots the last run of molecular dynamics in a log of LAMMPS: the energy that should be constant, temperature,
+    pressure and density over time, and the use of time; returns facts."""
     runs = run_log.read(file)
-    last = next((run for run in reversed(runs) if run.picoseconds is not None and run.conserved() is not None), None)
-    if last is None:
-        raise EquiError(f"{file}: no run of molecular dynamics prints its energy: add etotal, or econserve for a "
-                        "thermostat, to thermo_style")  # fmt: skip
-    name, energy = last.conserved()
-    figure, axes = new_figure(1, 2 if last.breakdown else 1)
-    axis, drift = axes[0, 0], last.drift()
-    deviation = 1e3 * last.to_ev * (energy - energy[0]) / last.atoms
-    axis.plot(last.picoseconds, deviation, linewidth=1.4)
-    axis.set_xlabel("time / ps")
-    axis.set_ylabel(f"{name} - first value / meV/atom")
-    if drift is not None:
-        fit = np.polyfit(last.picoseconds, deviation, 1)
-        axis.plot(last.picoseconds, np.polyval(fit, last.picoseconds), "--", color="0.3", linewidth=1)
-        axis.set_title(f"drift {drift:.2g} meV/atom/ps", fontsize="medium")
-    if last.breakdown:
-        sections = list(last.breakdown)[::-1]
-        shares = [last.breakdown[section][1] for section in sections]
-        bars = axes[0, 1].barh(sections, shares, color="tab:blue")
-        axes[0, 1].bar_label(bars, fmt="%.1f %%", padding=3, fontsize="small")
-        axes[0, 1].set_xlim(0, 115)
-        axes[0, 1].set_xlabel("share of the time / %")
-        axes[0, 1].set_title(f"{sum(seconds for seconds, _ in last.breakdown.values()):.3g} s", fontsize="medium")
+    last = next((run for run in reversed(runs) if run.picoseconds is not None), None)
+    observed = [] if last is None else [column for column in OBSERVED if column[0] in last.columns]
+    if last is None or not (observed or last.conserved()):
+        raise EquiError(f"{file}: no run of molecular dynamics prints its energy, temperature, pressure or density: add "
+                        "econserve, temp, press and density to thermo_style")  # fmt: skip
+    panels = [_energy_panel] if last.conserved() else []
+    panels += [lambda axis, run, column=column: _observed_panel(axis, run, column) for column in observed]
+    panels += [_breakdown_panel] if last.breakdown else []
+    columns = min(PANELS_PER_ROW, len(panels))
+    figure, axes = new_figure(-(-len(panels) // columns), columns)
+    for panel, axis in zip(panels, axes.flat):
+        panel(axis, last)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
     figure.suptitle(f"{printable(Path(file).name, 60)}: {last.atoms} atoms", fontsize="medium")
     save(figure, path)
     return {
-        "plot": str(path), "atoms": last.atoms, "quantity": name, "picoseconds": float(last.picoseconds[-1]),
-        "drift": drift, "breakdown": {section: percent for section, (_, percent) in last.breakdown.items()},
+        "plot": str(path), "atoms": last.atoms, "quantity": last.conserved() and last.conserved()[0],
+        "picoseconds": float(last.picoseconds[-1]), "drift": last.drift(), "thermostats": list(last.thermostats),
+        "means": {name: last.means()[name] for name, *_ in observed},
+        "breakdown": {section: percent for section, (_, percent) in last.breakdown.items()},
     }  # fmt: skip
+
+
+def _energy_panel(axis, run):
+    name, energy = run.conserved()
+    drift = run.drift()
+    deviation = 1e3 * run.to_ev * (energy - energy[0]) / run.atoms
+    axis.plot(run.picoseconds, deviation, linewidth=1.4)
+    axis.set_xlabel("time / ps")
+    axis.set_ylabel(f"{name} - first value / meV/atom")
+    if drift is not None:
+        fit = np.polyfit(run.picoseconds, deviation, 1)
+        axis.plot(run.picoseconds, np.polyval(fit, run.picoseconds), "--", color="0.3", linewidth=1)
+        axis.set_title(f"drift {drift:.2g} meV/atom/ps", fontsize="medium")
+
+
+def _observed_panel(axis, run, column):
+    name, metal, real = column
+    values = run.columns[name]
+    axis.plot(run.picoseconds, values, linewidth=1.4)
+    axis.set_xlabel("time / ps")
+    axis.set_ylabel(metal if run.units == "metal" else real)
+    axis.set_title(f"mean of the second half {run.means()[name]:.4g}", fontsize="medium")
+
+
+def _breakdown_panel(axis, run):
+    sections = list(run.breakdown)[::-1]
+    bars = axis.barh(sections, [run.breakdown[section][1] for section in sections], color="tab:blue")
+    axis.bar_label(bars, fmt="%.1f %%", padding=3, fontsize="small")
+    axis.set_xlim(0, 115)
+    axis.set_xlabel("share of the time / %")
+    axis.set_title(f"{sum(seconds for seconds, _ in run.breakdown.values()):.3g} s", fontsize="medium")
+
+
+LONGEST = 8.0  # Angstrom, of distances in a radial distribution function
+BINS = 160
+MOST_FRAMES = 100
+
+
+def distribution(frames, pair, longest):
+    """(distances, radial distribution function) of a pair of elements, the mean over frames of one periodic box each."""
+    edges = np.linspace(0.0, longest, BINS + 1)
+    shells = 4.0 / 3.0 * np.pi * (edges[1:] ** 3 - edges[:-1] ** 3)
+    total = np.zeros(BINS)
+    for atoms in frames:
+        first, second, distances = structures.near_pairs(atoms, longest)  # in both directions
+        symbols = np.array(atoms.get_chemical_symbols())
+        counts = [(symbols == symbol).sum() for symbol in pair]
+        found, _ = np.histogram(distances[(symbols[first] == pair[0]) & (symbols[second] == pair[1])], bins=edges)
+        # Neighbors of the second element around an atom of the first, over those of a uniform density.
+        total += found / counts[0] / (shells * counts[1] / atoms.get_volume())
+    return 0.5 * (edges[1:] + edges[:-1]), total / len(frames)
+
+
+def distributions(file, symbols, path):
+    """Plots the radial distribution functions of each pair of elements in the second half of the frames of a dump;
+    returns facts."""
+    frames = [atoms for _, atoms in structures.read_files([file], symbols)]
+    frames = frames[len(frames) // 2 :]
+    frames = frames[:: -(-len(frames) // MOST_FRAMES)]
+    if not all(atoms.pbc.all() for atoms in frames):
+        raise EquiError(f"{file}: radial distribution functions need a box that is periodic in all directions")
+    elements = sorted(set(frames[0].get_chemical_symbols()))
+    # Farther distances have images of the same atom.
+    longest = min([LONGEST, *(0.5 * structures.heights(atoms.cell.array).min() for atoms in frames)])
+    figure, axes = new_figure(1, 1)
+    axis, facts = axes[0, 0], []
+    pairs = list(itertools.combinations_with_replacement(elements, 2))
+    for pair, color in zip(pairs, _colors(len(pairs))):
+        r, g = distribution(frames, pair, longest)
+        axis.plot(r, g, color=color, linewidth=1.4, label="-".join(pair))
+        facts.append({"pair": list(pair), "first_peak_A": float(r[g.argmax()]), "height": float(g.max())})
+    axis.set_xlabel("distance / Å")
+    axis.set_ylabel("radial distribution function")
+    axis.legend(fontsize="small", frameon=False)
+    figure.suptitle(f"{printable(Path(file).name, 60)}: {len(frames[0])} atoms, {len(frames)} frames", fontsize="medium")
+    save(figure, path)
+    return {"plot": str(path), "atoms": len(frames[0]), "frames": len(frames), "longest_A": longest, "distributions": facts}
 
 
 @dataclass
@@ -183,8 +265,9 @@ def _histogram(axis, differences, bar, what, counted):
     axis.legend(fontsize="small", frameon=False)
 
 
-def make(file, path, elements=None):
-    """Plots the picture that fits a file; returns facts."""
+def make(file, path, elements=None, symbols=None):
+    """Plots the picture that fits a file; returns facts. elements: of an .equi file; symbols: of the atom types of a
+    dump."""
     file = equi_file.find(file)
     if not Path(file).is_file():
         raise EquiError(f"cannot read {file}: no such file")
@@ -193,7 +276,19 @@ def make(file, path, elements=None):
         return radial(file, elements, path)
     if elements:
         raise EquiError(f"--elements: {file} is not an .equi file")
+    if structure_files.is_dump(file):
+        return distributions(file, symbols, path)
+    if symbols:
+        raise EquiError(f"--symbols: {file} is not a dump of LAMMPS")
     return run(file, path)
+
+
+def _about_drift(facts):
+    if facts["quantity"] is None:
+        why = f"fix {facts['thermostats'][0]} changes the energy" if facts["thermostats"] else "no energy is printed"
+        return f"the drift is not known, because {why}: add econserve to thermo_style"
+    drift = "is not known" if facts["drift"] is None else f"{facts['drift']:.2g} meV/atom/ps"
+    return f"drift of {facts['quantity']} {drift}"
 
 
 def text(facts):
@@ -203,8 +298,12 @@ def text(facts):
             largest = convolution["largest"]
             what = "depends on features" if largest is None else f"largest root mean square {max(largest):.3g}"
             lines.append(f"convolution {convolution['convolution']}: {len(convolution['paths'])} paths, {what}")
+    elif "distributions" in facts:
+        lines.append(f"{facts['atoms']} atoms, {facts['frames']} frames, distances to {facts['longest_A']:.3g} A")
+        for found in facts["distributions"]:
+            lines.append(f"{'-'.join(found['pair']):<10} largest value {found['height']:.3g} at {found['first_peak_A']:.2f} A")
     else:
-        drift = "not known" if facts["drift"] is None else f"{facts['drift']:.2g} meV/atom/ps"
-        lines.append(f"{facts['atoms']} atoms, {facts['picoseconds']:.4g} ps: drift of {facts['quantity']} {drift}")
+        lines.append(f"{facts['atoms']} atoms, {facts['picoseconds']:.4g} ps: {_about_drift(facts)}")
+        lines += [f"{name:<10} {mean:.6g} (mean of the second half)" for name, mean in facts["means"].items()]
         lines += [f"{section:<10} {percent:5.1f} %" for section, percent in facts["breakdown"].items()]
     return "\n".join(lines)

@@ -10,9 +10,11 @@ from .errors import EquiError
 
 # By units of LAMMPS: picoseconds per unit of time, eV per unit of energy, the default timestep.
 UNITS = {"metal": (1.0, 1.0, 0.001), "real": (0.001, 0.0433641, 1.0)}
-# Columns that should stay constant, the better one first: the conserved quantity, which includes thermostats and
-# barostats, and the energy, which only NVE conserves.
-CONSERVED = ("Econserve", "TotEng")
+# Columns that should stay constant: the conserved quantity, which includes thermostats and barostats, and the energy,
+# which only NVE conserves.
+ECONSERVE, ETOTAL = "Econserve", "TotEng"
+# Fixes that exchange energy with the atoms and account for it in econserve.
+THERMOSTATS = r"(?:nvt|npt|nph|langevin|temp/\w+|press/\w+|nvt/\w+|npt/\w+|nph/\w+|deform|box/relax|ttm\S*|gle|rigid/n[vp]\w+)"
 
 
 @dataclass
@@ -22,12 +24,19 @@ class RunOfLog:
     columns: dict  # name: values, a row for each line of thermodynamic output
     atoms: int
     picoseconds: np.ndarray  # of the rows, from the first one on; None for a minimization
+    units: str  # metal or real
     to_ev: float  # eV of the log's unit of energy
     breakdown: dict  # section: (seconds, percent), empty for a run that has not ended
+    thermostats: tuple = ()  # styles of fixes that change the energy
 
     def conserved(self):
-        """(name, values) of the column that should stay constant, None without one."""
-        return next(((name, self.columns[name]) for name in CONSERVED if name in self.columns), None)
+        """(name, values) of the column that should stay constant, None without one: a thermostat changes the energy."""
+        names = [ECONSERVE] if self.thermostats else [ECONSERVE, ETOTAL]
+        return next(((name, self.columns[name]) for name in names if name in self.columns), None)
+
+    def means(self):
+        """The mean of each column over the second half of the rows."""
+        return {name: float(values[len(values) // 2 :].mean()) for name, values in self.columns.items()}
 
     def drift(self):
         """Slope of a straight line through the conserved column in meV per atom and ps, None without such a column."""
@@ -61,6 +70,16 @@ def _breakdown(text):
     return {row[0]: (float(row[2]), float(row[5])) for row in rows if row[0] != "Section"}
 
 
+def _thermostats(text):
+    """Styles of the fixes in effect after these lines that change the energy of the atoms."""
+    styles = {}
+    for word, name, style in re.findall(r"^ *(fix|unfix) +(\S+)(?: +\S+ +(\S+))?", text, re.M):
+        styles.pop(name, None)
+        if word == "fix" and re.fullmatch(THERMOSTATS + r"(?:/kk|/omp)?", style):
+            styles[name] = style
+    return tuple(styles.values())
+
+
 def _last(pattern, text):
     found = re.findall(pattern, text, re.M)
     return found[-1] if found else None
@@ -88,7 +107,7 @@ def read(path):
         step = float(_last(r"^ *(?:timestep|Time step *:) +([\d.eE+-]+)\s*$", before) or usual)
         command = _last(r"^ *(run|minimize)\s", before)
         times = None if command == "minimize" else (columns["Step"] - columns["Step"][0]) * step * to_ps
-        runs.append(RunOfLog(columns, int(atoms), times, to_ev, _breakdown(own)))
+        runs.append(RunOfLog(columns, int(atoms), times, units, to_ev, _breakdown(own), _thermostats(before)))
     if not runs:
         raise EquiError(f"{path}: no table of thermodynamic output that begins with Step, as of thermo_style one or custom")
     return runs

@@ -382,6 +382,12 @@ READERS = {
 TYPED = ("lammps-dump-text",)
 
 
+def is_dump(path):
+    """Whether a file begins as the text dumps of LAMMPS do."""
+    with open(path, "rb") as stream:
+        return stream.read(5) == b"ITEM:"
+
+
 def has_atom_types(path):
     """Whether a file has atom types, whose elements may be named."""
     return lammps_data.is_data_file(path) or filetype(str(path)) in TYPED

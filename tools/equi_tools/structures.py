@@ -157,7 +157,7 @@ def fits(document, atoms):
     )
 
 
-def _heights(cell):
+def heights(cell):
     """Distances between opposite faces of a cell."""
     return 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
 
@@ -168,7 +168,7 @@ def near_pairs(atoms, cutoff):
     cell, count = minkowski_reduce(atoms.cell.complete(), atoms.pbc)[0], len(atoms)
     scaled = np.linalg.solve(cell.T, atoms.positions.T).T
     scaled[:, atoms.pbc] -= np.floor(scaled[:, atoms.pbc])
-    margins = np.where(atoms.pbc, cutoff / _heights(cell), 0.0)
+    margins = np.where(atoms.pbc, cutoff / heights(cell), 0.0)
     all_scaled, origins = [scaled], [np.arange(count)]
     for shift in itertools.product(*(range(-n, n + 1) for n in np.ceil(margins).astype(int))):
         image = scaled + shift
@@ -182,7 +182,7 @@ def near_pairs(atoms, cutoff):
     return pairs["i"], origins[pairs["j"]], pairs["v"]
 
 
-def _check(name, atoms):
+def check(name, atoms):
     """Refuses what is not a structure of atoms."""
     if not len(atoms):
         raise EquiError(f"{name} holds no atoms")
@@ -199,7 +199,7 @@ def _check(name, atoms):
         if np.linalg.norm(atoms.cell.array[k]) < 1e-6:
             raise EquiError(f"{name} is periodic along cell vector {k + 1}, which it does not give")
     cell = atoms.cell.complete()
-    if abs(np.linalg.det(cell)) < 1e-6 or _heights(cell)[atoms.pbc].min(initial=1) < COINCIDENT:
+    if abs(np.linalg.det(cell)) < 1e-6 or heights(cell)[atoms.pbc].min(initial=1) < COINCIDENT:
         raise EquiError(f"{name}: the cell has no volume")
     first, second, distances = near_pairs(atoms, COINCIDENT)
     if len(distances):
@@ -220,7 +220,7 @@ def read_files(paths, symbols=None):
     of LAMMPS. Structures that no calculation can use are refused. Atoms have the masses of the file if it has any."""
     found = [pair for path in paths for pair in _read_file(path, symbols)]
     for name, atoms in found:
-        _check(name, atoms)
+        check(name, atoms)
     return found
 
 
@@ -230,7 +230,7 @@ def read_last(path, symbols=None):
         raise EquiError(f"--symbols: {path} has no atom types, its atoms have names")
     found = _read_file(path, symbols)
     name, atoms = found[-1]
-    _check(name, atoms)
+    check(name, atoms)
     return name, atoms, len(found)
 
 

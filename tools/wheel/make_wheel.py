@@ -64,7 +64,7 @@ def project_text(version):
         "[tool.setuptools.packages.find]",
         'include = ["equi_tools*", "equi_plugin"]',
         "[tool.setuptools.package-data]",
-        'equi_plugin = ["lib/*", "bin/*", "include/**/*.h"]',
+        'equi_plugin = ["lib/*", "bin/*", "include/**/*.h", "potentials/*.equi"]',
         'equi_tools = ["*.json"]',
     ]
     return "\n".join(lines) + "\n"
@@ -79,6 +79,9 @@ def lay_out(source, version, build_dir, license_texts):
         target = source / "equi_plugin" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (build_dir / name).is_dir() else shutil.copy2)(build_dir / name, target)
+    (source / "equi_plugin" / "potentials").mkdir()
+    for model in sorted((ROOT / "potentials").glob("*.equi")):
+        shutil.copy2(model, source / "equi_plugin" / "potentials")
     shutil.copy2(ROOT / "LICENSE", source)
     shutil.copytree(ROOT / "LICENSES", source / "LICENSES")
     for text in license_texts:

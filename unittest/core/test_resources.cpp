@@ -243,6 +243,24 @@ TEST(HostResources, what_is_unusual_about_threads_is_said) {
   EXPECT_LT(describe_threads(plan_threads(std::string(5000, 'x').c_str(), 2, 2, 1), 2).size(), 200u);
 }
 
+TEST(HostResources, processes_of_a_node_are_those_of_all_partitions_or_those_that_the_launcher_counts) {
+  const auto environment = [](const char *set, const char *value) {
+    return [=](const char *name) { return std::string(name) == set ? value : nullptr; };
+  };
+  EXPECT_EQ(launched_on_node(environment("", "")), 0);
+  EXPECT_EQ(launched_on_node(environment("MPI_LOCALNRANKS", "4")), 4);
+  EXPECT_EQ(launched_on_node(environment("OMPI_COMM_WORLD_LOCAL_SIZE", "128")), 128);
+  for (const char *nonsense : {"", "many", "0", "-3"})
+    EXPECT_EQ(launched_on_node(environment("MPI_LOCALNRANKS", nonsense)), 0) << nonsense;
+  EXPECT_EQ(processes_on_node(4, 1, 0), 4);
+  EXPECT_EQ(processes_on_node(4, 3, 0), 12) << "the launcher does not say it";
+  EXPECT_EQ(processes_on_node(4, 3, 12), 12);
+  EXPECT_EQ(processes_on_node(4, 3, 4), 4) << "each partition has a node of its own";
+  EXPECT_EQ(processes_on_node(4, 3, 8), 8);
+  EXPECT_EQ(processes_on_node(4, 1, 1), 4) << "a variable of another launch";
+  EXPECT_EQ(processes_on_node(4, 3, 100), 12) << "other programs run on the node, too";
+}
+
 TEST(Devices, are_shared_by_the_processes_that_are_known_to_and_as_many_of_others_as_can) {
   // All processes of a single LAMMPS are known.
   for (const int num_devices : {0, 1, 4}) {

@@ -237,7 +237,9 @@ TEST(EmulatedDevices, some_memory_is_left_to_others) {
   std::size_t unused, all;
   ASSERT_EQ(cudaMemGetInfo(&unused, &all), cudaSuccess);
   EXPECT_EQ(memory_available(1), static_cast<double>(unused) - 1e9);
-  EXPECT_EQ(memory_available(4), 0.25 * (static_cast<double>(unused) - 1e9));
+  EXPECT_EQ(memory_available(2), 0.5 * (static_cast<double>(unused) - 1e9));
+  // Each process has workspaces and neighbor lists of its own.
+  EXPECT_EQ(memory_available(8), 0.125 * (static_cast<double>(unused) - 3.2e9));
 }
 
 // Kokkos would refuse the launch, at the first step.

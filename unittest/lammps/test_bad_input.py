@@ -272,7 +272,7 @@ def test_no_pair_coeff(script, ranks):
         ("exchange", ["keyword exchange needs a value: auto, device or host"]),
         ("graphs some", ["graphs must be yes or no, not some"]),
         ("overlap some", ["overlap must be yes or no, not some"]),
-        ("../model.equi", ["unknown keyword ../model.equi"]),
+        ("../model.equi", [r"the model file is part of the other command: pair_coeff \* \* ../model.equi and a chemical symbol"]),
     ],
 )
 def test_bad_keywords(script, ranks, words, texts):

@@ -136,6 +136,12 @@ def test_stored_properties_of_the_model_are_told(lammps):
     assert output.count("  properties of the model, on every machine: Mirror images have other energies.\n") == 1
 
 
+@pytest.mark.parametrize("name, is_told", [("lmax3", True), ("parity", False)])
+def test_a_model_without_mirror_symmetry_is_told(lammps, name, is_told):
+    output = lammps.run([*system(lammps, name, ""), "run 0"]).output
+    assert output.count("  equivariant under rotations only, SO(3): energies of mirror images may differ\n") == is_told
+
+
 def test_a_file_without_values_of_the_framework_is_told(lammps):
     """A file converted without the framework: the log reports what is missing, and the check compares only forces."""
     document, tensors = equi_file.read(lammps.model("lmax3"))

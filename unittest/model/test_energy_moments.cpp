@@ -271,20 +271,11 @@ std::string name_of(const ::testing::TestParamInfo<std::tuple<bool, TinyCase>> &
   return std::get<1>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table");
 }
 
-// Models whose energies of atoms depend only on atoms within some cutoffs.
-std::vector<TinyCase> local_cases() {
-  std::vector<TinyCase> cases = all_cases();
-  const auto is_not_local = [](const TinyCase &c) {
-    return c.options.balanced_channels > 0 || c.options.dispersion_cutoff > 0.0;
-  };
-  cases.erase(std::remove_if(cases.begin(), cases.end(), is_not_local), cases.end());
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(Tiny, EnergyMoments, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(local_cases())),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Tiny, EnergyMoments,
+                         ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(local_cases(all_cases()))), name_of);
 INSTANTIATE_TEST_SUITE_P(Tiny, ExactEnergyMoments,
-                         ::testing::Combine(::testing::Values(true), ::testing::ValuesIn(local_cases())), name_of);
+                         ::testing::Combine(::testing::Values(true), ::testing::ValuesIn(local_cases(all_cases()))),
+                         name_of);
 
 TEST(EnergyMomentsRequest, is_refused_where_energies_depend_on_atoms_at_any_distance) {
   KokkosOptions options;

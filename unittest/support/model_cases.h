@@ -828,6 +828,15 @@ inline std::vector<TinyCase> all_cases() {
   return cases;
 }
 
+// Those whose energies of atoms depend only on atoms within some cutoffs.
+inline std::vector<TinyCase> local_cases(std::vector<TinyCase> cases) {
+  const auto is_not_local = [](const TinyCase &c) {
+    return c.options.balanced_channels > 0 || c.options.dispersion_cutoff > 0.0;
+  };
+  cases.erase(std::remove_if(cases.begin(), cases.end(), is_not_local), cases.end());
+  return cases;
+}
+
 inline TinyCase case_named(const std::string &name) {
   for (const TinyCase &c : all_cases())
     if (c.name == name) return c;

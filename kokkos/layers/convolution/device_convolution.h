@@ -59,6 +59,11 @@ class DeviceConvolution {
   void make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const D *distance, const int *pair,
                     const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
+  // In an evaluation of energy moments: copies what the edges of a batch of receivers read (edge_rows.h), and returns
+  // the input for prepare() with these rows, which forward() then reads, too.
+  DeviceNetworkInput<R> edge_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceEdges<T> &edges,
+                                  const DeviceNetworkInput<R> &input, Scratch &scratch) const;
+
   // Computes the outputs of the batch's atoms, which are receivers. x: the input feature with all its rows.
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, FeatureRows<R> out,
                int direction, Scratch &scratch) const;
@@ -105,6 +110,8 @@ class DeviceConvolution {
   void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch, int64_t x_rows,
               int64_t out_rows, int64_t out_row, int direction, const F &prepare) const;
 
+  FeatureLayout in_;
+  bool has_edge_rows_;
   ConvolutionConstants<T> constants_;
   std::optional<DeviceRadialSet> radial_set_;
   std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // replaces the radial set, or null

@@ -8,17 +8,30 @@
 #include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/convolution/device_path_groups_impl.h"
 #include "kokkos/layers/convolution/device_rigid_convolution_impl.h"
+#include "kokkos/layers/device_edge_rows.h"
 #include "kokkos/runtime/host_exec.h"
 
 #include <algorithm>
 
 namespace equi {
 
+// The rows that the edges of a batch read as their other atoms, from the first position on.
+struct OtherRows {
+  const int *row;    // null: each edge has a row of its own
+  KOKKOS_FUNCTION int operator[](int64_t c) const { return row ? row[c] : static_cast<int>(c); }
+};
+template <class R>
+OtherRows other_rows(const DeviceBatchEdges &batch, const DeviceNetworkInput<R> &input) {
+  return {input.of_edges ? nullptr : batch.other_row + batch.first};
+}
+
 template <class T>
 DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
                                         const Kernels &kernels)
-    : constants_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE, false}),
+    : in_(in),
+      has_edge_rows_(options.energy_moments),
+      constants_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE, false}),
       path_groups_(exec, constants_.tables(), constants_.rows_per_bin(), constants_.network() ? Kernels() : kernels) {
   if constexpr (IS_DUAL<T>)
     if (options.kept_directions > 0 && !constants_.network() && !constants_.exact())
@@ -51,7 +64,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
   scratch.records = is_found ? found->records.data() + batch.first : records;
   scratch.bins_per_length = is_found ? found->bins_per_length.data() + batch.first : bins_per_length;
   if (is_found) return;
-  const int *other_row = batch.other_row + batch.first;
+  const OtherRows other_row = other_rows(batch, input);
   if (!constants_.exact()) {
     const DeviceBinSearch<T> find_bin = search(n, scratch.bins);
     Kokkos::parallel_for(
@@ -95,16 +108,17 @@ void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatc
   const int64_t n = batch.count;
   DeviceEdgeRecord<T> *records = scratch.bins.records.reserve(n);
   scratch.records = records;
-  const int *batch_row = batch.other_row + batch.first;
+  const OtherRows batch_row = other_rows(batch, input);
   Kokkos::parallel_for(
       "equi:weights_of_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
         records[c] = {T(1), static_cast<int>(c), batch_row[c]};
       });
   int *own_row = scratch.own_row.reserve(n), *other_row = scratch.other_row.reserve(n);
   network_->find_rows(exec, batch, pair, input, own_row, other_row);
-  network_->forward(exec, DeviceNetworkEdges<T>{batch, distance, pair, own_row, other_row, input.x, input.of_senders},
-                    scratch.network.reserve(network_->scratch_size(n)),
-                    scratch.weights.reserve(network_->weights_size(n)));
+  network_->forward(
+      exec,
+      DeviceNetworkEdges<T>{batch, distance, pair, own_row, other_row, input.x, input.of_senders, input.direction},
+      scratch.network.reserve(network_->scratch_size(n)), scratch.weights.reserve(network_->weights_size(n)));
 }
 
 template <class T>
@@ -248,6 +262,25 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
 }
 
 template <class T>
+DeviceNetworkInput<Real<T>> DeviceConvolution<T>::edge_rows(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                                            const DeviceEdges<T> &edges,
+                                                            const DeviceNetworkInput<R> &input,
+                                                            Scratch &scratch) const {
+  const int *sender_row = batch.other_row + batch.first, *receiver_row = nullptr;
+  if (network_) {
+    int *own_row = scratch.own_row.reserve(batch.count), *other_row = scratch.other_row.reserve(batch.count);
+    network_->find_rows(exec, batch, edges.pair(), input, own_row, other_row);
+    sender_row = other_row;
+    receiver_row = own_row;
+  }
+  DeviceNetworkInput<R> of_edges = input;
+  of_edges.x = copy_edge_rows<R>(exec, batch, edges.distance(), edges.unit_vector(), sender_row, receiver_row, in_,
+                                 input.x, ALL_DIRECTIONS, in_, scratch.edge_rows);
+  of_edges.of_edges = true;
+  return of_edges;
+}
+
+template <class T>
 void DeviceConvolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const {
   if constexpr (IS_DUAL<T>)
     if (rigid_) rigid_->for_edge_scratch(scratch.rigid, num_edges, f);
@@ -255,6 +288,7 @@ void DeviceConvolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edges,
   f(scratch.coupled, path_groups_.reads_coupled() ? num_edges * path_groups_.coupled_width() : 0);
   f(scratch.y, num_edges * harmonics_row(constants_.view().num_y));
   f(scratch.parts, num_edges * path_groups_.part_size());
+  if (has_edge_rows_) f(scratch.edge_rows, (network_ ? 2 : 1) * num_edges * in_.row_size());
   if (network_) {
     f(scratch.own_row, num_edges);
     f(scratch.other_row, num_edges);

@@ -27,11 +27,15 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T> {
   void forward(Batch &batch) override {
     if constexpr (IS_DUAL<T>)
       if (is_divided(batch.evaluation)) return forward_tangents(batch);
+    DeviceEvaluationState<T> &evaluation = batch.evaluation;
     const DeviceBatchEdges edges = batch.edges(batch.step->fixed_input);
-    for (int d = 0; d < batch.evaluation.num_directions(); d++) {
-      prepare(batch.evaluation, edges, d, true, network_input(batch));
-      constants_.forward(batch.evaluation.exec, edges, batch.rows(input_), batch.rows(output_), d,
-                         batch.evaluation.scratch);
+    DeviceNetworkInput<R> input = network_input(batch);
+    if (evaluation.energy_moments && !batch.step->fixed_input)
+      input = constants_.edge_rows(evaluation.exec, edges, evaluation.edges, input, evaluation.scratch);
+    for (int d = 0; d < evaluation.num_directions(); d++) {
+      input.direction = d;
+      prepare(evaluation, edges, d, true, input);
+      constants_.forward(evaluation.exec, edges, input.x, batch.rows(output_), d, evaluation.scratch);
     }
   }
   void backward(Batch &batch) override {

@@ -22,12 +22,17 @@ struct EdgeRowsKernel {
   DeviceBatchEdges batch;
   const int *pair;
   int num_species;
-  bool by_species, of_senders;
+  bool by_species, of_senders, of_edges;
   int first_row, first_other;
   int *own_row, *other_row;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
     const int64_t position = batch.first + c;
     if (!batch.contains(position)) return;
+    if (of_edges) {
+      other_row[c] = static_cast<int>(c);
+      own_row[c] = static_cast<int>(batch.count + c);
+      return;
+    }
     if (by_species) {
       const int p = pair[batch.edge_at(position)], receiver = p / num_species, sender = p % num_species;
       own_row[c] = of_senders ? sender : receiver;
@@ -101,7 +106,7 @@ struct AtomInputsKernel {
   const R *constants;    // [species][size], or null:
   const R *features;     // the first channel in row 0
   const int *row;
-  int width, channels;    // numbers in a row, and in a plane of it
+  int width, tangents;    // numbers in a row, and from values to tangents
   int first, size, num_inputs;
   Pointer<T> inputs;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
@@ -113,7 +118,7 @@ struct AtomInputsKernel {
       const int p = pair[batch.edge_at(batch.first + c)];
       value = T(constants[static_cast<int64_t>(of_sender ? p % num_species : p / num_species) * size + u]);
     } else {
-      value = make_pointer<const T>(features, channels)[static_cast<int64_t>(row[c]) * width + u];
+      value = make_pointer<const T>(features, tangents)[static_cast<int64_t>(row[c]) * width + u];
     }
     put(inputs, c * num_inputs + first + u, value);
   }
@@ -240,7 +245,7 @@ void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceBatchEd
                                      const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
   Kokkos::parallel_for("equi:network_rows", DeviceRange(exec, 0, batch.count),
                        EdgeRowsKernel{batch, pair, host_.num_species_, input.by_species, input.of_senders,
-                                      input.first_row, input.first_other, own_row, other_row});
+                                      input.of_edges, input.first_row, input.first_other, own_row, other_row});
 }
 
 template <class T>
@@ -271,7 +276,7 @@ void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetwo
       const FeatureGroup &group = host_.in_.group(part.group);
       kernel.features = edges.x.group(group) + part.channel;
       kernel.width = group.width();
-      kernel.channels = group.channels;
+      kernel.tangents = group.tangents(edges.direction);
     }
     kernel.row = of_sender ? edges.sender_row() : edges.receiver_row();
     kernel.first = part.first;

@@ -21,8 +21,10 @@ struct DeviceNetworkInput {
   FeatureRows<const R> x;
   bool by_species;    // rows are indexed by species
   bool of_senders;
-  int first_row;      // row of the batch's first atom
-  int first_other;    // row 0 from which the edges count the atoms at their other ends
+  int first_row;            // row of the batch's first atom
+  int first_other;          // row 0 from which the edges count the atoms at their other ends
+  int direction = 0;        // of the tangents that are read
+  bool of_edges = false;    // x has the rows of copy_edge_rows() instead (device_edge_rows.h)
 };
 
 // The edges of a batch as the network reads them, in device memory.
@@ -34,6 +36,7 @@ struct DeviceNetworkEdges {
   const int *own_row, *other_row;    // [count] rows of x: the batch's atom of each edge, and its other atom
   FeatureRows<const Real<T>> x;
   bool of_senders;
+  int direction = 0;    // of the tangents in x that are read
 
   const int *receiver_row() const { return of_senders ? other_row : own_row; }
   const int *sender_row() const { return of_senders ? own_row : other_row; }

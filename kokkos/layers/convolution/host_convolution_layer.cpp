@@ -218,13 +218,14 @@ typename HostConvolutionLayer<T>::TangentRows HostConvolutionLayer<T>::tangent_r
   int *sender = batch.scratch.moving_table_row.reserve(2 * count), *receiver = sender + count;
   for (int a = 0; a < run.count; a++) {
     if (constants_.network())
-      copy_edge_row<R, D>(layout, {x.data, x.rows, 0}, run.first + a, nullptr, nullptr, rows, count + a);
+      copy_edge_row<R, D>(layout, {x.data, x.rows, 0}, run.first + a, nullptr, nullptr, ALL_DIRECTIONS, layout, rows,
+                          count + a);
     for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
       const int64_t k = e - begin[0];
       sender[k] = static_cast<int>(k);
       receiver[k] = static_cast<int>(count + a);
       copy_edge_row<R, D>(layout, {x.data, x.rows, 0}, edges.sender_row()[e], edges.distance() + e,
-                          edges.unit_vector() + 3 * e, rows, k);
+                          edges.unit_vector() + 3 * e, ALL_DIRECTIONS, layout, rows, k);
     }
   }
   return {rows, receiver, sender};

@@ -241,9 +241,11 @@ template <class T>
 DevicePairAttention<T>::DevicePairAttention(DeviceContext &context, const PairAttention &layer)
     : input_(layer.input),
       output_(layer.output),
-      in_(context.layout(input_)),
-      out_(context.layout(output_)),
+      feature_(context.layout(input_)),
+      in_(context.model.features[input_], PLANES<T>),
+      out_(context.model.features[output_], PLANES<T>),
       squares_(differences_layout(layer, PLANES<T>)),
+      has_edge_rows_(context.options.energy_moments),
       shape_(layer, in_),
       host_radial_(EdgeNetwork<T>::for_distances(layer.radial, in_, context.model.num_species(),
                                                  attention_columns(layer, shape_), shape_.row(), context.options)),
@@ -306,6 +308,7 @@ void DevicePairAttention<T>::for_edge_scratch(State &evaluation, int64_t num_edg
   f(scratch.so2.rows, ATTENTION_ROWS * n);
   f(scratch.so2.numbers, evaluation.edges.num_y() * n);
   f(scratch.so2.work, work(nullptr, n).second);
+  if (has_edge_rows_) f(scratch.edge_rows, 2 * n * in_.row_size());
   f(scratch.network, radial_.scratch_size(n));
   f(scratch.weights, radial_.weights_size(n));
 }
@@ -315,6 +318,7 @@ template <class T>
 typename DevicePairAttention<T>::Chunk DevicePairAttention<T>::evaluate(State &evaluation,
                                                                         const DeviceBatchEdges &batch,
                                                                         const DeviceNetworkInput<R> &input) const {
+  const int d = input.direction;
   const DeviceExec &exec = evaluation.exec;
   DeviceConvScratch<T> &scratch = evaluation.scratch;
   const DeviceEdges<T> &all = evaluation.edges;
@@ -326,22 +330,30 @@ typename DevicePairAttention<T>::Chunk DevicePairAttention<T>::evaluate(State &e
              *const out_row = other_row + count;
   T *const y = scratch.so2.numbers.reserve(all.num_y() * count);
   radial_.find_rows(exec, batch, all.pair(), input, own_row, other_row);
+  FeatureRows<const R> x = input.x;
+  if (has_edge_rows_) {
+    DeviceNetworkInput<R> of_edges = input;
+    of_edges.of_edges = true;
+    x = copy_edge_rows<R>(exec, batch, all.distance(), all.unit_vector(), other_row, own_row, feature_, x, d, in_,
+                          scratch.edge_rows);
+    radial_.find_rows(exec, batch, all.pair(), of_edges, own_row, other_row);
+  }
   Kokkos::parallel_for(
       "equi:attention_rows", DeviceRange(exec, 0, count),
-      AttentionRowsKernel<T>{batch, input.of_senders, all.harmonics(), all.num_y(), own_row, other_row, out_row, y});
+      AttentionRowsKernel<T>{batch, input.of_senders, all.harmonics(d), all.num_y(), own_row, other_row, out_row, y});
   AttentionEdges<T> &edges = chunk.edges;
   edges.count = count;
   edges.sender = input.of_senders ? own_row : other_row;
   edges.receiver = input.of_senders ? other_row : own_row;
   edges.out = out_row;
   // this call only reads them
-  edges.x = AttentionRows<T>({const_cast<R *>(input.x.data), input.x.rows, input.x.first}, in_, TENSORS_IN);
+  edges.x = AttentionRows<T>({const_cast<R *>(x.data), x.rows, x.first}, in_, TENSORS_IN);
   edges.y = y;
   edges.num_y = all.num_y();
   chunk.weights = scratch.weights.reserve(radial_.weights_size(count));
   edges.weights = make_pointer<T>(chunk.weights, radial_.weights_plane(count));
-  const DeviceNetworkEdges<T> network_edges{batch,     all.distance(), all.pair(),      own_row,
-                                            other_row, input.x,        input.of_senders};
+  const DeviceNetworkEdges<T> network_edges{batch, all.distance(d), all.pair(), own_row, other_row,
+                                            x,     input.of_senders};
   radial_.forward(exec, network_edges, scratch.network.reserve(radial_.scratch_size(count)), chunk.weights);
   if (has_tensors()) {
     Kokkos::parallel_for("equi:attention_squares", DeviceRange(exec, 0, count * shape_.num_groups),
@@ -374,10 +386,21 @@ void DevicePairAttention<T>::for_chunks(State &evaluation, const DeviceBatchEdge
 // ---- forward, backward and gather
 template <class T>
 void DevicePairAttention<T>::forward(Batch &batch) {
+  if (!batch.evaluation.energy_moments) return forward(batch, 0, batch.rows(output_));
+  const FeatureRows<R> sum{batch.layer_scratch(scratch_size(batch.count)), batch.count, 0};
+  for (int d = 0; d < batch.evaluation.num_directions(); d++) {
+    forward(batch, d, sum);
+    store_direction<R>(batch.evaluation.exec, d, batch.count, out_, sum, batch.layout(output_), batch.rows(output_));
+  }
+}
+
+template <class T>
+void DevicePairAttention<T>::forward(Batch &batch, int direction, FeatureRows<R> y) {
   const DeviceExec &exec = batch.evaluation.exec;
-  const FeatureRows<R> y = batch.rows(output_);
   set_to_zero(exec, out_, batch.count, y);
-  for_chunks(batch.evaluation, batch.edges(batch.step->fixed_input), input(batch), [&](const Chunk &chunk) {
+  DeviceNetworkInput<R> x = input(batch);
+  x.direction = direction;
+  for_chunks(batch.evaluation, batch.edges(batch.step->fixed_input), x, [&](const Chunk &chunk) {
     add_sums<T>(exec, "equi:attention_messages", chunk.batch,
                 AttentionMessage<T>{chunk.edges, AttentionRows<T>(y, out_, TENSORS_OUT)});
   });

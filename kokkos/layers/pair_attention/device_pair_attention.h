@@ -30,6 +30,7 @@ class DevicePairAttention : public DeviceSenderLayer<T> {
   int64_t kept_per_edge() const override { return in_.row_size(); }
   std::size_t bytes() const override;
   void for_edge_scratch(State &evaluation, int64_t num_edges, const ArrayVisitor &f) const override;
+  int64_t scratch_size(int64_t num_atoms) const override { return has_edge_rows_ ? num_atoms * out_.row_size() : 0; }
   std::string describe() const override { return description_; }
 
  private:
@@ -51,6 +52,8 @@ class DevicePairAttention : public DeviceSenderLayer<T> {
     FeatureRows<R> of_edges;    // for receivers, by edge: adjoints of the senders' features, which are overwritten
   };
 
+  // Computes values and the tangents along a direction.
+  void forward(Batch &batch, int direction, FeatureRows<R> y);
   // Calls f(chunk) for the edges, with their weights and scores.
   template <class F>
   void for_chunks(State &evaluation, const DeviceBatchEdges &batch, const DeviceNetworkInput<R> &input,
@@ -77,7 +80,8 @@ class DevicePairAttention : public DeviceSenderLayer<T> {
   static constexpr int64_t CHUNK = DeviceTraits<>::ON_HOST ? 1024 : 8192;
 
   int input_, output_;
-  FeatureLayout in_, out_, squares_;
+  FeatureLayout feature_, in_, out_, squares_;    // feature_: of the input; the others have the planes of T
+  bool has_edge_rows_;
   AttentionShape shape_;
   EdgeNetwork<T> host_radial_;
   DeviceEdgeNetwork<T> radial_;

@@ -45,16 +45,20 @@ void add_matrix(const Matrix &same, const Matrix *other, std::vector<R> &to) {
 
 template <class T>
 DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer,
-                                              const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                                              const FeatureLayout &input, const FeatureLayout &in,
+                                              const FeatureLayout &out, int num_species,
                                               const EvaluatorOptions &options)
-    : DeviceSo2Convolution(exec, layer, So2Linears(layer, in), in, out, num_species, options) {}
+    : DeviceSo2Convolution(exec, layer, So2Linears(layer, in), input, in, out, num_species, options) {}
 
 template <class T>
 DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded,
-                                              const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                                              const FeatureLayout &input, const FeatureLayout &in,
+                                              const FeatureLayout &out, int num_species,
                                               const EvaluatorOptions &options)
-    : in_(in),
+    : input_(input),
+      in_(in),
       out_(out),
+      has_edge_rows_(options.energy_moments),
       channels_in_(padded.channels_in),
       factors_row_(padded.factors_row),
       first_(padded.first),
@@ -146,6 +150,7 @@ void DeviceSo2Convolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edg
   f(scratch.so2.numbers, (size + EDGE_NUMBERS) * n);
   if (!IS_FLOAT64) f(scratch.so2.exact, size * n);
   f(scratch.so2.work, work(nullptr, n, true).second);
+  if (has_edge_rows_) f(scratch.edge_rows, 2 * n * in_.row_size());
   f(scratch.network, network_.scratch_size(n));
   f(scratch.weights, network_.weights_size(n));
 }
@@ -182,7 +187,15 @@ typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(cons
     exact = e.rotations;
   else
     exact = scratch.so2.exact.reserve(size * n);
+  e.x = input.x;
   network_.find_rows(exec, chunk, geometry.pair, input, e.own_row, e.other_row);
+  if (has_edge_rows_) {
+    DeviceNetworkInput<R> of_edges = input;
+    of_edges.of_edges = true;
+    e.x = copy_edge_rows<R>(exec, chunk, geometry.distance, geometry.unit, e.other_row, e.own_row, input_, input.x,
+                            input.direction, in_, scratch.edge_rows);
+    network_.find_rows(exec, chunk, geometry.pair, of_edges, e.own_row, e.other_row);
+  }
   Kokkos::parallel_for("equi:so2_edges", DeviceRange(exec, 0, n),
                        So2EdgeKernel<T>{chunk, e.of_senders, geometry.distance, geometry.unit, geometry.pair,
                                         network_.bases(), network_.has_bases_of_pairs(),
@@ -191,8 +204,7 @@ typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(cons
   e.factors = scratch.weights.reserve(network_.weights_size(n));
   e.factors_plane = network_.weights_plane(n);
   network_.forward(
-      exec,
-      DeviceNetworkEdges<T>{chunk, geometry.distance, geometry.pair, e.own_row, e.other_row, input.x, e.of_senders},
+      exec, DeviceNetworkEdges<T>{chunk, geometry.distance, geometry.pair, e.own_row, e.other_row, e.x, e.of_senders},
       scratch.network.reserve(network_.scratch_size(n)), e.factors);
   return e;
 }
@@ -221,9 +233,8 @@ So2RotationCall<T> DeviceSo2Convolution<T>::rotation(const Edges &edges, So2Shap
 
 // ---- forward
 template <class T>
-void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x,
-                                           So2Shape shape, R *u) const {
-  const FeatureRows<R> rows{const_cast<R *>(x.data), x.rows, 0};    // this call only reads them
+void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &edges, So2Shape shape, R *u) const {
+  const FeatureRows<R> rows{const_cast<R *>(edges.x.data), edges.x.rows, 0};    // this call only reads them
   for (const bool is_sender : {true, false})
     launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
                                    rotation(edges, shape, u, is_sender ? 0 : channels_in_, in_, rows,
@@ -380,7 +391,7 @@ void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchE
   };
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const Work w = work(scratch.so2.work.reserve(work(nullptr, edges.count, false).second), edges.count, false).first;
-    make_rotated(exec, edges, input.x, first_, w.rotated);
+    make_rotated(exec, edges, first_, w.rotated);
     make_values(exec, edges, w);
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
@@ -486,7 +497,7 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const int64_t count = edges.count;
     const Work w = work(scratch.so2.work.reserve(work(nullptr, count, true).second), count, true).first;
-    make_rotated(exec, edges, input.x, widened(first_), w.rotated);
+    make_rotated(exec, edges, widened(first_), w.rotated);
     make_values(exec, edges, w);
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);

@@ -17,7 +17,7 @@
 
 namespace equi {
 
-// All edges of an evaluation, in device memory.
+// All edges of an evaluation, in device memory, with the tangents along a direction.
 template <class T>
 struct DeviceSo2Geometry {
   const DoubleOf<T> *distance, *unit;    // [E], [E][3]
@@ -43,8 +43,10 @@ class DeviceSo2Convolution {
 
  public:
   using Scratch = DeviceConvScratch<T>;
-  DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, const FeatureLayout &in,
-                       const FeatureLayout &out, int num_species, const EvaluatorOptions &options);
+  // input: the layout of the feature that it reads. `in`, `out`: the same and the output with the planes of T.
+  DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, const FeatureLayout &input,
+                       const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                       const EvaluatorOptions &options);
   // Without copies, because the network on the device refers to that of the host.
   DeviceSo2Convolution(const DeviceSo2Convolution &) = delete;
   DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
@@ -110,12 +112,14 @@ class DeviceSo2Convolution {
     R *factors;                            // radial factors of plane 0
     int64_t factors_plane;
     bool of_senders;
+    FeatureRows<const R> x;    // with the planes of T
     const int *sender_row() const { return of_senders ? own_row : other_row; }
     const int *receiver_row() const { return of_senders ? other_row : own_row; }
   };
 
-  DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded, const FeatureLayout &in,
-                       const FeatureLayout &out, int num_species, const EvaluatorOptions &options);
+  DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded,
+                       const FeatureLayout &input, const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                       const EvaluatorOptions &options);
   // The arrays, starting at `first`, and their total size.
   std::pair<Work, int64_t> work(R *first, int64_t count, bool backward) const;
   // Calls f(edges) for the batch's edges, some at a time.
@@ -127,7 +131,7 @@ class DeviceSo2Convolution {
   So2RotationCall<T> rotation(const Edges &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;
   // Rotates the features of both atoms of the edges into their frames.
-  void make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x, So2Shape shape, R *u) const;
+  void make_rotated(const DeviceExec &exec, const Edges &edges, So2Shape shape, R *u) const;
   template <class F>
   void for_factors(const Edges &edges, const R *u, R *v, const F &f) const;
   void multiply(const DeviceExec &exec, const Linear &linear, bool transpose, int64_t count, const R *from,
@@ -153,7 +157,8 @@ class DeviceSo2Convolution {
   // Returns the adjoint of rotated features. For receivers' edges, replaces factors by their adjoints.
   R *find_input_adjoint(const DeviceExec &exec, const Edges &edges, So2Softmax<T> softmax, const Work &work) const;
 
-  FeatureLayout in_, out_;
+  FeatureLayout input_, in_, out_;
+  bool has_edge_rows_;
   int channels_in_, factors_row_;
   So2Shape first_;
   size_t radial_linear_;

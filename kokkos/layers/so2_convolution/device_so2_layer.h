@@ -3,6 +3,7 @@
 #ifndef EQUI_DEVICE_SO2_LAYER_H
 #define EQUI_DEVICE_SO2_LAYER_H
 
+#include "kokkos/layers/device_edge_rows.h"
 #include "kokkos/layers/device_sender_layer.h"
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
@@ -20,20 +21,20 @@ class DeviceSo2Layer : public DeviceSenderLayer<T> {
   DeviceSo2Layer(DeviceContext &context, const So2Convolution &layer)
       : input_(layer.input),
         output_(layer.output),
-        row_size_(context.layout(input_).row_size()),
-        convolution_(context.exec, layer, context.layout(input_), context.layout(output_), context.model.num_species(),
+        in_(context.model.features[input_], PLANES<T>),
+        out_(context.model.features[output_], PLANES<T>),
+        has_sums_of_directions_(context.options.energy_moments),
+        convolution_(context.exec, layer, context.layout(input_), in_, out_, context.model.num_species(),
                      context.options) {}
 
   void forward(Batch &batch) override {
-    const FeatureRows<R> y = batch.rows(output_);
-    set_to_zero(batch, output_, y);
-    convolution_.forward(batch.evaluation.exec, batch.edges(batch.step->fixed_input), geometry(batch.evaluation),
-                         input(batch), y, softmax(batch.first), batch.evaluation.scratch);
+    if (batch.evaluation.energy_moments) return forward_moments(batch);
+    forward(batch, 0, batch.rows(output_));
   }
   void backward(Batch &batch) override {
     const bool fixed = batch.step->fixed_input;
     const FeatureRows<R> none{nullptr, 0, 0}, own_adj = fixed ? none : batch.rows(input_, true);
-    if (!fixed && !batch.adds(input_)) set_to_zero(batch, input_, own_adj);
+    if (!fixed && !batch.adds(input_)) set_to_zero(batch, in_, own_adj);
     const FeatureRows<R> out_adj = batch.rows(output_, true);
     if (convolution_.heads() > 0)
       convolution_.begin_backward(batch.evaluation.exec, batch.count, batch.rows(output_), out_adj,
@@ -62,7 +63,10 @@ class DeviceSo2Layer : public DeviceSenderLayer<T> {
     f(dot_, convolution_.heads());
   }
 
-  int64_t kept_per_edge() const override { return row_size_; }
+  int64_t kept_per_edge() const override { return in_.row_size(); }
+  int64_t scratch_size(int64_t num_atoms) const override {
+    return has_sums_of_directions_ ? num_atoms * out_.row_size() : 0;
+  }
   std::size_t bytes() const override { return convolution_.bytes(); }
   void for_edge_scratch(DeviceEvaluationState<T> &evaluation, int64_t num_edges, const ArrayVisitor &f) const override {
     convolution_.for_edge_scratch(evaluation.scratch, num_edges, f);
@@ -70,8 +74,23 @@ class DeviceSo2Layer : public DeviceSenderLayer<T> {
   std::string describe() const override { return convolution_.describe(); }
 
  private:
-  static DeviceSo2Geometry<T> geometry(const DeviceEvaluationState<T> &evaluation) {
-    return {evaluation.edges.distance(), evaluation.edges.unit_vector(), evaluation.edges.pair()};
+  // Computes values and the tangents along a direction.
+  void forward(Batch &batch, int direction, FeatureRows<R> y) {
+    DeviceNetworkInput<R> x = input(batch);
+    x.direction = direction;
+    set_to_zero(batch, out_, y);
+    convolution_.forward(batch.evaluation.exec, batch.edges(batch.step->fixed_input),
+                         geometry(batch.evaluation, direction), x, y, softmax(batch.first), batch.evaluation.scratch);
+  }
+  void forward_moments(Batch &batch) {
+    const FeatureRows<R> sum{batch.layer_scratch(scratch_size(batch.count)), batch.count, 0};
+    for (int d = 0; d < batch.evaluation.num_directions(); d++) {
+      forward(batch, d, sum);
+      store_direction<R>(batch.evaluation.exec, d, batch.count, out_, sum, batch.layout(output_), batch.rows(output_));
+    }
+  }
+  static DeviceSo2Geometry<T> geometry(const DeviceEvaluationState<T> &evaluation, int direction = 0) {
+    return {evaluation.edges.distance(direction), evaluation.edges.unit_vector(direction), evaluation.edges.pair()};
   }
   // The rows that backward() leaves for gather(), if memory suffices.
   static FeatureRows<R> kept(const DeviceEvaluationState<T> &evaluation) {
@@ -82,8 +101,8 @@ class DeviceSo2Layer : public DeviceSenderLayer<T> {
     x.first = 0;
     return {x, batch.step->fixed_input, false, batch.first, 0};
   }
-  static void set_to_zero(const Batch &batch, int feature, FeatureRows<R> rows) {
-    for (const FeatureGroup &group : batch.layout(feature).groups())
+  static void set_to_zero(const Batch &batch, const FeatureLayout &layout, FeatureRows<R> rows) {
+    for (const FeatureGroup &group : layout.groups())
       device_zero(batch.evaluation.exec, rows.group(group), static_cast<int64_t>(batch.count) * group.width());
   }
 
@@ -92,7 +111,9 @@ class DeviceSo2Layer : public DeviceSenderLayer<T> {
     return So2Softmax<T>{largest_.data(), sum_.data(), dot_.data()}.from(first, convolution_.heads());
   }
 
-  int input_, output_, row_size_;
+  int input_, output_;
+  FeatureLayout in_, out_;    // with the planes of T
+  bool has_sums_of_directions_;
   DeviceSo2Convolution<T> convolution_;
   // So2Softmax
   DeviceBuffer<R> largest_;

@@ -124,7 +124,7 @@ class NodeComm {
 
 }    // namespace
 
-ThreadPlan threads_per_rank(MPI_Comm world, int partitions) {
+ThreadPlan threads_per_rank(MPI_Comm world, int processes) {
   NodeComm node(world);
   // A launcher may have bound each rank to separate cores, so the node's cores are those that any of its ranks may use.
   // Masks have the same length on a node, unless a rank could not read its own.
@@ -136,13 +136,12 @@ ThreadPlan threads_per_rank(MPI_Comm world, int partitions) {
   std::vector<unsigned char> all(length, 0);
   MPI_Allreduce(mine.data(), all.data(), length, MPI_BYTE, MPI_BOR, node.comm());
   const double cores = std::min<double>(count_cores(all), core_quota());
-  return plan_threads(std::getenv("OMP_NUM_THREADS"), static_cast<int>(cores), own_cores,
-                      node.size() * std::max(1, partitions));
+  return plan_threads(std::getenv("OMP_NUM_THREADS"), static_cast<int>(cores), own_cores, processes);
 }
 
-NodePlace node_place(MPI_Comm world) {
+NodePlace node_place(MPI_Comm world, int partitions) {
   const NodeComm node(world);
-  return {node.rank(), node.size()};
+  return {node.rank(), node.size(), processes_on_node(node.size(), partitions, launched_on_node(std::getenv))};
 }
 
 int ranks_on_device(MPI_Comm world, const DeviceIdentity &mine) {

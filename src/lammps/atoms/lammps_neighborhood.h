@@ -51,14 +51,15 @@ void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const
                         Neighborhood &neighborhood, std::vector<int> &atom_row);
 
 // Threads for this rank: OMP_NUM_THREADS if it is set, else the cores that the ranks of this node may use, divided by
-// their number. partitions: number of worlds that share the node. Collective over world.
-ThreadPlan threads_per_rank(MPI_Comm world, int partitions);
+// their number. processes: those of all partitions on the node. Collective over world.
+ThreadPlan threads_per_rank(MPI_Comm world, int processes);
 
-// Index of this rank among the ranks of its node. Collective over world.
+// This rank among the ranks of its node. processes: those of all partitions, as far as they are known. Collective over
+// world.
 struct NodePlace {
-  int rank, num_ranks;
+  int rank, num_ranks, processes;
 };
-NodePlace node_place(MPI_Comm world);
+NodePlace node_place(MPI_Comm world, int partitions);
 
 // Number of ranks on this rank's node that use its GPU; all of them if there is none. Collective over world.
 int ranks_on_device(MPI_Comm world, const DeviceIdentity &mine);

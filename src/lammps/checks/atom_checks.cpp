@@ -35,10 +35,6 @@ bool are_equal(const std::vector<T> &a, const T *b, int size) {
   return std::equal(a.begin(), a.end(), b, b + size);
 }
 
-const std::array<double, 3> *positions_of(const PairRunner &runner) {
-  return reinterpret_cast<const std::array<double, 3> *>(runner.atoms().positions());
-}
-
 }    // namespace
 
 void AtomChecks::note_list(const NeighList &list) {
@@ -54,22 +50,17 @@ bool AtomChecks::has_same_types() const {
   return std::equal(list_types_.begin(), list_types_.end(), atom->type);
 }
 
-void AtomChecks::note_evaluation(const PairRunner &runner, bool keeps) {
+void AtomChecks::note_evaluation(PairAtoms &atoms, bool keeps) {
   evaluation_step_ = update->ntimestep;
   if (!keeps) return;
-  const int nall = atom->nlocal + atom->nghost;
-  const auto *x = positions_of(runner);
-  evaluated_ids_.assign(atom->tag, atom->tag + nall);
-  evaluated_positions_.assign(x, x + (runner.has_host_neighborhood() ? nall : 0));
+  evaluated_ids_.assign(atom->tag, atom->tag + atoms.num_all());
+  atoms.note_positions();
 }
 
-void AtomChecks::check_same_atoms(const PairRunner *runner, bool at_same_positions) const {
-  const int nall = atom->nlocal + atom->nghost;
-  bool is_other = !are_equal(evaluated_ids_, atom->tag, nall);
-  if (at_same_positions && runner) {
-    is_other |= !are_equal(list_types_, atom->type, nall);
-    if (runner->has_host_neighborhood()) is_other |= !are_equal(evaluated_positions_, positions_of(*runner), nall);
-  }
+void AtomChecks::check_same_atoms(PairAtoms &atoms, bool at_same_positions) const {
+  bool is_other = !are_equal(evaluated_ids_, atom->tag, atoms.num_all());
+  if (at_same_positions)
+    is_other |= !are_equal(list_types_, atom->type, atoms.num_all()) || !atoms.has_noted_positions();
   if (any(is_other))
     error->all(FLERR, "Pair style equi: atoms have changed since forces were last computed, on step {}: run 0 first",
                evaluation_step_);

@@ -12,11 +12,11 @@
 #ifndef EQUI_ATOM_CHECKS_H
 #define EQUI_ATOM_CHECKS_H
 
-#include "src/lammps/evaluation/pair_runner.h"
+#include "src/lammps/evaluation/pair_atoms.h"
+#include "src/lammps/evaluation/pair_models.h"
 
 #include "lmptype.h"
 
-#include <array>
 #include <vector>
 
 namespace LAMMPS_NS {
@@ -44,11 +44,11 @@ class AtomChecks : public PairPart {
   void check_hidden_atom(bool is_trial) const;
 
   // Forces of this step have been computed; keeps: something may request their atoms' data between runs.
-  void note_evaluation(const PairRunner &runner, bool keeps);
+  void note_evaluation(PairAtoms &atoms, bool keeps);
   LAMMPS_NS::bigint evaluation_step() const { return evaluation_step_; }
   // Stops if these are not the atoms of the last evaluation, or if they have moved since. Commands may change atoms
   // between runs, while ghosts and neighbor lists stay. Collective.
-  void check_same_atoms(const PairRunner *runner, bool at_same_positions) const;
+  void check_same_atoms(PairAtoms &atoms, bool at_same_positions) const;
 
  private:
   LAMMPS_NS::tagint find_hidden_atom() const;
@@ -62,8 +62,7 @@ class AtomChecks : public PairPart {
   int list_length_ = -1;
   LAMMPS_NS::tagint hidden_atom_ = 0;    // ID of an atom of this rank outside the group all, since the last list; or 0
   LAMMPS_NS::bigint evaluation_step_ = -1;
-  std::vector<LAMMPS_NS::tagint> evaluated_ids_;    // [atoms], like positions; empty unless kept
-  std::vector<std::array<double, 3>> evaluated_positions_;
+  std::vector<LAMMPS_NS::tagint> evaluated_ids_;    // [atoms]; empty unless kept
 };
 
 }    // namespace equi

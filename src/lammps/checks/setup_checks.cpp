@@ -18,12 +18,14 @@
 #include "compute.h"
 #include "domain.h"
 #include "error.h"
+#include "force.h"
 #include "group.h"
 #include "modify.h"
 #include "neighbor.h"
 #include "update.h"
 #include "utils.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -56,6 +58,11 @@ struct ClosestPair {
 };
 
 // The closest pair of a rank's neighborhood. radius [ntypes+1]: 0 for elements without one.
+// Not std::hypot, which needs glibc 2.35: clusters of today have 2.34.
+double norm(const std::array<double, 3> &v) {
+  return std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+}
+
 ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (*x)[3],
                          const std::vector<double> &radius) {
   ClosestPair closest;
@@ -65,7 +72,7 @@ ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (
     for (int64_t c = n.first[row]; c < n.first[row + 1]; c++) {
       const int j = n.sender_atom[c], type_j = atom.type[j];
       if (radius[type_j] == 0.0) continue;
-      const double distance = std::hypot(x[j][0] - x[i][0], x[j][1] - x[i][1], x[j][2] - x[i][2]);
+      const double distance = norm({x[j][0] - x[i][0], x[j][1] - x[i][1], x[j][2] - x[i][2]});
       const double ratio = distance / (radius[type_i] + radius[type_j]);
       if (ratio < closest.ratio) closest = {ratio, distance, {atom.tag[i], atom.tag[j]}, {type_i, type_j}};
     }
@@ -75,7 +82,7 @@ ClosestPair closest_pair(const Atom &atom, const Neighborhood &n, const double (
 
 // Whether a periodic box has images of itself within this distance.
 bool has_image_within(const Domain &box, double cutoff) {
-  const double lengths[3] = {box.xprd, std::hypot(box.xy, box.yprd), std::hypot(box.xz, box.yz, box.zprd)};
+  const double lengths[3] = {box.xprd, norm({box.xy, box.yprd, 0.0}), norm({box.xz, box.yz, box.zprd})};
   const int periodic[3] = {box.xperiodic, box.yperiodic, box.zperiodic};
   for (int k = 0; k < 3; ++k)
     if (periodic[k] && lengths[k] < cutoff) return true;
@@ -143,19 +150,20 @@ void SetupChecks::check_symbols() const {
   }
 }
 
-// A timestep of 1, usual in units real, is a thousand times too long in units metal.
+// A timestep of 1, usual in units real, is a thousand times too long in units metal; one of 0.001, usual in units
+// metal, makes a run in units real a thousand times longer than meant.
 void SetupChecks::check_timestep() {
-  constexpr double LONG_STEP = 0.02;    // ps: steps of 20 fs cannot resolve any vibration of atoms
-  const double dt = update->dt;
-  if (std::strcmp(update->unit_style, "metal") != 0 || update->whichflag != 1 || update->nsteps == 0 ||
-      dt < LONG_STEP || dt == timestep_with_warning_)
-    return;
+  constexpr double LONG_STEP = 20.0;    // fs: such steps cannot resolve any vibration of atoms
+  constexpr double SHORT_STEP = 0.005;
+  const double dt = update->dt, femtoseconds = dt / force->femtosecond;
+  const bool is_metal = std::strcmp(update->unit_style, "metal") == 0;
+  const bool is_long = femtoseconds >= LONG_STEP, is_short = femtoseconds > 0.0 && femtoseconds <= SHORT_STEP;
+  if (update->whichflag != 1 || update->nsteps == 0 || !(is_long || is_short) || dt == timestep_with_warning_) return;
   timestep_with_warning_ = dt;
   if (comm->me == 0)
-    error->warning(FLERR,
-                   "The timestep of {:.6g} ps ({:.6g} fs) is too long for the motion of atoms: with units metal it is "
-                   "in ps, and 0.001 is usual",
-                   dt, 1e3 * dt);
+    error->warning(
+        FLERR, "The timestep of {:.6g} fs is too {} for the motion of atoms: with units {} it is in {} is usual",
+        femtoseconds, is_long ? "long" : "short", update->unit_style, is_metal ? "ps, and 0.001" : "fs, and 1");
 }
 
 // A pair that is missing from the neighbor list changes the surroundings of both atoms in the model, and so the forces

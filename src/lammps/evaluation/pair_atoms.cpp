@@ -71,6 +71,16 @@ PairAtoms::Positions PairAtoms::positions() {
   return num_all() > 0 ? reinterpret_cast<Positions>(&atom->x[0][0]) : nullptr;
 }
 
+void PairAtoms::note_positions() {
+  const auto *x = reinterpret_cast<const std::array<double, 3> *>(positions());
+  noted_positions_.assign(x, x + num_all());
+}
+
+bool PairAtoms::has_noted_positions() {
+  const auto *x = reinterpret_cast<const std::array<double, 3> *>(positions());
+  return std::equal(noted_positions_.begin(), noted_positions_.end(), x, x + num_all());
+}
+
 void PairAtoms::read_neighborhood(const std::vector<int> &type_species, Neighborhood &neighborhood,
                                   std::vector<int> &atom_row) {
   const NeighList &list = *pair_.list;

@@ -18,6 +18,7 @@
 #include "src/lammps/evaluation/pair_results.h"
 #include "src/lammps/faults/pair_part.h"
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -51,6 +52,9 @@ class PairAtoms : public PairPart {
   // Returns whether Neighbor now has the present bonds in host memory.
   virtual bool sync_host_bonds();
   virtual Positions positions();    // null without atoms
+  // Stores the positions of all atoms, and compares those of the same number of atoms later.
+  virtual void note_positions();
+  virtual bool has_noted_positions();
   // Fills the neighborhood and the rows of atoms from the pair style's list.
   virtual void read_neighborhood(const std::vector<int> &type_species, Neighborhood &neighborhood,
                                  std::vector<int> &atom_row);
@@ -65,6 +69,7 @@ class PairAtoms : public PairPart {
   LAMMPS_NS::Pair &pair_;
   double energy_unit_ = 1.0;
   std::unique_ptr<LammpsExchange> exchange_;
+  std::vector<std::array<double, 3>> noted_positions_;
 };
 
 }    // namespace equi

@@ -43,9 +43,8 @@ std::unique_ptr<Evaluator> make_on_device(const Model &, const EvaluatorOptions 
 
 EvaluatorOptions PairEvaluators::start() const {
   const int partitions = universe->nprocs / comm->nprocs;
-  const NodePlace node = node_place(world);
-  const int ranks = partitions * node.num_ranks;
-  const ThreadPlan threads = threads_per_rank(world, partitions);
+  const NodePlace node = node_place(world, partitions);
+  const ThreadPlan threads = threads_per_rank(world, node.processes);
   std::string about_threads;
   DeviceIdentity device{};
   collective_try([&] {
@@ -54,7 +53,7 @@ EvaluatorOptions PairEvaluators::start() const {
     device = device_identity();
   });
   if (!about_threads.empty()) log("Pair style equi: {}\n", about_threads);
-  const int sharing = processes_on_device(ranks_on_device(world, device), partitions, ranks, num_devices());
+  const int sharing = processes_on_device(ranks_on_device(world, device), partitions, node.processes, num_devices());
   const int most = reduce(sharing, MPI_INT, MPI_MAX);
   if (comm->me == 0 && num_devices() > 0 && most > 1)
     error->warning(FLERR, "Pair style equi: {} ranks share a GPU: one rank for each is usually faster", most);
@@ -124,6 +123,8 @@ void PairEvaluators::log_model(const Model &model) const {
         model.composition.empty() ? "" : " and the composition " + formula(model.composition, model.elements));
   if (model.offers_direct_forces && !settings_.has_direct_forces())
     log("  forces are derivatives of the energy; the file has direct ones, too (keyword forces)\n");
+  if (!model.has_mirror_symmetry)
+    log("  equivariant under rotations only, SO(3): energies of mirror images may differ\n");
   if (model.provenance.count("properties"))
     log("  properties of the model, on every machine: {}\n", origin("properties"));
   for (const std::string &note : model.notes) log("  {}\n", note);

@@ -170,6 +170,11 @@ PairSettings read_settings(LAMMPS *lmp, int narg, char **arg, bool is_kokkos) {
     const auto *found = std::find_if(std::begin(KEYWORDS), std::end(KEYWORDS),
                                      [&](const Keyword &known) { return words.keyword == known.name; });
     if (found == std::end(KEYWORDS)) {
+      if (utils::strmatch(words.keyword, "\\.equi$"))
+        words.stop(
+            "the model file is part of the other command: pair_coeff * * {} and a chemical symbol for each atom "
+            "type",
+            words.keyword);
       std::string names;
       for (const Keyword &known : KEYWORDS) names += (names.empty() ? "" : ", ") + std::string(known.name);
       words.stop("unknown keyword {}; known are {}", words.keyword, names);

@@ -233,7 +233,7 @@ void PairEqui::read_new_list() {
 
 void PairEqui::check_same_atoms(bool at_same_positions) {
   impl->atoms->sync_host_atoms();
-  impl->atom_checks.check_same_atoms(impl->runner.get(), at_same_positions);
+  impl->atom_checks.check_same_atoms(*impl->atoms, at_same_positions);
 }
 
 /* ----------------------------------------------------------------------
@@ -260,7 +260,7 @@ void PairEqui::evaluate() {
   runner.try_step([&] { result = runner.run({wants_virial, eflag_atom != 0, has_atom_virial}); });
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
   const bool keeps_atoms = impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments;
-  impl->atom_checks.note_evaluation(runner, keeps_atoms);
+  impl->atom_checks.note_evaluation(*impl->atoms, keeps_atoms);
   impl->deviation.forget();
   if (impl->deviation.is_wanted()) impl->deviation.find(&runner, impl->atom_checks.evaluation_step());
 

@@ -575,7 +575,7 @@ def test_couplings_are_those_of_e3nn(ls):
 def test_info_names_what_is_inside(capsys):
     assert main(["info", str(converted("plain"))]) == 0
     text = capsys.readouterr().out
-    for word in ("SevenNet", "Cl Na O", "4.2 Angstrom", "1x1->2", "plain.pth", "triclinic"):
+    for word in ("SevenNet", "Cl Na O", "4.2 Angstrom", "1x1->2", "l to 2, radial (weights", "plain.pth", "triclinic"):
         assert word in text
     assert main(["info", "--json", str(converted("plain"))]) == 0
     facts = json.loads(capsys.readouterr().out)

@@ -208,7 +208,7 @@ def test_the_command_says_in_one_line_what_is_wrong_with_a_file(command, tmp_pat
     assert f"bad.equi: layers[{n}].paths[0].in: expected a whole number" in message and "'\\x1b[31m'" in message
 
 
-COMMANDS = ["info", "check", "schedule", "compile", "compare", "demo"]
+COMMANDS = ["info", "check", "certify", "schedule", "compile", "compare", "demo"]
 PLACES = ["folder", "nothing", "pipe", "device", "long name", "below a file", "no name"]
 
 

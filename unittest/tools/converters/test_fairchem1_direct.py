@@ -210,7 +210,7 @@ def test_the_document_says_what_is_left_out(folder, capsys):
 def test_info_says_which_neighbors_an_atom_sees(folder, capsys):
     assert main(["info", str(converted("equiformer", folder))]) == 0
     said = capsys.readouterr().out
-    assert "no cutoff function, 600 gaussian functions" in said and "activation at 64 points" in said
+    assert "no cutoff function, 600 gaussian functions" in said and "at points (points 64" in said
     assert "an atom sees its 300 nearest neighbors and those whose squared distance is up to 0.01 Angstrom^2 greater" in said
     assert main(["info", str(converted("escn_nearest", folder))]) == 0
     assert "an atom sees its 7 nearest neighbors\n" in capsys.readouterr().out

@@ -127,7 +127,7 @@ def test_the_commands_know_the_files(files, tmp_path, capsys):
     assert main(["convert", str(source), "-o", str(tmp_path / "model.equi")]) == 0
     assert main(["info", str(path)]) == 0
     text = capsys.readouterr().out
-    assert "a model of mlip" in text and "Gaunt product" in text
+    assert "a model of mlip" in text and ", gaunt " in text
 
 
 REFUSED = [

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
+from ase.cell import Cell
 from ase.constraints import FixAtoms
 from ase.io import write
 from ase.neighborlist import neighbor_list
@@ -127,6 +128,41 @@ def test_a_script_that_was_changed_stays(tmp_path):
     with pytest.raises(EquiError, match="exists already"):
         data.make(tmp_path / "POSCAR", tmp_path / "data.x", **options)
     assert open(script).read().endswith("# mine\n")
+    data.make(tmp_path / "POSCAR", tmp_path / "data.x", force=True, **options)
+    assert not open(script).read().endswith("# mine\n")
+
+
+def test_a_cell_replaces_that_of_the_file(tmp_path):
+    write(tmp_path / "a.xyz", molecule("H2O"))
+    job = data.make(tmp_path / "a.xyz", tmp_path / "data.x", cell=[5, 6, 7])
+    assert job.boundary == "p p p" and not job.notes
+    found = structures.read_last(tmp_path / "data.x")[1]
+    np.testing.assert_allclose(found.cell.lengths(), [5, 6, 7], atol=1e-9)
+    data.make(tmp_path / "a.xyz", tmp_path / "data.x", cell=[5, 5, 6, 80, 95, 120], supercell=(2, 1, 1))
+    found = structures.read_last(tmp_path / "data.x")[1]
+    assert len(found) == 6 and found.cell.volume == pytest.approx(2 * Cell.new([5, 5, 6, 80, 95, 120]).volume)
+    with pytest.raises(EquiError, match="Angstrom apart"):
+        data.make(tmp_path / "a.xyz", tmp_path / "data.x", cell=[5, 1.5, 5])
+
+
+def test_atoms_are_rattled_by_their_standard_deviation(tmp_path):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    positions = []
+    for rattle in (0.0, 0.05, 0.05):
+        data.make(tmp_path / "POSCAR", tmp_path / "data.x", supercell=(6, 6, 6), rattle=rattle)
+        positions.append(structures.read_last(tmp_path / "data.x")[1].positions)
+    moved, edge = positions[1] - positions[0], 6 * 3.905
+    assert np.std(moved - edge * np.round(moved / edge)) == pytest.approx(0.05, rel=0.05)
+    np.testing.assert_array_equal(positions[1], positions[2])
+
+
+@pytest.mark.parametrize("run", ["nvt", "npt"])
+def test_dynamics_may_begin_with_a_relaxation(run, tmp_path):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    lines = open(data.make(tmp_path / "POSCAR", tmp_path / "data.x", model=str(built("sevennet-0.equi")), run=run, relaxed=True).script)
+    commands = [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+    order = [commands.index(word) for word in ("pair_coeff", "minimize", "reset_timestep", "velocity", "run")]
+    assert order == sorted(order) and ("unfix" in commands) == (run == "npt")
 
 
 def test_the_last_of_several_structures_is_taken_and_told_of(tmp_path):
@@ -206,7 +242,8 @@ def test_short_distances_and_lost_cells_are_told_of(tmp_path):
     assert any("atoms 1 (C) and 2 (C) are only 0.6 Angstrom apart" in note for note in notes)
     assert any("the cell of the file is dropped" in note for note in notes)
     write(tmp_path / "a.xyz", molecule("H2O"))
-    assert data.make(tmp_path / "a.xyz", tmp_path / "data.x").notes == ("the file has no cell: no direction is periodic",)
+    (note,) = data.make(tmp_path / "a.xyz", tmp_path / "data.x").notes
+    assert note.startswith("the file has no cell: no direction is periodic") and "--cell" in note
 
 
 MIXED_SITE = """\
@@ -239,6 +276,10 @@ Au1 Au 0 0 0 0.5
     (["water.xyz", "--supercell", "2", "1", "1"], "not periodic"),
     (["POSCAR", "--model", "MODEL"], "does not know Sr, Ti"),
     (["POSCAR", "--run", "nvt"], "--model"),
+    (["water.xyz", "--cell", "5", "5"], "--cell: expected three lengths"),
+    (["water.xyz", "--cell", "5", "5", "-5"], "--cell: expected three lengths"),
+    (["water.xyz", "--cell", "5", "5", "5", "10", "20", "170"], "--cell: no cell has these angles"),
+    (["POSCAR", "--relaxed"], "--relaxed: only scripts of dynamics"),
 ])  # fmt: skip
 def test_what_cannot_be_written_is_one_line(words, expected, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

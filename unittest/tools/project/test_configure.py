@@ -372,7 +372,7 @@ def test_the_presets_of_a_workflow_belong_together():
             assert with_parents(f"{step['type']}Presets", step["name"])["configurePreset"] == first["name"]
     pattern = re.compile(r"(cmake|ctest) +(--workflow +|--build +|)--preset +([a-z0-9-]+)")
     files = [".ci/run", ".github/workflows/test.yml", "CONTRIBUTING.md", "README.md", "bench/README.md", "cmake/wrappers/lmp.in"]
-    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "doc").glob("*.rst")]
+    files += [path.relative_to(ROOT).as_posix() for path in (ROOT / "doc").rglob("*.rst")]
     for file in files:
         text = (ROOT / file).read_text().replace("\\\n", "")
         for program, mode, name in pattern.findall(text):

@@ -12,12 +12,13 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from ase import Atoms
 from ase.build import bulk
 from ase.io import write
 from built_models import built
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examples/README.md", "examples/*/README.md", "doc/*.rst")
+PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examples/README.md", "examples/*/README.md", "doc/**/*.rst")
                               for path in ROOT.glob(pattern)))  # fmt: skip
 # Snippets that need many minutes, by a text in them. The wheel has its own test (test_wheel.py), those of KOKKOS and
 # CUDA need other builds, and weights of UMA and eSEN are not available.
@@ -74,13 +75,16 @@ def clone(tmp_path_factory):
     for script in (folder / "examples").glob("*/in.*"):  # the same runs, but short
         script.write_text(re.sub(r"^(variable +(?:steps|settle) index) \d+$", r"\1 80", script.read_text(), flags=re.M))
     write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
+    write(folder / "molecule.xyz", Atoms("OCl2", [[0, 0, 0], [1.4, 0.9, 0], [-1.4, 0.9, 0]]))
     for name, model in (
         ("checkpoint_best.pth", "tiny/plain.pth"), ("MACE.model", "mace/plain.model"), ("my.model", "mace/plain.model"),
         ("mine.equi", "tiny/plain.equi"),
         ("mine.nequip.zip", "nequip/basis.nequip.zip"), ("epoch.ckpt", "torchmd/exp_normal.ckpt"),
+        ("mace-mpa-0-medium.model", "mace/plain.model"), ("NequIP-OAM-L-0.1.nequip.zip", "nequip/basis.nequip.zip"),
     ):  # fmt: skip
         shutil.copyfile(built(model), folder / name)
-    shutil.copytree(built("matgl/smooth/model.json").parent, folder / "TensorNet-PES")
+    for name in ("TensorNet-PES", "TensorNet-PES-MatPES-PBE-2025.2"):
+        shutil.copytree(built("matgl/smooth/model.json").parent, folder / name)
     for name, packed in (("nequix-mp-1.nqx", "nequix-0.4.5-jax.nqx.xz"), ("so3lr.model", "so3lr-0.2.1.model.xz")):
         (folder / name).write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / packed).read_bytes()))
     return folder
@@ -95,6 +99,9 @@ def cases():
 
 @pytest.mark.parametrize("page, text", list(cases()))
 def test_snippets_work_as_pasted(page, text, clone, tmp_path):
+    # `equi data` never replaces a script, and pages write it for different models.
+    for script in ("in.npt", "in.nvt"):
+        (clone / script).unlink(missing_ok=True)
     # A user's own settings must not be needed.
     environment = {
         name: value for name, value in os.environ.items()

@@ -144,8 +144,9 @@ def test_published_models_have_what_a_user_needs(capsys):
     assert main(["models", "--json"]) == 0
     for fact in json.loads(capsys.readouterr().out):
         assert fact["license"] and fact["source"] and fact["convert"]
-        # This project had the models that it reports as tested, so their hashes are known.
-        assert (fact["state"] == published.TESTED) == (fact["sha256"] is not None)
+        # This project had the files that it reports as checked, so their hashes are known.
+        assert fact["checked"] in published.MEANING
+        assert (fact["checked"] == published.FILE) == (fact["sha256"] is not None)
 
 
 def test_the_models_of_the_installed_sevenn_are_those_of_the_list():
@@ -162,10 +163,36 @@ def test_the_doctor_finds_a_sound_build():
     done = equi("doctor", "--json", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout
     found = {finding["subject"]: finding for finding in json.loads(done.stdout)}
-    assert list(found) == ["processor", "kernels", "threads", "LAMMPS", "MPI", "plugin", "frameworks"]
+    assert list(found) == ["processor", "kernels", "threads", "LAMMPS", "MPI", "plugin", "reference", "frameworks"]
+    busy = found.pop("processor")["state"] == doctor.SLOW  # other tests may run
     assert all(finding["state"] == doctor.OK for finding in found.values())
     assert "MPICH" in found["MPI"]["found"] and "sevenn 0" in found["frameworks"]["found"]
-    assert "nothing is in the way" in equi("doctor", OMP_NUM_THREADS="1").stdout
+    assert busy or "nothing is in the way" in equi("doctor", OMP_NUM_THREADS="1").stdout
+
+
+@pytest.mark.parametrize("cores, quota, machine, load, state", [
+    (8, "inf", 8, 0.3, doctor.OK), (8, "inf", 8, 3.9, doctor.OK), (8, "inf", 8, 4.2, doctor.SLOW),
+    (8, "inf", 64, 40.0, doctor.OK),  # others may use the other cores
+    (8, "inf", 64, 63.0, doctor.SLOW), (8, "2", 8, 7.5, doctor.SLOW),
+])  # fmt: skip
+def test_the_doctor_notices_cores_that_others_use(cores, quota, machine, load, state, monkeypatch):
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: machine)
+    assert doctor._processor({"cpu": "avx2", "cores": str(cores), "quota": quota}).state == state
+
+
+def test_the_doctor_notices_cores_that_a_run_leaves_idle(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    finding = doctor._threads({"cores": "8", "quota": "inf", "threads": "2"})
+    assert finding.state == doctor.OK and "leaves 6 cores idle" in finding.advice and "4 ranks" in finding.advice
+    assert not doctor._threads({"cores": "2", "quota": "inf", "threads": "2"}).advice
+
+
+def test_the_doctor_knows_builds_without_torch(tmp_path):
+    (tmp_path / "lib").mkdir()
+    assert "no LibTorch" in doctor._reference(tmp_path).found
+    (tmp_path / "lib" / "libequi_torch.so").touch()
+    assert doctor._reference(tmp_path).found.startswith("LibTorch")
 
 
 @pytest.mark.parametrize("variable, value, subject, text", [

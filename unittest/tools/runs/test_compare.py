@@ -161,9 +161,9 @@ def test_demo_runs_the_example_and_reports_it(model, tmp_path, monkeypatch, caps
     """The whole driver with LAMMPS itself, and a Lennard-Jones crystal in place of the potential."""
     pair = ["pair_style lj/cut 6.0", "pair_coeff * * 0.2 2.4", 'print "  memory: 1.0 MB for 216 atoms, 4.6 kB/atom"']
     source = Path(__file__).resolve().parents[3] / "examples" / "nacl"
-    text = (source / "in.nvt").read_text()
+    text = (source / demo.SCRIPT).read_text()
     assert re.search(r"^pair_style +equi", text, re.M) and re.search(r"^pair_coeff .*Na Cl$", text, re.M)
-    (tmp_path / "in.nvt").write_text(re.sub(r"^pair_style.*\n^pair_coeff.*", "\n".join(pair), text, flags=re.M))
+    (tmp_path / demo.SCRIPT).write_text(re.sub(r"^pair_style.*\n^pair_coeff.*", "\n".join(pair), text, flags=re.M))
     (tmp_path / "data.nacl").write_text((source / "data.nacl").read_text())
     lmp, mpirun = shutil.which("lmp"), shutil.which("mpirun")
     monkeypatch.setattr(demo, "_example_folder", lambda build_dir: tmp_path)
@@ -171,17 +171,18 @@ def test_demo_runs_the_example_and_reports_it(model, tmp_path, monkeypatch, caps
     monkeypatch.setattr(lammps_runner, "lammps_programs", lambda build_dir: [lmp, mpirun])
     monkeypatch.setattr(compare, "check", lambda *args, **options: 0)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert demo.demo(BUILD, model[0], steps=40, quiet=True) == 0
+    assert demo.demo(BUILD, model[0], steps=40, quiet=True, picture=tmp_path / "run.png") == 0
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
     output = capsys.readouterr().out
     # The threads that the pair style would plan, not LAMMPS's own single one.
     threads = kernels.machine(1, BUILD)["threads"]
     assert f"using {threads} OpenMP thread(s) per MPI task" in output and f"1 rank of {threads} thread" in output
     assert re.search(r"^atoms +216$", output, re.M)
-    for quantity in ("potential energy", "temperature", "pressure", "time per atom and step", "memory per atom"):
+    for quantity in ("potential energy", "temperature", "pressure", "density", "time per atom and step", "memory per atom"):
         assert re.search(rf"^{quantity} +-?[\d.]+ ", output, re.M), quantity
     assert demo.demo(BUILD, model[0], steps=40, quiet=True, as_json=True) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["atoms"] == 216 and facts["memory"] == 4.6 and facts["microseconds"] > 0
+    assert facts["atoms"] == 216 and facts["memory"] == 4.6 and facts["microseconds"] > 0 and facts["density"] > 0
     monkeypatch.setattr(compare, "check", lambda *args, **options: 2)
     assert demo.demo(BUILD, model[0], steps=40, quiet=True) != 0
 

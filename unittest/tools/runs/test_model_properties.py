@@ -9,7 +9,7 @@ import pytest
 from ase.calculators.calculator import Calculator, all_changes
 from built_models import built
 from equi_evaluator import SecondReader
-from equi_tools import equi_file, model_properties
+from equi_tools import equi_file, info, model_properties
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 
@@ -39,6 +39,7 @@ def changed(name, folder, change):
 @pytest.mark.parametrize("name", ["tiny/parity.equi", "tiny/xplor.equi", "tiny/one_element.equi", "mace/ell3.equi"])
 def test_a_smooth_model_with_parity_has_none(name):
     assert names_of(str(built(name))) == {}
+    assert info.summary(built(name))["has_mirror_symmetry"]
 
 
 def test_a_cutoff_function_that_does_not_vanish_makes_a_jump(tmp_path):
@@ -60,6 +61,7 @@ def test_products_that_mix_parities_have_no_mirror_symmetry(name):
     found = names_of(str(built(name)))
     assert found["no_mirror_symmetry"].numbers["energy_eV_per_atom"] > model_properties.MIRROR
     assert "no mirror symmetry" in found["no_mirror_symmetry"].sentence
+    assert "energies may differ, SO(3)" in info.text(name, info.summary(built(name)))
 
 
 def add_repulsion(document, tensors, prefactor):

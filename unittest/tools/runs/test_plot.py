@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ase.build import bulk
 from built_models import built
 from equi_evaluator import EquiEvaluator
 from equi_tools import info, kernels, plot, run_log
@@ -123,16 +124,67 @@ def test_a_minimization_has_no_drift_and_the_last_run_is_drawn(tmp_path):
 def test_a_log_of_the_examples(tmp_path, capsys):
     assert main(["plot", str(LOG), "-o", str(tmp_path / "a.png"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["atoms"] == 216 and facts["picoseconds"] == pytest.approx(0.3) and facts["quantity"] == "TotEng"
+    assert facts["atoms"] == 216 and facts["picoseconds"] == pytest.approx(0.3)
     assert facts["breakdown"]["Pair"] == 99.79 and is_picture(tmp_path / "a.png")
+    # The energy of a run with a thermostat is no measure of anything.
+    assert facts["quantity"] is None and facts["drift"] is None and facts["thermostats"] == ["nvt"]
     assert main(["plot", str(LOG), "-o", str(tmp_path / "a.png")]) == 0
-    assert "216 atoms, 0.3 ps: drift of TotEng" in capsys.readouterr().out
+    assert "216 atoms, 0.3 ps: the drift is not known, because fix nvt changes the energy: add econserve" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("fixes, styles", [
+    ("fix 1 all nve\n", ()),
+    ("fix 1 all nve\nfix 2 all langevin 300 300 0.1 5\n", ("langevin",)),
+    ("fix 1 all npt/kk temp 300 300 0.1 iso 0 0 1\nunfix 1\nfix 1 all nve\n", ()),
+    ("fix 1 all nve\nfix 1 all nvt temp 300 300 0.1\n", ("nvt",)),
+    ("fix 1 all nve\nfix f all ave/time 1 1 1 c_thermo_temp\nfix t all temp/csvr 300 300 0.1 5\n", ("temp/csvr",)),
+])  # fmt: skip
+def test_a_thermostat_makes_the_energy_no_conserved_quantity(fixes, styles, tmp_path):
+    (tmp_path / "log").write_text(log_of([0, 1, 2, 3]).replace("run  ", f"{fixes}run  "))
+    (run,) = run_log.read(tmp_path / "log")
+    assert run.thermostats == styles and (run.conserved() is None) == bool(styles)
+
+
+def test_temperature_pressure_and_density_are_drawn(tmp_path, capsys):
+    rows = "".join(f"{10 * k:10d} {300.0 + k:10.4f} {5.0 * k:10.4f} {2.0 + k:10.4f} {-200.0:12.5f}\n" for k in range(4))
+    (tmp_path / "log").write_text(
+        f"units           real\n  64 atoms\nfix 1 all npt temp 300 300 100 iso 0 0 1000\nrun             30\n"
+        f"   Step          Temp     Press    Density   Econserve\n{rows}"
+    )
+    assert main(["plot", str(tmp_path / "log"), "-o", str(tmp_path / "a.png"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["means"] == {"Temp": 302.5, "Press": 12.5, "Density": 4.5} and facts["drift"] == pytest.approx(0.0, abs=1e-9)
+    assert is_picture(tmp_path / "a.png")
+    assert main(["plot", str(tmp_path / "log"), "-o", str(tmp_path / "a.png"), "--symbols", "Na"]) == 1
+    assert "--symbols: " in capsys.readouterr().err
+
+
+def test_distributions_of_a_dump_are_those_of_its_crystal(tmp_path, capsys):
+    """Rock salt: 6 neighbors at a/2, 12 of the same element at a/sqrt 2, and the volumes of shells."""
+    crystal = bulk("NaCl", "rocksalt", 5.64, cubic=True) * (3, 3, 3)
+    lines = []
+    for step in range(4):
+        lines += [f"ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n{len(crystal)}\nITEM: BOX BOUNDS pp pp pp"]
+        lines += [f"0 {3 * 5.64}"] * 3 + ["ITEM: ATOMS id type element x y z"]
+        lines += [f"{n + 1} {1 + (atom.symbol == 'Cl')} {atom.symbol} {atom.x} {atom.y} {atom.z}" for n, atom in enumerate(crystal)]
+    (tmp_path / "run.dump").write_text("\n".join(lines) + "\n")
+    frames = [crystal, crystal]
+    for pair, distance, count in ((("Na", "Cl"), 2.82, 6), (("Na", "Na"), 5.64 / 2**0.5, 12), (("Cl", "Na"), 2.82, 6)):
+        r, g = plot.distribution(frames, pair, 8.0)
+        shells = 4 * np.pi * (r**2 + (r[1] - r[0]) ** 2 / 12) * (r[1] - r[0])
+        counts = np.cumsum(g * shells * 4 / 5.64**3)
+        between = np.searchsorted(r, distance + 0.5)
+        assert counts[between] == pytest.approx(count, rel=1e-9), pair
+    assert main(["plot", str(tmp_path / "run.dump"), "-o", str(tmp_path / "a.png"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["frames"] == 2 and facts["atoms"] == 216 and is_picture(tmp_path / "a.png")
+    assert {tuple(d["pair"]): round(d["first_peak_A"], 1) for d in facts["distributions"]}["Cl", "Na"] == 2.8
 
 
 @pytest.mark.parametrize("text, found", [
     ("no table", "no table of thermodynamic output"),
     (log_of([1, 2, 3], units="lj"), "expected units metal or real, found lj"),
-    (log_of([1, 2, 3], name="Press"), "add etotal"),
+    (log_of([1, 2, 3], name="Lx").replace("Temp", "Vol"), "add econserve, temp, press"),
 ])  # fmt: skip
 def test_a_log_without_what_is_needed_is_refused(text, found, tmp_path):
     (tmp_path / "log").write_text(text)

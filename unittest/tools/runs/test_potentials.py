@@ -115,6 +115,24 @@ def test_training_ends_in_a_file_with_the_errors_of_its_table(family, data, tmp_
     assert 1000 * np.concatenate(differences).std() == pytest.approx(float(row[2]), abs=ROUNDING)
 
 
+@pytest.mark.parametrize("exists, resume, build, told", [
+    (True, False, None, "is of an earlier training: continue it with --resume"),
+    (False, True, None, "there is no "),
+    (False, False, "empty", "the workflow 'test' builds it"),
+])  # fmt: skip
+def test_a_training_that_cannot_begin_says_why_in_one_line(exists, resume, build, told, data, tmp_path, monkeypatch):
+    if exists:
+        (tmp_path / "out.equi.checkpoint").write_text("of a week")
+    if build:
+        monkeypatch.setenv("EQUI_BUILD_DIR", str(tmp_path / build))
+    words = [*train_words("sevennet", data), *(["--resume"] if resume else [])]
+    done = subprocess.run([sys.executable, FOLDER / "train.py", *map(str, (tmp_path / "out.equi", *words))], capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert told in done.stderr.splitlines()[-1]
+    assert not exists or (tmp_path / "out.equi.checkpoint").read_text() == "of a week"
+
+
 @pytest.mark.slow
 def test_a_training_that_was_killed_continues_to_the_same_numbers(data, tmp_path):
     words = (*train_words("sevennet", data), "--epochs", 30)
@@ -122,7 +140,7 @@ def test_a_training_that_was_killed_continues_to_the_same_numbers(data, tmp_path
     command = [sys.executable, FOLDER / "train.py", *map(str, (tmp_path / "parts.equi", *words))]
     begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     for line in begun.stdout:
-        if line.startswith("epoch 2,"):
+        if line.startswith("epoch 2 of 30,"):
             begun.kill()
     assert begun.wait() != 0
     assert torch.load(tmp_path / "parts.equi.checkpoint", weights_only=True)["epoch"] < 30

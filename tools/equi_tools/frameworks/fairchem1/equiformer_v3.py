@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """EquiformerV3 of the package equiformer-v3, trained by gradients: options of its checkpoints, and the layers of an
-.equi file for it (doc/equiformer_v3.rst has its equations).
+.equi file for it (doc/models/equiformer_v3.rst has its equations).
 
 All numbers are the checkpoint's; products of its consecutive matrices are computed in float64.
 """

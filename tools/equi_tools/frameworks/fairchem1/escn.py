@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """eSCN of fairchem 1: options of its checkpoints, and the layers of an .equi file for its energy and its forces
-(doc/equiformer_v2.rst has its equations). All numbers are the checkpoint's."""
+(doc/models/equiformer_v2.rst has its equations). All numbers are the checkpoint's."""
 
 import numpy as np
 

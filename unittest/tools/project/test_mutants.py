@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""The list of mutants applies to the sources of today: a run of it takes an hour and is rare."""
+
+import importlib.util
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "unittest" / "mutation"
+
+
+@pytest.fixture(scope="module")
+def mutants():
+    spec = importlib.util.spec_from_file_location("mutants", FOLDER / "mutants.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_mutant_applies(mutants):
+    of_file = defaultdict(list)
+    for mutant in mutants.read(FOLDER / "mutants.txt"):
+        of_file[mutant.file].append(mutant)
+    for file, some in of_file.items():
+        mutants.mutated((ROOT / file).read_text(), some)
+
+
+def test_texts_are_whole(mutants):
+    for mutant in mutants.read(FOLDER / "mutants.txt"):
+        for text in (mutant.original, mutant.replacement):
+            assert all(text.count(a) == text.count(b) for a, b in ("()", "[]", "{}")), str(mutant)
