@@ -100,14 +100,14 @@ class LayerFields(Table):
 
 
 class PublishedModels(Table):
-    """``.. published-models:: FRAMEWORK ...``: the published models of frameworks, as `equi models` lists them."""
+    """``.. published-models:: FAMILY ...``: the published models of frameworks or families, as `equi models` lists them."""
 
     required_arguments = 1
     optional_arguments = 9
     files = (TOOLS / "equi_tools" / "published.py",)
 
     def rows(self):
-        found = [one for one in published.MODELS if one.framework in self.arguments]
+        found = [one for one in published.MODELS if one.listed_under in self.arguments]
         yield (*published.COLUMNS, "source", "checked")
         for one in found:
             *words, argument = published.cells(vars(one))

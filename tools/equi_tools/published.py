@@ -50,6 +50,12 @@ class Published:
     convert: str  # the argument of `equi convert`
     checked: str = RANDOM  # FILE, RANDOM or NOTHING
     sha256: str = None  # of a file that this project had
+    family: str = None  # if the framework trains more than one
+
+    @property
+    def listed_under(self):
+        """The word by which a page of the manual lists the model."""
+        return self.family or self.framework
 
 
 MODELS = (
@@ -90,8 +96,8 @@ MODELS = (
     Published("MACE-OFF23 large", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_large.model"),
     Published("NequIP-OAM-L", "nequip", None, "CC-BY-4.0", NEQUIP, "NequIP-OAM-L-0.1.nequip.zip"),
     Published("NequIP-OAM-XL", "nequip", None, SEE_SOURCE, NEQUIP, "NequIP-OAM-XL-0.1.nequip.zip"),
-    Published("Allegro-OAM-L", "nequip", 89, "CC-BY-4.0", NEQUIP, "Allegro-OAM-L-0.1.nequip.zip"),
-    Published("Allegro-MP-L", "nequip", None, SEE_SOURCE, NEQUIP, "Allegro-MP-L-0.1.nequip.zip"),
+    Published("Allegro-OAM-L", "nequip", 89, "CC-BY-4.0", NEQUIP, "Allegro-OAM-L-0.1.nequip.zip", family="allegro"),
+    Published("Allegro-MP-L", "nequip", None, SEE_SOURCE, NEQUIP, "Allegro-MP-L-0.1.nequip.zip", family="allegro"),
     Published("Nequix-MP-1", "nequix", 89, "MIT", NEQUIX, "nequix-mp-1.nqx", FILE,
               "1647af8e627e1afa11e2bfadeab0797326513a521afd7dd01606a96f56783eee"),
     Published("Nequix-MP-1-PFT", "nequix", None, "MIT", NEQUIX, "nequix-mp-1-pft.nqx"),

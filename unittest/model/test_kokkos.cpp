@@ -91,6 +91,21 @@ TEST_P(SharpAttention, is_a_softmax_for_any_scores) {
 
 INSTANTIATE_TEST_SUITE_P(, SharpAttention, ::testing::ValuesIn(sharp_cases()), name_of_sharp_case);
 
+// The edges of a receiver are computed together, whatever other receivers are in its batch.
+TEST(HostEvaluation, local_networks_have_the_same_bits_in_batches_of_any_size) {
+  const Model model = case_named("local_of_2_layers").model();
+  const ImageStructure images = random_structure(2, 11, 4).images(model.reach());
+  for (const Precision precision : {Precision::double_, Precision::mixed}) {
+    EvaluatorOptions options;
+    options.precision = precision;
+    const Evaluation whole = evaluate_whole(*make_host_evaluator(model, options), images);
+    for (const int batch : {1, 7}) {
+      options.batch = batch;
+      expect_same(evaluate_whole(*make_host_evaluator(model, options), images), whole, {0.0}, std::to_string(batch));
+    }
+  }
+}
+
 // ---- shapes of models that the builder does not make
 TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {
   TinyModelOptions options;

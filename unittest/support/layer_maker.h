@@ -593,7 +593,7 @@ class LayerMaker {
 
     const int e0 = feature(scalars(embedding)), e = feature(scalars(num_scalars)), a = feature(scalars(num_factors)),
               first = feature(scalars(num_scalars) + "+" + scalars(num_factors));
-    Json step = {{"step", "scalars"}, {"output", e0}, {"scale", 1.5}};
+    Json step = {{"step", "scalars"}, {"output", e0}, {"scale", o_.local_gain}};
     if (o_.local_pairs)
       step["pair_weights"] = tensor("local.pairs", {num_species(), num_species(), o_.num_basis, embedding}, 1.0);
     else

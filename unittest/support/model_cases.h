@@ -749,7 +749,7 @@ inline std::vector<TinyCase> attention_cases() {
 
 // Local networks, as in Allegro.
 inline std::vector<TinyCase> local_cases() {
-  std::vector<TinyCase> cases(7);
+  std::vector<TinyCase> cases(8);
   for (TinyCase &c : cases) {
     c.keeps_parity = true;
     c.options.parity = true;
@@ -782,6 +782,7 @@ inline std::vector<TinyCase> local_cases() {
   three.local_activation = "gelu";
   three.basis = "cosine_bump";
   three.num_basis = 7;
+  three.local_gain = 0.5;
   three.seed = 73;
   cases[3].name = "local_of_degree_4_with_a_gap";
   TinyModelOptions &high = cases[3].options;
@@ -807,6 +808,9 @@ inline std::vector<TinyCase> local_cases() {
   beside.local_alone = false;
   beside.hidden = {"5x0e+3x1o", "5x0e"};
   beside.seed = 77;
+  cases[7].name = "local_of_6_elements";    // so many pairs have no tables
+  cases[7].options.elements = {"H", "C", "N", "O", "S", "Cl"};
+  cases[7].options.seed = 78;
   return cases;
 }
 

@@ -115,6 +115,7 @@ struct TinyModelOptions {
   int local_channels = 5, local_scalars = 7, local_embedding = 6;
   std::vector<int> local_first_hidden = {8}, local_hidden = {9};    // of the network of distances, and of all others
   std::string local_activation = "silu";
+  double local_gain = 1.5;    // of the functions of the distance
   bool local_alone = true, local_more = false;
   bool local_pairs = false;           // matrices of pairs for the radial basis
   bool local_shared = false;          // one factor of the harmonics for all degrees

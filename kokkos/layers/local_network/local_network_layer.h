@@ -49,10 +49,11 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
       rows_.for_chunks(batch, d, [&](const Chunk &chunk) {
         const Work &work = batch.evaluation.work();
         begin(work, chunk);
-        for (const LocalStep &step : program_.steps) std::visit([&](const auto &s) { forward(work, chunk, s); }, step);
+        for (const LocalStep &step : program_.steps)
+          std::visit([&](const auto &s) { forward_step(work, chunk, s); }, step);
         if (!batch.evaluation.has_backward) return;
         for (auto step = program_.steps.rbegin(); step != program_.steps.rend(); ++step)
-          std::visit([&](const auto &s) { backward(work, chunk, s); }, *step);
+          std::visit([&](const auto &s) { backward_step(work, chunk, s); }, *step);
         end(work, chunk);
       });
   }
@@ -172,45 +173,47 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
   }
 
   // ---- steps and their adjoints
-  void forward(const Work &work, const Chunk &chunk, const LocalDenseStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalDenseStep &s) const {
     rows_.multiply(work, chunk, s.matrix, false, chunk.array(s.in), chunk.array(s.out), s.add);
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalDenseStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalDenseStep &s) const {
     if (s.clears_adj) clear(work, chunk, s.in);
     rows_.multiply(work, chunk, s.matrix, true, chunk.adjoint(s.out), chunk.adjoint(s.in), s.add_adj);
   }
 
-  void forward(const Work &work, const Chunk &chunk, const LocalActivationStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalActivationStep &s) const {
     run(work, "equi:activation", chunk.count,
         LocalActivation<T>{s.activation, static_cast<R>(s.scale), s.z.width, chunk.array(s.z), chunk.array(s.h)});
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalActivationStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalActivationStep &s) const {
     run(work, "equi:activation", chunk.count, LocalMultiply<T>{s.z.width, chunk.array(s.z), chunk.adjoint(s.h)});
   }
 
-  void forward(const Work &work, const Chunk &chunk, const LocalFactorsStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalFactorsStep &s) const {
     run(work, "equi:local_pairs", chunk.count,
         LocalFactors<T>{chunk.edges, chunk.sender_species, numbers(s.of_receiver), numbers(s.of_sender),
                         program_.arrays[s.array].width, chunk.array(s.array)});
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalFactorsStep &s) const { forward(work, chunk, s); }
+  void backward_step(const Work &work, const Chunk &chunk, const LocalFactorsStep &s) const {
+    forward_step(work, chunk, s);
+  }
 
   LocalPairProduct<T> pair_product(const Chunk &chunk, const LocalPairStep &s, bool is_transposed) const {
     return {chunk.edges,         chunk.sender_species, chunk.num_species,  s.num_in,     program_.arrays[s.out].width,
             numbers(s.matrices), chunk.array(s.in),    chunk.array(s.out), is_transposed};
   }
-  void forward(const Work &work, const Chunk &chunk, const LocalPairStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalPairStep &s) const {
     run(work, "equi:local_pairs", chunk.count, pair_product(chunk, s, false));
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalPairStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalPairStep &s) const {
     run(work, "equi:local_pairs", chunk.count, pair_product(chunk, s, true));
   }
 
-  void forward(const Work &work, const Chunk &chunk, const LocalTensorStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalTensorStep &s) const {
     run(work, "equi:tensors", chunk.count,
         LocalTensor<T>{chunk.edges, blocks(s.blocks), chunk.harmonics, chunk.array(s.w), chunk.array(s.x)});
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalTensorStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalTensorStep &s) const {
     run(work, "equi:tensors", chunk.count,
         LocalTensorAdjoint<T>{chunk.edges, blocks(s.blocks), chunk.harmonics, chunk.array(s.w), chunk.adjoint(s.x),
                               false});
@@ -229,25 +232,25 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
   int64_t num_sums(const Chunk &chunk, const Step &s) const {
     return int64_t(chunk.edges.num_receivers) * s.blocks.num_components;
   }
-  void forward(const Work &work, const Chunk &chunk, const LocalEnvironmentStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalEnvironmentStep &s) const {
     run(work, "equi:local_sum", num_sums(chunk, s), sum(chunk, s, chunk.array(s.w), {}));
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalEnvironmentStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalEnvironmentStep &s) const {
     scale_adjoint(work, chunk, s);
     run(work, "equi:tensors", chunk.count,
         LocalTensorAdjoint<T>{chunk.edges, blocks(s.blocks), chunk.harmonics, chunk.array(s.w), chunk.adjoint(s.sums),
                               true});
   }
-  void forward(const Work &work, const Chunk &chunk, const LocalSumStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalSumStep &s) const {
     run(work, "equi:local_sum", num_sums(chunk, s), sum(chunk, s, {}, chunk.array(s.x)));
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalSumStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalSumStep &s) const {
     scale_adjoint(work, chunk, s);
     run(work, "equi:local_sum", chunk.count,
         LocalSpread<T>{chunk.edges, program_.arrays[s.x].width, chunk.adjoint(s.sums), chunk.adjoint(s.x), s.add_adj});
   }
 
-  void forward(const Work &work, const Chunk &chunk, const LocalProductStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalProductStep &s) const {
     run(work, "equi:coupling", int64_t(chunk.edges.num_receivers) * s.num_cells,
         LocalCoupling<T>{s.num_cells, s.channels, terms(s.of_m), numbers(s.weights), chunk.array(s.environment),
                          chunk.array(s.m), false});
@@ -255,7 +258,7 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
         LocalProduct<T>{chunk.edges, s.num_out, s.channels, terms(s.of_out), chunk.array(s.x), chunk.array(s.m),
                         chunk.array(s.out), false});
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalProductStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalProductStep &s) const {
     // The adjoint of x may take its place, so that of M comes first.
     run(work, "equi:products", int64_t(chunk.edges.num_receivers) * s.num_cells,
         LocalProductAdjoint<T>{chunk.edges, s.num_cells, s.channels, list(s.cells), chunk.array(s.x),
@@ -268,12 +271,12 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
                          chunk.array(s.m_adj), chunk.adjoint(s.environment), s.add_environment_adj});
   }
 
-  void forward(const Work &work, const Chunk &chunk, const LocalReadoutStep &s) const {
+  void forward_step(const Work &work, const Chunk &chunk, const LocalReadoutStep &s) const {
     run(work, "equi:readout", chunk.edges.num_receivers,
         LocalReadout<T>{chunk.edges, s.h.width, numbers(s.weights), energy_scales_.data() + s.scale, chunk.array(s.h),
                         chunk.energy});
   }
-  void backward(const Work &work, const Chunk &chunk, const LocalReadoutStep &s) const {
+  void backward_step(const Work &work, const Chunk &chunk, const LocalReadoutStep &s) const {
     if (s.clears_adj) clear(work, chunk, s.h);
     run(work, "equi:readout", chunk.count,
         LocalReadoutAdjoint<T>{chunk.edges, s.h.width, numbers(s.weights), energy_scales_.data() + s.scale,

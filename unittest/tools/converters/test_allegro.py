@@ -5,12 +5,14 @@
 Runs in the environment of tools/requirements-nequip.txt.
 """
 
+import lzma
 import os
 import pickletools
 import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import nequip_training
 import numpy as np
@@ -325,34 +327,11 @@ def test_packages_of_several_models_are_refused(folder):
         nequip_checkpoint.load(folder / "two.nequip.zip")
 
 
-class Allegro_Module(torch.nn.Module):
-    """Stands for the module of this name of allegro 0.2 and 0.3."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(1))
-
-    def forward(self, x):
-        return x * self.weight
-
-
-class OldStages(torch.nn.Module):
-    """A deployed model has a radial basis of that time; `allegro` is its only other part here."""
-
-    def __init__(self):
-        super().__init__()
-        self.radial_basis = torch.nn.ModuleDict({"basis": torch.nn.Linear(1, 1)})
-        self.allegro = Allegro_Module()
-
-    def forward(self, x):
-        return self.allegro(x)
-
-
 def test_models_of_allegro_0_3_are_refused_by_name(folder):
+    """The file of golden/make_allegro_old.py."""
     path = folder / "deployed.pth"
-    records = {"r_max": "4.0", "type_names": "Na Cl", "nequip_version": "0.5.6"}
-    torch.jit.save(torch.jit.script(OldStages()), str(path), _extra_files={key: text.encode() for key, text in records.items()})
-    assert kind_of(path) == "torchscript"
+    path.write_bytes(lzma.decompress((Path(__file__).resolve().parents[2] / "golden" / "allegro-0.3.0.pth.xz").read_bytes()))
+    assert frameworks.detect(path) is frameworks.NEQUIP
     with pytest.raises(EquiError, match="Allegro 0.3: models of allegro 0.3 and older have another architecture"):
         nequip_checkpoint.load(path)
 
@@ -483,8 +462,8 @@ def test_native_evaluation_is_that_of_the_framework(name, folder, variant):
 def test_information_names_the_steps(capsys):
     assert main(["info", str(converted("plain"))]) == 0
     shown = capsys.readouterr().out
-    assert "Allegro" in shown
-    assert re.search(r"local_network +14 steps, 2 products of 14 paths, 5 channels", shown), shown
+    assert re.search("plain.equi: Allegro, a model of nequip", shown)
+    assert re.search(r"local_network .*steps 14, dense product readout scalars sum tensor", shown), shown
 
 
 # Packages that precede nequip and allegro on the path, and the file suffixes to compare.

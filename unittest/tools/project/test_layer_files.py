@@ -23,6 +23,7 @@ MOST = {
     "coulomb": 11,
     "pair_attention": 14,
     "dispersion": 10,
+    "local_network": 15,
     "so2_convolution": 25,
 }  # fmt: skip
 

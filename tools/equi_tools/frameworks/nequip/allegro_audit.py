@@ -50,7 +50,12 @@ OLD_ALLEGRO = (
 
 def is_allegro(tree):
     """Whether a tree of modules is one of Allegro, of any version."""
-    return any(module.class_name in ("Allegro_Module", "AllegroModel") for _, module in tree.named_modules())
+    return any(module.class_name == "Allegro_Module" for _, module in tree.named_modules())
+
+
+def is_old(tree):
+    """Whether a tree of modules is of allegro 0.3 or older, where weights of the environment had networks of their own."""
+    return any(module.class_name == "Allegro_Module" and "env_embed_mlps" in module.submodules for _, module in tree.named_modules())
 
 
 def renamed(name):
@@ -67,8 +72,6 @@ def _stages(model):
     if energy.class_name != "SequentialGraphNetwork":
         raise EquiError(f"module {energy.class_name} is not supported: only energy, forces and stress are")
     found = dict(energy.named_children())
-    if "one_hot" in found:
-        raise EquiError(OLD_ALLEGRO)
     if OLD_STAGE in found:
         embedding = found.pop(OLD_STAGE)
         if embedding.class_name == "TwoBodySplineScalarEmbed":
@@ -186,6 +189,8 @@ def _scales(named_modules):
 
 def read(model):
     """(options, tensors) of a tree of modules, after a check of all constants."""
+    if is_old(model):
+        raise EquiError(OLD_ALLEGRO)
     audit = Audit(model)
     options = audit.options()
     wrong = audit.wrong_scales(options)
