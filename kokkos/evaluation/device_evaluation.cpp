@@ -409,7 +409,7 @@ void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input, last = neighborhood_.num_slices - 1;
   const bool is_gathered = stage.returns_adjoints;
-  const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
+  const FeatureLayout layout = input >= 0 ? plan_.features[input].layout : FeatureLayout();
   R *adjoint = input >= 0 ? features_.exchanged_adjoint(s) : nullptr;
   const auto bring_values_back = [&] {
     if (state_.tangents_alone()) recorder_.run(exec_, [&] { save_or_restore_values(layout, adjoint, true); });

@@ -452,25 +452,44 @@ struct LocalProduct {
   }
 };
 
-// The adjoint of M[cell]: the sum over the receiver's edges of x[entry 0] x'_adj[entry 1]. Row: cell k of receiver a
-// has number a size + k.
+// The adjoints of the cells M[a, c] of a component c: sums over the receiver's edges of x[a] x'_adj[c]. Row: component
+// c of receiver a has number a size + c.
 template <class T>
 struct LocalProductAdjoint {
   LocalEdges edges;
   int size, channels;
-  const int *cells;    // [size][2]
+  LocalTerms<Real<T>> cells;    // of each component c: numbers a, and of the cells
   LocalRows<T> x, out_adj, m_adj;
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t r) const {
     const int64_t a = r / size;
-    const int k = static_cast<int>(r % size);
-    const int in = cells[2 * k] * channels, out = cells[2 * k + 1] * channels;
+    const int c = static_cast<int>(r % size), end = cells.begin[c + 1];
     for (int u = l.first; u < channels; u += l.step) {
-      auto sum = l.template zero<T>();
-      for (int64_t e = edges.first_of(a); e < edges.end_of(a); e++)
-        sum += l.load(x.at(e) + (in + u)) * l.load(out_adj.at(e) + (out + u));
-      l.store(m_adj.at(a) + (int64_t(k) * channels + u), sum);
+      int n = cells.begin[c];
+      for (; n + TOGETHER <= end; n += TOGETHER) for_cells<TOGETHER>(l, a, c * channels + u, n, u);
+      for (; n < end; n++) for_cells<1>(l, a, c * channels + u, n, u);
     }
+  }
+
+ private:
+  // Cells that share the reading of x'_adj.
+  static constexpr int TOGETHER = 4;
+  template <int NUM, class L>
+  EQUI_FUNCTION void for_cells(const L &l, int64_t a, int out, int first, int u) const {
+    const auto zero = l.template zero<T>();
+    std::remove_const_t<decltype(zero)> sum[NUM];
+    int in[NUM];
+    for (int k = 0; k < NUM; k++) {
+      sum[k] = zero;
+      in[k] = cells.entries[2 * (first + k)] * channels + u;
+    }
+    for (int64_t e = edges.first_of(a); e < edges.end_of(a); e++) {
+      const auto adjoint = l.load(out_adj.at(e) + out);
+      const Pointer<T> of_edge = x.at(e);
+      for (int k = 0; k < NUM; k++) sum[k] += l.load(of_edge + in[k]) * adjoint;
+    }
+    for (int k = 0; k < NUM; k++)
+      l.store(m_adj.at(a) + (int64_t(cells.entries[2 * (first + k) + 1]) * channels + u), sum[k]);
   }
 };
 

@@ -43,7 +43,7 @@ struct LocalChunk {
     const int64_t num = a.is_of_receivers ? edges.num_receivers : rows;
     R *const data =
         numbers + PLANES<T> * (a.is_of_receivers ? rows * program.edge_width : 0) + PLANES<T> * num * a.before;
-    return {data, a.width, num * a.width};
+    return {data, a.row, num * a.row};
   }
   LocalRows<T> array(const LocalSlot &slot) const {
     LocalRows<T> whole = array(slot.array);

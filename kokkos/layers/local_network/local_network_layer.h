@@ -260,8 +260,8 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
   }
   void backward_step(const Work &work, const Chunk &chunk, const LocalProductStep &s) const {
     // The adjoint of x may take its place, so that of M comes first.
-    run(work, "equi:products", int64_t(chunk.edges.num_receivers) * s.num_cells,
-        LocalProductAdjoint<T>{chunk.edges, s.num_cells, s.channels, list(s.cells), chunk.array(s.x),
+    run(work, "equi:products", int64_t(chunk.edges.num_receivers) * s.num_out,
+        LocalProductAdjoint<T>{chunk.edges, s.num_out, s.channels, terms(s.of_out), chunk.array(s.x),
                                chunk.adjoint(s.out), chunk.array(s.m_adj)});
     run(work, "equi:products", chunk.count,
         LocalProduct<T>{chunk.edges, s.num_in, s.channels, terms(s.of_in), chunk.adjoint(s.out), chunk.array(s.m),

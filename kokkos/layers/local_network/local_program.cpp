@@ -103,8 +103,11 @@ class Compiler {
     order_adjoints();
     for (LocalArray &array : p_.arrays) {
       int64_t &width = array.is_of_receivers ? p_.receiver_width : p_.edge_width;
+      // The numbers that all rows have in one place would compete for the same lines of a cache.
+      constexpr int CONFLICT = 128;
+      array.row = array.width % CONFLICT == 0 ? array.width + CHANNEL_PAD : array.width;
       array.before = width;
-      width += array.width;
+      width += array.row;
     }
   }
 
@@ -166,7 +169,7 @@ class Compiler {
   // ---- arrays and constants
   int new_array(int width, bool is_of_receivers = false) {
     const int number = static_cast<int>(p_.arrays.size());
-    p_.arrays.push_back({width, is_of_receivers, 0, number});
+    p_.arrays.push_back({width, width, is_of_receivers, 0, number});
     return number;
   }
   int new_list(const std::vector<int> &list) {
@@ -482,11 +485,9 @@ class Compiler {
         cells[{entries.back().c, entries.back().a}] = 0;
       }
     }
-    std::vector<int> list;
     std::vector<Term> of_m, of_environment_adj, forward, backward;
     for (auto &[place, number] : cells) {
-      number = static_cast<int>(list.size()) / 2;
-      list.insert(list.end(), {place.second, place.first});
+      number = static_cast<int>(forward.size());
       forward.push_back({place.first, place.second, number, 1.0});
       backward.push_back({place.second, place.first, number, 1.0});
     }
@@ -497,7 +498,6 @@ class Compiler {
     }
     step.num_cells = static_cast<int>(cells.size());
     step.weights = new_numbers(weights);
-    step.cells = new_list(list);
     step.of_m = new_terms(step.num_cells, of_m, true);
     step.of_environment = new_terms(step.num_environment, of_environment_adj, true);
     step.of_out = new_terms(step.num_out, forward, false);

@@ -27,6 +27,7 @@ namespace equi {
 
 struct LocalArray {
   int width;               // numbers in a row
+  int row;                 // distance of rows
   bool is_of_receivers;    // else of edges
   int64_t before;          // numbers in rows of earlier arrays of the same kind
   int adjoint;             // the array in which the backward pass stores its adjoint
@@ -85,7 +86,7 @@ struct LocalSumStep {
 struct LocalProductStep {
   int x, environment, out, m, m_adj;
   int num_in, num_environment, num_out, num_cells, channels;
-  int weights, cells;
+  int weights;
   LocalTermList of_m, of_environment, of_out, of_in;
   bool add_x_adj = false, add_environment_adj = false;
 };
