@@ -6,6 +6,7 @@ set(equi_sources
     kokkos/device_kernels/device_dense.cpp
     kokkos/device_kernels/device_dense_cuda.cpp
     kokkos/device_kernels/device_dense_tensor.cpp
+    kokkos/evaluation/device_committee.cpp
     kokkos/evaluation/device_evaluation.cpp
     kokkos/evaluation/host_evaluation.cpp
     kokkos/geometry/device_edges.cpp

@@ -34,7 +34,7 @@ void LammpsDeviceNeighborhood::build(const Tags &tag, const Types &type, const M
                                      const Atoms &atoms, const Counts &num_neighbors, const Neighbors &neighbors,
                                      int num_listed, int num_local, int num_all) {
   const DeviceExec exec;
-  DeviceNeighborhood &n = neighborhood_;
+  DeviceNeighborList &n = list_;
   constexpr int MASK = NEIGHMASK;
   const int *type_species = scratch_.type_species.data();
   int *species = scratch_.species.reserve(num_all);    // like species_of_atom()
@@ -189,13 +189,13 @@ void LammpsDeviceNeighborhood::read_neighbor_list(AtomKokkos &atom, NeighList *l
 
 void LammpsDeviceNeighborhood::copy_candidates(Neighborhood &to) const {
   const DeviceExec exec;
-  to.num_receivers = neighborhood_.num_receivers;
+  to.num_receivers = list_.num_receivers;
   to.receiver.resize(to.num_receivers);
   to.first.resize(to.num_receivers + 1);
-  to.sender_atom.resize(neighborhood_.num_candidates);
-  copy_to_host(exec, to.receiver.data(), neighborhood_.receiver.data(), to.receiver.size());
-  copy_to_host(exec, to.first.data(), neighborhood_.first.data(), to.first.size());
-  copy_to_host(exec, to.sender_atom.data(), neighborhood_.sender_atom.data(), to.sender_atom.size());
+  to.sender_atom.resize(list_.num_candidates);
+  copy_to_host(exec, to.receiver.data(), list_.receiver.data(), to.receiver.size());
+  copy_to_host(exec, to.first.data(), list_.first.data(), to.first.size());
+  copy_to_host(exec, to.sender_atom.data(), list_.sender_atom.data(), to.sender_atom.size());
 }
 
 template <class Positions>

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Converts neighbor lists of LAMMPS's package KOKKOS to a neighborhood on a device, and moves numbers between atoms and
+// Converts neighbor lists of LAMMPS's package KOKKOS to a list on a device, and moves numbers between atoms and
 // rows there. Only counts are copied to the host.
 
 #ifndef EQUI_LAMMPS_DEVICE_NEIGHBORHOOD_H
@@ -38,7 +38,7 @@ class LammpsDeviceNeighborhood {
   // with the same rows and orders. Throws the same errors.
   void read_neighbor_list(LAMMPS_NS::AtomKokkos &atom, LAMMPS_NS::NeighList *list,
                           const std::vector<int> &type_species);
-  DeviceNeighborhood &neighborhood() { return neighborhood_; }
+  const DeviceNeighborList &list() const { return list_; }
   const int *row_of_atom() const { return row_of_atom_.data(); }    // [atoms] in device memory, including ghosts
   // Copies receivers and their candidates by atom, and their numbers.
   void copy_candidates(Neighborhood &to) const;
@@ -57,7 +57,7 @@ class LammpsDeviceNeighborhood {
   const double *copy_positions(const Positions &x, int num_all);
 
  private:
-  DeviceNeighborhood neighborhood_;
+  DeviceNeighborList list_;
   DeviceBuffer<int> row_of_atom_;
   DeviceBuffer<double> positions_;    // if LAMMPS stores another type or order
   // For read_neighbor_list().

@@ -71,7 +71,9 @@ void LammpsExchangeKokkos<DeviceType>::communicate(bool forward) {
   using Classic = LAMMPS_NS::EquiKokkos::ClassicPairComm<LAMMPS_NS::CommKokkos>;
   used_device_hooks_ = false;
   auto *device_comm = dynamic_cast<LAMMPS_NS::CommKokkos *>(comm());
-  if (mode_ == ExchangeMode::host || this->ranks_agree()) {
+  // Checks of a GPU's evaluation have rows in host memory, which kernels cannot read.
+  const bool is_out_of_reach = !on_device_ && !DeviceTraits<Exec>::ON_HOST;
+  if (mode_ == ExchangeMode::host || this->ranks_agree() || is_out_of_reach) {
     const auto space = std::exchange(pair()->execution_space, LAMMPS_NS::Host);
     LammpsExchange::communicate(forward);
     pair()->execution_space = space;

@@ -53,8 +53,7 @@ void PairEquiKokkos<DeviceType>::init_style() {
   request->set_kokkos_device(std::is_same_v<DeviceType, LMPDeviceType>);
   if (impl->runner->has_host_neighborhood() && is_for_gpus())
     error->all(FLERR,
-               "Pair style equi/kk on a GPU needs kernels device, reference no and a single model file: use the suffix "
-               "kk/host otherwise");
+               "Pair style equi/kk on a GPU needs kernels device and reference no: use the suffix kk/host otherwise");
   const equi::ExchangeMode mode = impl->settings.exchange_mode;
   if (mode == equi::ExchangeMode::device && (execution_space == Host || comm->style != Comm::BRICK))
     error->all(FLERR, "Pair style equi/kk: exchange device needs comm style brick and not the suffix kk/host");

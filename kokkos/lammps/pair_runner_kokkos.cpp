@@ -7,9 +7,11 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Evaluates steps and Hessian-vector products in the memory of a device.
+// Evaluates steps and derivatives along directions in the memory of a device.
 
 #include "kokkos/lammps/pair_runner_kokkos.h"
+
+#include "src/evaluation/committee.h"
 
 #include "atom_kokkos.h"
 #include "atom_masks.h"
@@ -32,7 +34,12 @@ PairRunnerKokkos::PairRunnerKokkos(LAMMPS *lmp, std::unique_ptr<Evaluator> evalu
 void PairRunnerKokkos::read_neighborhood() {
   on_device_.read_neighbor_list(*atomKK, atoms_.pair().list, models().type_species);
   atomKK->sync(Host, TAG_MASK);    // ranks use it to agree on their messages
-  const DeviceNeighborhood &n = on_device_.neighborhood();
+  set_numbers();
+}
+
+void PairRunnerKokkos::set_numbers() {
+  const DeviceNeighborList &n = on_device_.list();
+  neighborhood_ = {};
   neighborhood_.num_atoms = n.num_atoms;
   neighborhood_.num_receivers = n.num_receivers;
   neighborhood_.num_rows = n.num_rows;
@@ -40,7 +47,7 @@ void PairRunnerKokkos::read_neighborhood() {
 
 void PairRunnerKokkos::use_neighborhood(bool is_exchanged) {
   atoms_.exchange().set_device_rows(on_device_.row_of_atom(), is_exchanged);
-  device_evaluator_.set_neighborhood(on_device_.neighborhood());
+  device_evaluator_.set_neighborhood(on_device_.list());
 }
 
 EvaluationResult PairRunnerKokkos::run(const StepRequest &wanted) {
@@ -68,10 +75,6 @@ ResultRows PairRunnerKokkos::results() const {
   return rows;
 }
 
-double PairRunnerKokkos::energy() {
-  return device_evaluator_.evaluate(DeviceRequest{on_device_.positions(*atomKK)}, exchange()).energy;
-}
-
 std::vector<std::array<double, 3>> PairRunnerKokkos::copy_forces() const {
   const int num_rows = neighborhood_.num_rows;
   std::vector<int> atom_of_row(num_rows);
@@ -84,34 +87,69 @@ std::vector<std::array<double, 3>> PairRunnerKokkos::copy_forces() const {
   return of_atoms;
 }
 
+std::vector<std::vector<std::array<double, 3>>> PairRunnerKokkos::forces_of_models() {
+  const Committee &committee = *device_evaluator_.committee();
+  const DeviceExec exec;
+  const int64_t size = 3 * static_cast<int64_t>(neighborhood_.num_rows);
+  const int num_local = atom->nlocal, num_models = committee.size();
+  double *rows = row_values_.reserve(num_models * size), *of_atoms = direction_.reserve(3 * num_local);
+  FeaturePieces<double> pieces;
+  for (int m = 0; m < num_models; m++) {    // copies, because the sum below changes them
+    device_copy<double>(exec, rows + m * size, dynamic_cast<DeviceEvaluator &>(committee.member(m)).results().forces,
+                        size);
+    pieces.push_back({rows + m * size, FORCE_WIDTH});
+  }
+  exec.fence("equi: rows to be sent");
+  exchange().reverse(pieces);
+  std::vector<std::vector<std::array<double, 3>>> forces(num_models);
+  for (int m = 0; m < num_models; m++) {
+    forces[m].resize(num_local);
+    on_device_.atoms_of_rows(num_local, rows + m * size, 1.0, of_atoms);
+    copy_to_host(exec, reinterpret_cast<double *>(forces[m].data()), of_atoms, 3 * num_local);
+  }
+  return forces;
+}
+
 const Neighborhood &PairRunnerKokkos::neighborhood_on_host(Neighborhood &space) const {
   on_device_.copy_candidates(space);
   return space;
 }
 
-// The rows are those of the forces' evaluation, which the exchange knows. Ghosts move like the atoms that they
-// represent.
+// Both neighborhoods have the same rows, so messages stay valid.
+void PairRunnerKokkos::with_host_neighborhood(const std::function<void()> &work) {
+  const bool is_exchanged = exchange().active();
+  PairRunner::read_neighborhood();
+  PairRunner::use_neighborhood(is_exchanged);
+  work();
+  set_numbers();
+  use_neighborhood(is_exchanged);
+}
+
+DeviceDirections PairRunnerKokkos::make_directions(int count, const double (*const *v)[3]) {
+  const DeviceExec exec;
+  const int64_t num_local = atom->nlocal, num_all = atoms_.num_all(), num_rows = neighborhood_.num_rows;
+  double *rows = row_values_.reserve(3 * num_rows), *directions = direction_.reserve(3 * count * num_all);
+  for (int d = 0; d < count; d++) {
+    double *direction = directions + 3 * d * num_all;
+    copy_to_device(exec, direction, reinterpret_cast<const double *>(v[d]), 3 * num_local);
+    device_zero(exec, rows, 3 * num_rows);
+    on_device_.rows_of_atoms(num_local, direction, rows);
+    exec.fence("equi: rows to be sent");
+    exchange().forward(FeaturePieces<double>{{rows, 3}});
+    on_device_.atoms_of_rows(num_all, rows, 1.0, direction);
+  }
+  return {directions, count, num_all};
+}
+
 void PairRunnerKokkos::multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
                                         double (*const *hv)[3], bool same_positions) {
   DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
-  const DeviceExec exec;
-  const int64_t num_local = atom->nlocal, num_all = atoms_.num_all(), num_rows = neighborhood_.num_rows;
-  double *rows = row_values_.reserve(3 * num_rows);
+  const int64_t num_rows = neighborhood_.num_rows;
   for (int done = 0, batch; done < count; done += batch) {
     batch = same_positions ? std::min(count - done, evaluator.max_directions()) : 1;
-    double *directions = direction_.reserve(3 * batch * num_all);
-    for (int d = 0; d < batch; d++) {
-      double *direction = directions + 3 * d * num_all;
-      copy_to_device(exec, direction, *v[done + d], 3 * num_local);
-      device_zero(exec, rows, 3 * num_rows);
-      for_hessian_.rows_of_atoms(num_local, direction, rows);
-      exec.fence("equi: rows to be sent");
-      exchange().forward(FeaturePieces<double>{{rows, 3}});
-      for_hessian_.atoms_of_rows(num_all, rows, 1.0, direction);
-    }
     DeviceRequest request;
-    request.positions = for_hessian_.positions(*atomKK);
-    request.directions = {directions, batch, num_all};
+    request.positions = on_device_.positions(*atomKK);
+    request.directions = make_directions(batch, v + done);
     request.forces = true;
     request.same_positions = same_positions;
     evaluator.evaluate(request, exchange());
@@ -124,7 +162,7 @@ EvaluationResult PairRunnerKokkos::derive_by_strain(Evaluator &directional, bool
                                                     double (*force_tangents)[3]) {
   DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
   const int64_t num_all = atoms_.num_all();
-  const double *x = for_hessian_.positions(*atomKK);
+  const double *x = on_device_.positions(*atomKK);
   double *direction = direction_.reserve(3 * num_all);
   Kokkos::Array<double, 9> by;
   for (int k = 0; k < 9; k++) by[k] = strain[k / 3][k % 3];
@@ -143,12 +181,28 @@ EvaluationResult PairRunnerKokkos::derive_by_strain(Evaluator &directional, bool
   return result;
 }
 
-DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) {
+void PairRunnerKokkos::energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
+                                      double (*moments)[3]) {
+  DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
+  DeviceRequest request;
+  request.positions = on_device_.positions(*atomKK);
+  request.directions = make_directions(1, &v);
+  request.energy_moments = true;
+  evaluator.evaluate(request, exchange());
+  std::fill_n(energies, atom->nlocal, 0.0);
+  std::fill_n(*moments, 3 * atom->nlocal, 0.0);
+  const DeviceResults results = evaluator.results();
+  const int num_receivers = neighborhood_.num_receivers;
+  std::vector<int> receiver(num_receivers);
+  copy_to_host(DeviceExec(), receiver.data(), results.row_atom, num_receivers);
+  for_energy_moments(
+      results, num_receivers, [&](int row, double energy) { energies[receiver[row]] = energy; },
+      [&](int row, int c, double moment) { moments[receiver[row]][c] = moment; });
+}
+
+DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) const {
   auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
-  if (!is_set) {
-    for_hessian_.read_neighbor_list(*atomKK, atoms_.pair().list, models().type_species);
-    evaluator.set_neighborhood(for_hessian_.neighborhood());
-  }
+  if (!is_set) evaluator.set_neighborhood(on_device_.list());
   return evaluator;
 }
 
@@ -156,7 +210,7 @@ void PairRunnerKokkos::copy_to_owners(double *tangents, double factor, double (*
   const int64_t num_local = atom->nlocal;
   double *of_atoms = direction_.reserve(3 * num_local);
   exchange().reverse(FeaturePieces<double>{{tangents, 3}});
-  for_hessian_.atoms_of_rows(num_local, tangents, factor, of_atoms);
+  on_device_.atoms_of_rows(num_local, tangents, factor, of_atoms);
   copy_to_host(DeviceExec(), *to, of_atoms, 3 * num_local);
 }
 

@@ -18,6 +18,7 @@
 #include "src/lammps/evaluation/pair_runner.h"
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,24 +36,30 @@ class PairRunnerKokkos : public PairRunner {
   void use_neighborhood(bool is_exchanged) override;
   EvaluationResult run(const StepRequest &request) override;
   ResultRows results() const override;
-  double energy() override;
   std::vector<std::array<double, 3>> copy_forces() const override;
+  std::vector<std::vector<std::array<double, 3>>> forces_of_models() override;
   const Neighborhood &neighborhood_on_host(Neighborhood &space) const override;
+  void with_host_neighborhood(const std::function<void()> &work) override;
   void multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
                         double (*const *hv)[3], bool same_positions) override;
   EvaluationResult derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
                                     double (*force_tangents)[3]) override;
+  void energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
+                      double (*moments)[3]) override;
 
  private:
+  void set_numbers();    // those of neighborhood()
   // The evaluator as one of devices, with the present neighborhood.
-  DeviceEvaluator &with_neighborhood(Evaluator &directional, bool is_set);
+  DeviceEvaluator &with_neighborhood(Evaluator &directional, bool is_set) const;
+  // Directions [atoms] in device memory from vectors of this rank's atoms, `count` of them. Ghosts move like the atoms
+  // that they represent.
+  DeviceDirections make_directions(int count, const double (*const *v)[3]);
   // Tangents of rows times a factor, summed over each of this rank's atoms and its copies: [nlocal] on the host.
   void copy_to_owners(double *tangents, double factor, double (*to)[3]);
 
   Atoms &atoms_;
   DeviceEvaluator &device_evaluator_;
-  // Each evaluator transposes its neighborhood as it needs it.
-  LammpsDeviceNeighborhood on_device_, for_hessian_;
+  LammpsDeviceNeighborhood on_device_;
   DeviceBuffer<double> direction_, row_values_;
 };
 

@@ -156,7 +156,7 @@ struct DeviceEdgePathGroups {
   using Edges = OrderedEdges;
   using Harmonics = OrderedHarmonics<T>;
 
-  EdgeProduct product;
+  OperatorProduct product;
   FeatureLayout in, out;
   ConvolutionTables<T> tables;
   PathGroups path_groups;
@@ -170,7 +170,7 @@ struct DeviceEdgePathGroups {
   std::vector<Weights> weights;    // per path of the tables
   std::vector<int> channels;       // per path group, without padding
 
-  DeviceEdgePathGroups(const DeviceExec &exec, const EdgeProduct &p, bool is_generated)
+  DeviceEdgePathGroups(const DeviceExec &exec, const OperatorProduct &p, bool is_generated)
       : product(p),
         in(p.product.irreps_in),
         out(p.product.irreps_out),
@@ -309,7 +309,7 @@ struct DeviceEdgePathGroups {
 };
 
 template <class T>
-DeviceEdgeConvolution<T>::DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated)
+DeviceEdgeConvolution<T>::DeviceEdgeConvolution(const OperatorProduct &product, bool is_generated)
     : path_groups_(std::make_unique<DeviceEdgePathGroups<T>>(DeviceExec(), product, is_generated)) {}
 
 template <class T>

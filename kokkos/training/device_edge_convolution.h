@@ -42,7 +42,7 @@ class DeviceEdgeConvolution {
  public:
   // Kokkos must start before and end after this object. is_generated: if false, all path groups use the generic
   // kernel.
-  explicit DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated = true);
+  explicit DeviceEdgeConvolution(const OperatorProduct &product, bool is_generated = true);
   ~DeviceEdgeConvolution();
 
   using Operand = typename EdgeConvolution<T>::Operand;

@@ -127,12 +127,12 @@ void check_edge(const EdgeList &edges, int64_t e, int64_t sender, int64_t receiv
   check("receiver", receiver, edges.num_receivers);
 }
 
-EdgeProduct EdgeProduct::parse(const std::string &text) {
+OperatorProduct OperatorProduct::parse(const std::string &text) {
   const std::vector<std::string> parts = split(text, ';');
   if (parts.size() != 4)
     throw std::invalid_argument("product '" + text +
                                 "': expected the irreps of the input, of the edges, of the output, and instructions");
-  EdgeProduct p;
+  OperatorProduct p;
   p.product.irreps_in = Irreps::parse(parts[0]);
   p.irreps_edge = Irreps::parse(parts[1]);
   p.product.irreps_out = Irreps::parse(parts[2]);
@@ -161,7 +161,7 @@ EdgeProduct EdgeProduct::parse(const std::string &text) {
 
 template <class T>
 template <class N>
-EdgeConvolution<T>::Kernels<N>::Kernels(const EdgeProduct &p)
+EdgeConvolution<T>::Kernels<N>::Kernels(const OperatorProduct &p)
     : in(p.product.irreps_in, PLANES<N>),
       out(p.product.irreps_out, PLANES<N>),
       tables(p.product, in, out),
@@ -170,7 +170,7 @@ EdgeConvolution<T>::Kernels<N>::Kernels(const EdgeProduct &p)
 }
 
 template <class T>
-EdgeConvolution<T>::EdgeConvolution(const EdgeProduct &product) : product_(product), plain_(product), dual_(product) {}
+EdgeConvolution<T>::EdgeConvolution(const OperatorProduct &product) : product_(product), plain_(product), dual_(product) {}
 
 template <class T>
 void EdgeConvolution<T>::forward(const ParallelFor &parallel, int parts, const EdgeList &edges, const T *x, const T *y,

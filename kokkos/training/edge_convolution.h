@@ -19,7 +19,7 @@
 namespace equi {
 
 // The product, and the order of its harmonics in a row of an edge.
-struct EdgeProduct {
+struct OperatorProduct {
   TensorProduct product;
   Irreps irreps_edge;                  // one channel each, each order at most once
   std::vector<int> harmonic_column;    // [l^2 + m] column of irreps_edge, -1 if it has none
@@ -27,7 +27,7 @@ struct EdgeProduct {
   // Parses "IRREPS_IN;IRREPS_EDGE;IRREPS_OUT;INSTRUCTIONS", with instructions like "0 1 2 1.5,...": block of the
   // input, of the edge and of the output, and the factor. Throws std::invalid_argument with a description of the
   // fault.
-  static EdgeProduct parse(const std::string &text);
+  static OperatorProduct parse(const std::string &text);
 };
 
 // Edge e goes from row sender[e] of the features to row receiver[e] of the result.
@@ -49,9 +49,9 @@ using ParallelFor = std::function<void(int count, const std::function<void(int)>
 template <class T>
 class EdgeConvolution {
  public:
-  explicit EdgeConvolution(const EdgeProduct &product);
+  explicit EdgeConvolution(const OperatorProduct &product);
 
-  const EdgeProduct &product() const { return product_; }
+  const OperatorProduct &product() const { return product_; }
 
   // x [senders, irreps_in], y [E, irreps_edge], w [E, weights in the order of instructions]. A tangent may be null,
   // which means zero.
@@ -72,7 +72,7 @@ class EdgeConvolution {
  private:
   template <class N>
   struct Kernels {
-    explicit Kernels(const EdgeProduct &product);
+    explicit Kernels(const OperatorProduct &product);
     FeatureLayout in, out;
     ConvolutionTables<N> tables;
     const HostKernels<N> &functions;
@@ -85,7 +85,7 @@ class EdgeConvolution {
   void run(const Kernels<N> &kernels, const ParallelFor &parallel, int parts, const EdgeList &edges, Operand x,
            Operand y, Operand w, const T *g, const Results &results) const;
 
-  EdgeProduct product_;
+  OperatorProduct product_;
   Kernels<T> plain_;
   Kernels<Dual<T>> dual_;
 };

@@ -31,10 +31,10 @@ void check_device(const char *name, const Tensor &t, const Tensor &x) {
 
 }    // namespace
 
-const EdgeProduct &product_of(std::string_view text) {
-  return cached<EdgeProduct>(text, [&] {
+const OperatorProduct &product_of(std::string_view text) {
+  return cached<OperatorProduct>(text, [&] {
     try {
-      return std::make_unique<EdgeProduct>(EdgeProduct::parse(std::string(text)));
+      return std::make_unique<OperatorProduct>(OperatorProduct::parse(std::string(text)));
     } catch (const std::exception &e) {
       TORCH_CHECK_VALUE(false, "equi: ", e.what());
     }
@@ -52,8 +52,8 @@ void check_matrix(const char *name, const Tensor &t, const c10::SymInt &rows, in
                    " as in x, found ", t.scalar_type());
 }
 
-const EdgeProduct &check(const Inputs &inputs) {
-  const EdgeProduct &p = product_of(inputs.product);
+const OperatorProduct &check(const Inputs &inputs) {
+  const OperatorProduct &p = product_of(inputs.product);
   TORCH_CHECK_TYPE(inputs.x.scalar_type() == at::kFloat || inputs.x.scalar_type() == at::kDouble,
                    "equi: x: expected float32 or float64, found ", inputs.x.scalar_type());
   for (const auto &[name, t] :
@@ -73,7 +73,7 @@ const EdgeProduct &check(const Inputs &inputs) {
   return p;
 }
 
-void check_cotangent(const Inputs &inputs, const EdgeProduct &p, const Tensor &g) {
+void check_cotangent(const Inputs &inputs, const OperatorProduct &p, const Tensor &g) {
   check_matrix("the gradient of the result", g, g.dim() == 2 ? g.sym_size(0) : c10::SymInt(0),
                p.product.irreps_out.dim(), inputs.x);
 }
@@ -125,7 +125,7 @@ class OnCpu {
 
 Tensor convolution_meta(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
                         const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
-  const EdgeProduct &p = check({x, y, w, senders, receivers, product});
+  const OperatorProduct &p = check({x, y, w, senders, receivers, product});
   return at::empty_symint({std::move(num_nodes), p.product.irreps_out.dim()}, x.options());
 }
 

@@ -35,7 +35,7 @@ const V &cached(std::string_view text, const Make &make) {
 }
 
 // Throws ValueError if the text is not a product.
-const EdgeProduct &product_of(std::string_view text);
+const OperatorProduct &product_of(std::string_view text);
 
 // The inputs that all operators have.
 struct Inputs {
@@ -45,8 +45,8 @@ struct Inputs {
 
 // These throw Python's ValueError or TypeError and name the fault.
 void check_matrix(const char *name, const at::Tensor &t, const c10::SymInt &rows, int64_t columns, const at::Tensor &x);
-const EdgeProduct &check(const Inputs &inputs);
-void check_cotangent(const Inputs &inputs, const EdgeProduct &p, const at::Tensor &g);
+const OperatorProduct &check(const Inputs &inputs);
+void check_cotangent(const Inputs &inputs, const OperatorProduct &p, const at::Tensor &g);
 
 at::Tensor empty_as(const at::Tensor &t);
 
@@ -58,7 +58,7 @@ struct OperatorsOn {
                                 const at::Tensor &senders, const at::Tensor &receivers, int64_t num_nodes,
                                 std::string_view product) {
     const Inputs inputs{x, y, w, senders, receivers, product};
-    const EdgeProduct &p = check(inputs);
+    const OperatorProduct &p = check(inputs);
     TORCH_CHECK_VALUE(num_nodes >= 0, "equi: num_nodes: expected 0 or more, found ", num_nodes);
     at::Tensor out = at::empty({num_nodes, p.product.irreps_out.dim()}, x.options());
     dispatch(inputs, num_nodes, [&](auto &on, auto px, auto py, auto pw, auto number) {

@@ -46,23 +46,14 @@ void Committee::set_neighborhood(const Neighborhood &n) {
   for (const auto &member : members_) member->set_neighborhood(n);
 }
 
-EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
-  const int64_t num_tangents = (request.num_directions - 1) * request.direction_distance + num_atoms_;
-  EvaluationRequest own = request;
-  if (request.atom_energy) own.atom_energy = cleared(atom_energy_, num_atoms_);
-  if (request.atom_virial) own.atom_virial = reinterpret_cast<double(*)[9]>(cleared(atom_virial_, num_atoms_));
-  if (request.force_tangents)
-    own.force_tangents = reinterpret_cast<double(*)[3]>(cleared(force_tangents_, num_tangents));
-
-  if (request.energy_moments) own.energy_moments = reinterpret_cast<double(*)[3]>(cleared(energy_moments_, num_atoms_));
-
+EvaluationResult Committee::evaluate_members(bool has_forces,
+                                             const std::function<EvaluationResult(int)> &evaluate_member) {
   EvaluationResult mean;
   std::exception_ptr fault;
   for (int m = 0; m < size(); m++) {
-    if (request.forces) own.forces = reinterpret_cast<double(*)[3]>(cleared(forces_[m], num_atoms_));
     try {
-      const EvaluationResult result = members_[m]->evaluate(own, exchange);
-      if (request.forces) energies_[m] = result.energy;
+      const EvaluationResult result = evaluate_member(m);
+      if (has_forces) energies_[m] = result.energy;
       mean.energy += result.energy / size();
       mean.energy_tangent += result.energy_tangent / size();
       for (int k = 0; k < 6; k++) {
@@ -70,13 +61,34 @@ EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExch
         mean.virial_tangent[k] += result.virial_tangent[k] / size();
       }
       mean.num_edges = std::max(mean.num_edges, result.num_edges);
-    } catch (const EvaluationError &) {    // other ranks wait for the exchanges of the remaining members
+    } catch (const EvaluationError &) {
       if (!fault) fault = std::current_exception();
     }
   }
   if (fault) std::rethrow_exception(fault);
+  return mean;
+}
 
-  for (int m = 0; request.forces && m < size(); m++) add_mean<3>(forces_[m].data(), num_atoms_, size(), request.forces);
+EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  const int64_t num_tangents = (request.num_directions - 1) * request.direction_distance + num_atoms_;
+  EvaluationRequest own = request;
+  if (request.atom_energy) own.atom_energy = cleared(atom_energy_, num_atoms_);
+  if (request.atom_virial) own.atom_virial = reinterpret_cast<double(*)[9]>(cleared(atom_virial_, num_atoms_));
+  if (request.force_tangents)
+    own.force_tangents = reinterpret_cast<double(*)[3]>(cleared(force_tangents_, num_tangents));
+  if (request.energy_moments) own.energy_moments = reinterpret_cast<double(*)[3]>(cleared(energy_moments_, num_atoms_));
+
+  const EvaluationResult mean = evaluate_members(request.forces, [&](int m) {
+    if (request.forces) own.forces = reinterpret_cast<double(*)[3]>(cleared(forces_[m], num_atoms_));
+    return members_[m]->evaluate(own, exchange);
+  });
+
+  for (int a = 0; request.forces && a < num_atoms_; a++)
+    for (int k = 0; k < 3; k++) {
+      double sum = 0.0;
+      for (const auto &forces : forces_) sum += forces[a][k];
+      request.forces[a][k] += sum / size();
+    }
   for (int a = 0; request.atom_energy && a < num_atoms_; a++) request.atom_energy[a] += atom_energy_[a] / size();
   if (request.atom_virial) add_mean<9>(atom_virial_.data(), num_atoms_, size(), request.atom_virial);
   if (request.force_tangents) add_mean<3>(force_tangents_.data(), num_tangents, size(), request.force_tangents);

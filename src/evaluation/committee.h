@@ -6,6 +6,7 @@
 #include "src/evaluation/evaluator.h"
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,11 +23,18 @@ class Committee : public Evaluator {
   int max_directions() const override;
   std::size_t exchange_bytes_per_row() const override;
   std::size_t memory_bytes() const override;
+  const Committee *committee() const override { return this; }
+
+  int size() const { return static_cast<int>(members_.size()); }
+  Evaluator &member(int m) const { return *members_[m]; }
+  // Calls evaluate_member(m) for one member after another, and returns the means. An EvaluationError of a member is
+  // thrown after the last one, because other ranks wait for the exchanges of all. has_forces: whether energy() gets
+  // the results.
+  EvaluationResult evaluate_members(bool has_forces, const std::function<EvaluationResult(int m)> &evaluate_member);
 
   // Results of each member in the last evaluation with forces.
-  int size() const { return static_cast<int>(members_.size()); }
   double energy(int member) const { return energies_[member]; }    // eV, sum over this rank's receivers
-  // [atoms] eV/Angstrom, ghosts included: contributions of this rank's receivers.
+  // [atoms] eV/Angstrom, ghosts included: contributions of this rank's receivers. Not of evaluate_members().
   const std::array<double, 3> *forces(int member) const { return forces_[member].data(); }
 
  private:

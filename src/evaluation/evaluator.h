@@ -186,6 +186,8 @@ inline void check_memory(std::size_t bytes, const EvaluatorOptions &options) {
   if (options.memory_limit > 0.0 && needed > options.memory_limit) throw MemoryLimitError(needed);
 }
 
+class Committee;
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -207,6 +209,8 @@ class Evaluator {
   virtual std::size_t exchange_bytes_per_row() const = 0;
   // Bytes that the evaluation uses for the present neighborhood.
   virtual std::size_t memory_bytes() const = 0;
+  // The members, if this evaluator computes the mean of several models.
+  virtual const Committee *committee() const { return nullptr; }
 };
 
 }    // namespace equi

@@ -17,6 +17,8 @@ namespace equi {
 // model is already restricted to the elements of the run. Either evaluator starts Kokkos if the host program has not.
 std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
+// The mean of several evaluators on a device, which share a neighbor list there (kokkos/evaluation/device_committee.h).
+std::unique_ptr<Evaluator> make_device_committee(std::vector<std::unique_ptr<Evaluator>> members);
 
 // The instruction sets for which this build has kernels and which the CPU can run: "generic", "neon", "avx2", "avx512".
 std::vector<std::string> host_instruction_sets();

@@ -88,13 +88,13 @@ enum Quantity { X, Y, W, G };
 // Random numbers and edges in no order. tangent: null for a tangent of zero.
 template <class T>
 struct Problem {
-  EdgeProduct product;
+  OperatorProduct product;
   Graph graph;
   std::vector<int64_t> sender, receiver;
   std::vector<T> value[4], tangent[3];
 
   Problem(const Shape &shape, const Graph &graph, int seed = 1)
-      : product(EdgeProduct::parse(product_text(shape.in, shape.edge, shape.lmax))), graph(graph) {
+      : product(OperatorProduct::parse(product_text(shape.in, shape.edge, shape.lmax))), graph(graph) {
     std::mt19937 random(seed);
     std::normal_distribution<double> normal;
     for (int q = 0; q < 4; ++q)
@@ -414,7 +414,7 @@ TEST(DeviceEdgePathGroups, every_path_group_of_the_build_has_kernels) {
 }
 
 TEST(DeviceEdgePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
-  const EdgeProduct product = EdgeProduct::parse(product_text(SHAPES[0].in, SHAPES[0].edge, SHAPES[0].lmax));
+  const OperatorProduct product = OperatorProduct::parse(product_text(SHAPES[0].in, SHAPES[0].edge, SHAPES[0].lmax));
   EXPECT_EQ(DeviceEdgeConvolution<float>(product).num_generic_path_groups(), 0);
   EXPECT_EQ(DeviceEdgeConvolution<float>(product, false).num_generic_path_groups(), 3);
 }

@@ -234,7 +234,7 @@ def test_hybrid_styles_of_the_package(lammps, ranks):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_the_check_of_forces_passes(lammps, ranks, keywords="precision double"):
     run = lammps.run([*salt(lammps, keywords=f"{keywords} check yes"), "run 0"], ranks=ranks, arguments=kokkos(comm="device"))
-    assert "force check:" in run.output and "FAILED" not in run.output
+    assert all(check in run.output for check in ("system check: law", "force check:")) and "FAILED" not in run.output
 
 
 # ---- the evaluation on a device, here with the kernels for GPUs on the CPU ----

@@ -8,7 +8,7 @@ import pytest
 from ase.build import bulk
 from equi_evaluator import EquiEvaluator
 from equi_tools.lammps_runner import lammps_box
-from lammps_script import KEYWORDS, rock_salt
+from lammps_script import rock_salt
 from test_decomposition import corner, heavy_salt, liquid, oxide, primitive, rutile, sheared
 
 # Relative to the largest component of H v.
@@ -18,8 +18,6 @@ RANK_TOLERANCE = 1e-12
 # LAMMPS's dynamical_matrix evaluates forces at +-1e-3 Angstrom: its error is the third derivative of the forces over
 # six, times 1e-6.
 DIFFERENCE_TOLERANCE = 1e-4
-# Kernels for devices have no heat fluxes.
-HAS_MOMENTS = "device" not in KEYWORDS
 
 CASES = {
     "sevennet_0": ("sevennet-0", rock_salt()),
@@ -217,11 +215,11 @@ def test_lowest_modes_are_those_of_the_matrix(lammps, ranks):
     ("minimize 1e-4 1e-4 2 4", False),
     ("velocity all scale 500", False),
 ])  # fmt: skip
-@pytest.mark.parametrize("asked", [*['print "flux $(c_flux[1])"'] * HAS_MOMENTS, "write_dump all custom dump.hvp id c_hvp[1]"])
+@pytest.mark.parametrize("asked", ['print "flux $(c_flux[1])"', "write_dump all custom dump.hvp id c_hvp[1]"])
 def test_computes_between_runs_refuse_atoms_that_have_changed(lammps, asked, change, is_refused, ranks):
     lines = [
         *setup(lammps, "plain", rock_salt()), "velocity all create 300 1", "group some id 1 2 5", *VARIABLES[:3],
-        "compute hvp all equi/hvp v_u v_v v_w", *["compute flux all equi/heat/flux"] * HAS_MOMENTS, "run 1", change, asked,
+        "compute hvp all equi/hvp v_u v_v v_w", "compute flux all equi/heat/flux", "run 1", change, asked,
     ]  # fmt: skip
     run = lammps.try_run(lines, ranks=ranks)
     assert (run.returncode != 0) == is_refused

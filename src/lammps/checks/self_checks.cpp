@@ -70,11 +70,15 @@ void SelfChecks::check_kernels(const Model &model) const {
   stop_at(fault);
 }
 
+void SelfChecks::check_evaluation() {
+  const std::vector<std::array<double, 3>> forces = runner_.copy_forces();
+  runner_.with_host_neighborhood([&] {
+    check_system();
+    check_forces(forces);
+  });
+}
+
 void SelfChecks::check_system() {
-  if (!runner_.has_host_neighborhood()) {
-    log("  system check: not with neighbors on a device: pair style equi without the suffix kk has it\n");
-    return;
-  }
   const int nall = runner_.atoms().num_all();
   std::vector<LawResult> results;
   runner_.try_step([&] {
@@ -114,23 +118,20 @@ void SelfChecks::check_system() {
 
 double SelfChecks::total_energy(bool is_plain) {
   double mine = 0.0;
-  runner_.try_step([&] { mine = is_plain ? runner_.energy_by(*plain_) : runner_.energy(); });
+  runner_.try_step([&] { mine = runner_.energy_by(is_plain ? *plain_ : runner_.evaluator()); });
   return sum(mine);
 }
 
-void SelfChecks::check_forces() {
+void SelfChecks::check_forces(const std::vector<std::array<double, 3>> &forces) {
   if (settings_.has_direct_forces()) {
     log("  force check: not of direct forces, which are no derivatives of the energy\n");
     return;
   }
   // A fourth-order stencil with the steps of check_laws, within which the neighbor list stays valid.
   const Precision precision = settings_.options.precision;
-  const bool is_double = precision == Precision::double_;
   constexpr int MAX_ATOMS = 4;
   PairAtoms &atoms = runner_.atoms();
-  Neighborhood space;
-  const std::vector<int> &receivers = runner_.neighborhood_on_host(space).receiver;
-  const std::vector<std::array<double, 3>> forces = runner_.copy_forces();
+  const std::vector<int> &receivers = runner_.neighborhood().receiver;
 
   // Owned plus ghost contributions of the last evaluation, summed at the owners by atom ID.
   const tagint largest_of_rank = atom->nlocal > 0 ? *std::max_element(atom->tag, atom->tag + atom->nlocal) : 0;
@@ -180,9 +181,7 @@ void SelfChecks::check_forces() {
                   stencil_error(precision) * std::max(1.0, std::fabs(analytic));
       return difference <= tolerance;
     };
-    // Plain loops cannot read neighbors on a device.
-    const bool has_plain = runner_.has_host_neighborhood(), can_be_fine = has_plain || is_double;
-    const bool passed = passes(false, coarse_step(precision)) || (can_be_fine && passes(has_plain, FINE_STEP));
+    const bool passed = passes(false, coarse_step(precision)) || passes(true, FINE_STEP);
     if (!passed && fault.empty())
       fault = fmt::format("forces are not minus the gradient of the energy: ID {}, {}: difference {:.3g} eV/Angstrom",
                           id, "xyz"[component], difference);

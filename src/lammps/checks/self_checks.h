@@ -16,7 +16,9 @@
 #include "src/lammps/evaluation/pair_evaluators.h"
 #include "src/lammps/evaluation/pair_runner.h"
 
+#include <array>
 #include <memory>
+#include <vector>
 
 namespace equi {
 
@@ -29,10 +31,12 @@ class SelfChecks : public PairPart {
   // Stored structures and kernels of each model.
   void check_models(EvaluatorMaker *maker) const;
   // After the first evaluation of a system.
-  void check_system();
-  void check_forces();
+  void check_evaluation();
 
  private:
+  void check_system();
+  // forces: of all atoms, ghosts included: contributions of this rank's receivers.
+  void check_forces(const std::vector<std::array<double, 3>> &forces);
   void check_stored_structures(const Model &model, EvaluatorMaker *maker) const;
   void check_kernels(const Model &model) const;
   // Computed by the runner, or by plain loops.

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Sums the forces of each model at the owners of atoms, and computes the deviations among models.
+// Computes the deviations among the models of a committee.
 #include "src/lammps/evaluation/committee_deviation.h"
 
 #include "src/evaluation/committee.h"
@@ -27,7 +27,7 @@ bool CommitteeDeviation::is_known() const {
 }
 
 void CommitteeDeviation::find(PairRunner *runner, bigint evaluation_step) {
-  const auto *committee = runner ? dynamic_cast<const Committee *>(&runner->evaluator()) : nullptr;
+  const Committee *committee = runner ? runner->evaluator().committee() : nullptr;
   if (!committee) error->all(FLERR, "Pair style equi: deviations among models need several model files in pair_coeff");
   const bigint step = update->ntimestep;
   if (evaluation_step != step) error->all(FLERR, "Pair style equi: no forces were computed on step {}", step);
@@ -35,22 +35,17 @@ void CommitteeDeviation::find(PairRunner *runner, bigint evaluation_step) {
   const double unit = runner->atoms().energy_unit();
 
   runner->try_step([&] {
+    const auto forces = runner->forces_of_models();
     force_.assign(atom->nlocal + 1, 0.0);
-    const auto add = [&](int i, double *row) {
-      for (int m = 0; m < num_models; m++)
-        for (int k = 0; k < 3; k++) row[3 * m + k] += committee->forces(m)[i][k];
-    };
-    const auto use = [&](int i, const double *forces) {
-      if (!forces) return;
+    for (int i = 0; i < atom->nlocal; i++) {
       double squares = 0.0;
       for (int k = 0; k < 3; k++) {
         double mean = 0.0;
-        for (int m = 0; m < num_models; m++) mean += forces[3 * m + k] / num_models;
-        for (int m = 0; m < num_models; m++) squares += std::pow(forces[3 * m + k] - mean, 2) / num_models;
+        for (const auto &of_model : forces) mean += of_model[i][k] / num_models;
+        for (const auto &of_model : forces) squares += std::pow(of_model[i][k] - mean, 2) / num_models;
       }
       force_[i] = unit * std::sqrt(squares);
-    };
-    runner->sum_at_owners(3 * num_models, add, use);
+    }
   });
 
   std::vector<double> mine(num_models), all(num_models);

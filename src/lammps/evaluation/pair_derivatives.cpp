@@ -10,8 +10,6 @@
 // Computes derivatives along directions and converts them to LAMMPS's units.
 #include "src/lammps/evaluation/pair_derivatives.h"
 
-#include "src/evaluation/native_evaluators.h"
-
 #include "atom.h"
 #include "error.h"
 
@@ -32,14 +30,10 @@ void PairDerivatives::make_hessian(int kept_directions) {
 }
 
 void PairDerivatives::make_moments() {
-  if (!runner_.has_host_neighborhood())
-    error->all(FLERR,
-               "Compute equi/heat/flux: pair style equi/kk with kernels for devices has no heat flux yet; use "
-               "pair style equi, or kernels host");
   if (!moments_) {
     EvaluatorOptions options = runner_.options();
     options.energy_moments = true;
-    moments_ = evaluators_.make_directional(make_host_evaluator, options, "the heat flux");
+    moments_ = evaluators_.make_directional(evaluators_.maker(), options, "the heat flux");
     moments_are_set_ = false;
   }
   runner_.atoms().reserve_buffers(moments_->exchange_bytes_per_row());
@@ -89,22 +83,12 @@ StrainDerivatives PairDerivatives::strain(const double strain[3][3], double (*fo
 void PairDerivatives::energy_moments(const double (*v)[3], double *energies, double (*moments)[3]) {
   if (!moments_) error->all(FLERR, "Pair style equi: the heat flux was not asked for before the last setup");
   runner_.try_step([&] {
-    if (!moments_are_set_) moments_->set_neighborhood(runner_.neighborhood());
+    runner_.energy_moments(*moments_, moments_are_set_, v, energies, moments);
     moments_are_set_ = true;
-    direction_.assign(runner_.atoms().num_all() + 1, {});
-    tangents_.assign(runner_.atoms().num_all() + 1, {});
-    runner_.spread_to_copies(v, reinterpret_cast<double(*)[3]>(direction_.data()));
-    EvaluationRequest request;
-    request.positions = runner_.atoms().positions();
-    request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
-    std::vector<double> energy(direction_.size(), 0.0);
-    request.atom_energy = energy.data();
-    request.energy_moments = reinterpret_cast<double(*)[3]>(tangents_.data());
-    moments_->evaluate(request, runner_.exchange());
     const double unit = runner_.atoms().energy_unit();
     for (int i = 0; i < atom->nlocal; i++) {
-      energies[i] = unit * energy[i];
-      for (int k = 0; k < 3; k++) moments[i][k] = unit * tangents_[i][k];
+      energies[i] *= unit;
+      for (int k = 0; k < 3; k++) moments[i][k] *= unit;
     }
   });
 }

@@ -16,9 +16,7 @@
 #include "src/lammps/evaluation/pair_evaluators.h"
 #include "src/lammps/evaluation/pair_runner.h"
 
-#include <array>
 #include <memory>
-#include <vector>
 
 namespace equi {
 
@@ -56,8 +54,7 @@ class PairDerivatives : public PairPart {
   const PairEvaluators &evaluators_;
   std::unique_ptr<Evaluator> hessian_, moments_;
   int kept_directions_ = 0;
-  bool hessian_is_set_ = false, moments_are_set_ = false;      // whether they have the runner's neighborhood
-  std::vector<std::array<double, 3>> direction_, tangents_;    // [atoms + 1]
+  bool hessian_is_set_ = false, moments_are_set_ = false;    // whether they have the runner's neighborhood
 };
 
 }    // namespace equi

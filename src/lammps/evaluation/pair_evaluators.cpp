@@ -33,9 +33,13 @@ namespace {
 
 #ifdef EQUI_DEVICE
 constexpr auto make_on_device = make_device_evaluator;
+constexpr auto make_committee_on_device = make_device_committee;
 #else
 std::unique_ptr<Evaluator> make_on_device(const Model &, const EvaluatorOptions &) {
   throw std::runtime_error("kernels device needs a build with EQUI_DEVICE=ON");
+}
+std::unique_ptr<Evaluator> make_committee_on_device(std::vector<std::unique_ptr<Evaluator>>) {
+  return nullptr;    // it has no members
 }
 #endif
 
@@ -80,6 +84,7 @@ std::unique_ptr<Evaluator> PairEvaluators::make(EvaluatorMaker *make, EvaluatorO
   std::vector<std::unique_ptr<Evaluator>> members;
   for (const Model &model : models_.models) members.push_back(make(model.restricted_to(models_.symbols), options));
   if (members.size() == 1) return std::move(members.front());
+  if (make == make_on_device) return make_committee_on_device(std::move(members));
   return std::make_unique<Committee>(std::move(members));
 }
 

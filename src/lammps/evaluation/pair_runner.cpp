@@ -10,6 +10,8 @@
 // Evaluates steps and Hessian-vector products in host memory, and ends all ranks at faults of a step.
 #include "src/lammps/evaluation/pair_runner.h"
 
+#include "src/evaluation/committee.h"
+
 #include "atom.h"
 #include "comm.h"
 #include "force.h"
@@ -205,6 +207,22 @@ void PairRunner::sum_at_owners(const std::array<double, 3> *of_atoms, double fac
       });
 }
 
+std::vector<std::vector<std::array<double, 3>>> PairRunner::forces_of_models() {
+  const Committee &committee = *evaluator_->committee();
+  const int num_models = committee.size();
+  std::vector<std::vector<std::array<double, 3>>> forces(num_models);
+  for (auto &of_model : forces) of_model.resize(atom->nlocal);
+  const auto add = [&](int i, double *row) {
+    for (int m = 0; m < num_models; m++)
+      for (int k = 0; k < 3; k++) row[3 * m + k] += committee.forces(m)[i][k];
+  };
+  const auto use = [&](int i, const double *row) {
+    for (int m = 0; row && m < num_models; m++) std::copy_n(row + 3 * m, 3, forces[m][i].data());
+  };
+  sum_at_owners(3 * num_models, add, use);
+  return forces;
+}
+
 void PairRunner::multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
                                   double (*const *hv)[3], bool same_positions) {
   if (!is_set) directional.set_neighborhood(neighborhood_);
@@ -246,6 +264,24 @@ EvaluationResult PairRunner::derive_by_strain(Evaluator &directional, bool is_se
   const EvaluationResult result = directional.evaluate(request, exchange());
   sum_at_owners(tangents_.data(), 1.0, force_tangents);
   return result;
+}
+
+void PairRunner::energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
+                                double (*moments)[3]) {
+  if (!is_set) directional.set_neighborhood(neighborhood_);
+  const size_t size = atoms_.num_all() + 1;
+  direction_.assign(size, {});
+  tangents_.assign(size, {});
+  std::vector<double> all_energies(size, 0.0);
+  spread_to_copies(v, reinterpret_cast<double(*)[3]>(direction_.data()));
+  EvaluationRequest request;
+  request.positions = atoms_.positions();
+  request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
+  request.atom_energy = all_energies.data();
+  request.energy_moments = reinterpret_cast<double(*)[3]>(tangents_.data());
+  directional.evaluate(request, exchange());
+  std::copy_n(all_energies.data(), atom->nlocal, energies);
+  for (int i = 0; i < atom->nlocal; i++) std::copy_n(tangents_[i].data(), 3, moments[i]);
 }
 
 }    // namespace equi

@@ -54,17 +54,22 @@ class PairRunner : public PairPart {
   // The traffic is that of the last step. has_limit: whether the evaluator obeys the limit of the memory. Collective.
   void log_exchange_and_memory(bool has_limit) const;
 
-  // Results of run() stay until the next call of run() or energy(). They are of this rank's receivers, in eV.
+  // Results of run() stay until the next evaluation. They are of this rank's receivers, in eV.
   virtual bool has_host_neighborhood() const { return true; }
   virtual void read_neighborhood();
   virtual void use_neighborhood(bool is_exchanged);
   virtual EvaluationResult run(const StepRequest &request);
   virtual ResultRows results() const;
-  virtual double energy() { return energy_by(*evaluator_); }    // at positions that have changed
   // For checks, in host memory: the forces of all atoms from the last run, and receivers with their candidates by atom.
   // The second function returns the runner's own neighborhood, or fills and returns `space`.
   virtual std::vector<std::array<double, 3>> copy_forces() const { return forces_; }
   virtual const Neighborhood &neighborhood_on_host(Neighborhood &) const { return neighborhood_; }
+  // For a committee: the forces of each model on this rank's atoms from the last run, summed over all ranks, in
+  // eV/Angstrom: [models][nlocal]; 0 for an atom without a row.
+  virtual std::vector<std::vector<std::array<double, 3>>> forces_of_models();
+  // Calls work() while neighborhood() and the exchange have their arrays in host memory, for the requests of
+  // evaluators that read host memory. The runner's own evaluator may be among these.
+  virtual void with_host_neighborhood(const std::function<void()> &work) { work(); }
   // H v of `count` vectors of this rank's atoms, in eV, by an evaluator for directions. is_set: whether it has the
   // present neighborhood.
   virtual void multiply_hessian(Evaluator &directional, bool is_set, int count, const double (*const *v)[3],
@@ -73,8 +78,12 @@ class PairRunner : public PairPart {
   // rank's atoms, in eV. The evaluator and is_set are as before.
   virtual EvaluationResult derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
                                             double (*force_tangents)[3]);
+  // The energies of this rank's atoms in eV, and their energy moments (EvaluationRequest::energy_moments) for the
+  // velocities v; 0 for an atom that is no receiver. All are [nlocal]. The evaluator and is_set are as before.
+  virtual void energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
+                              double (*moments)[3]);
 
-  double energy_by(Evaluator &evaluator);    // one that has the neighborhood of this runner
+  double energy_by(Evaluator &evaluator);    // at present positions, by one that has neighborhood()
   // With rows in host memory. Copies of an atom move like the atom: v is [nlocal], copies [atoms].
   void spread_to_copies(const double (*v)[3], double (*copies)[3]);
   // Sums numbers over each of this rank's atoms and its copies on all ranks. add: adds those of an atom, which may be a

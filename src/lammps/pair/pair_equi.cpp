@@ -278,8 +278,7 @@ void PairEqui::finish_first_evaluation() {
     impl->memory_is_logged = true;
     impl->setup_checks.check_first_structure(*impl->runner, impl->virial_trace);
     if (impl->self_checks) {
-      impl->self_checks->check_system();
-      impl->self_checks->check_forces();
+      impl->self_checks->check_evaluation();
       impl->self_checks.reset();
     }
   });
