@@ -62,9 +62,9 @@ struct Route {
 };
 
 // Together they use all paths through the host's evaluation: tables, exact functions, networks on features, densities,
-// contractions, gathered senders, one direction and several kept ones.
+// contractions, local networks, gathered senders, one direction and several kept ones.
 std::vector<Route> routes() {
-  std::vector<Route> all(7);
+  std::vector<Route> all(8);
   all[0].name = "contraction_agnesi_density";
   all[1].name = "contraction_agnesi_density";
   all[1].options.precision = Precision::double_;
@@ -79,6 +79,7 @@ std::vector<Route> routes() {
   all[5].options.kept_directions = 2;
   all[6].name = "fully_connected";
   all[6].options.precision = Precision::double_;
+  all[7].name = "local_of_2_layers";
   // An evaluator is made for each place, so tables are built quickly.
   for (Route &route : all) route.options.radial_tolerance = 0.05;
   return all;

@@ -748,7 +748,7 @@ inline std::vector<TinyCase> attention_cases() {
 }
 
 // Local networks, as in Allegro.
-inline std::vector<TinyCase> local_cases() {
+inline std::vector<TinyCase> local_network_cases() {
   std::vector<TinyCase> cases(8);
   for (TinyCase &c : cases) {
     c.keeps_parity = true;
@@ -824,7 +824,7 @@ inline std::vector<TinyCase> all_cases() {
   }
   for (const TinyCase &c : so2_cases()) cases.push_back(c);
   for (const TinyCase &c : attention_cases()) cases.push_back(c);
-  for (const TinyCase &c : local_cases()) cases.push_back(c);
+  for (const TinyCase &c : local_network_cases()) cases.push_back(c);
   return cases;
 }
 
