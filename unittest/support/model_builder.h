@@ -50,8 +50,8 @@ class TinyModelMaker : LayerMaker {
     doc["radial_basis"] = radial_basis();
 
     doc["layers"] = Json::array();
-    if (o_.local_layers > 0) local_network();
     if (o_.local_layers > 0 && o_.local_alone) {
+      local_network();
       scale_shift();
       return d_;
     }
@@ -87,6 +87,7 @@ class TinyModelMaker : LayerMaker {
     else if (o_.coulomb_cutoff > 0.0)
       coulomb(last, x);
     scale_shift();
+    if (o_.local_layers > 0) local_network();
     if (o_.repulsion_outside) repulsion("outside");
     return d_;
   }

@@ -805,9 +805,9 @@ inline std::vector<TinyCase> local_network_cases() {
   linear.seed = 76;
   cases[6].name = "local_beside_convolutions";
   TinyModelOptions &beside = cases[6].options;
+  beside = tiny_cases()[0].options;
+  beside.local_layers = 2;
   beside.local_alone = false;
-  beside.hidden = {"5x0e+3x1o", "5x0e"};
-  beside.seed = 77;
   cases[7].name = "local_of_6_elements";    // so many pairs have no tables
   cases[7].options.elements = {"H", "C", "N", "O", "S", "Cl"};
   cases[7].options.seed = 78;
