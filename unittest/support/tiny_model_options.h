@@ -107,9 +107,10 @@ struct TinyModelOptions {
   int attention_begin = 0, attention_tensors = 1;
   std::vector<int> attention_degrees = {1, 2};
   std::vector<int> attention_hidden = {6};    // hidden layers of difference networks
-  // Not 0: a local network with so many products of tensors, as in Allegro, before the readout; local_alone: in place
-  // of all layers but scale_shift. The tensors before and after each product have these irreps, of local_channels
-  // channels; the first ones are those of the harmonics. local_more: also steps that Allegro does not have.
+  // Not 0: a local network with so many products of tensors, as in Allegro, after all other layers. local_alone: in place
+  // of all but scale_shift, which follows. The tensors before and after each product have these irreps, of
+  // local_channels channels; the first ones are those of the harmonics. local_more: also steps that Allegro does not
+  // have.
   int local_layers = 0;
   std::vector<std::string> local_irreps = {"0e+1o+2e", "0e+1o+2e", "0e"};
   int local_channels = 5, local_scalars = 7, local_embedding = 6;
