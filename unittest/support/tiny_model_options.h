@@ -107,8 +107,8 @@ struct TinyModelOptions {
   int attention_begin = 0, attention_tensors = 1;
   std::vector<int> attention_degrees = {1, 2};
   std::vector<int> attention_hidden = {6};    // hidden layers of difference networks
-  // Not 0: a local network with so many products of tensors, as in Allegro, after all other layers. local_alone: in place
-  // of all but scale_shift, which follows. The tensors before and after each product have these irreps, of
+  // Not 0: a local network with so many products of tensors, as in Allegro, after all other layers. local_alone: in
+  // place of all but scale_shift, which follows. The tensors before and after each product have these irreps, of
   // local_channels channels; the first ones are those of the harmonics. local_more: also steps that Allegro does not
   // have.
   int local_layers = 0;
