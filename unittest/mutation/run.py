@@ -26,7 +26,7 @@ PROGRAMS = {
     "test_kernels": "*-KernelCache*:HostThreads*",
     # All cases, in float64 where that shows more; only the default one of the two kinds of tables and sums.
     "test_model": "EvaluatorLawsInFloat64*:EvaluatorLaws.energies*:EvaluatorLaws.a_lone*:EvaluatorLaws.ranks*:EvaluatorLaws.outputs*:"
-    "Tiny/Directional.e*_table:Tiny/Directional.f*_table:Tiny/HostEvaluationTest.precisions*:HostEvaluation.*:"
+    "Tiny/Directional.e*_table:Tiny/Directional.f*_table:Tiny/Directional.tangents*_table:Tiny/HostEvaluationTest.precisions*:HostEvaluation.*:"
     "DirectionalRun*:DirectionalEdges*",
 }
 # A mutant hangs if it takes longer than this many times the time of the unchanged program.
