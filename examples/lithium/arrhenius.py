@@ -70,7 +70,7 @@ def main():
         steps, types, positions, volume = read_dump(paths[temperature])
         if len(steps) < LEAST_FRAMES * words.parts:
             parser.error(f"{paths[temperature]} holds {len(steps)} frames, and {words.parts} parts need {LEAST_FRAMES * words.parts}: "
-                         "the run is too short, or has not ended")  # fmt: skip
+                         "the run is too short")  # fmt: skip
         interval = (steps[1] - steps[0]) * words.timestep
         ions = displacements(positions, types)
         length = min(int(words.length / interval), len(ions) // words.parts - 1)

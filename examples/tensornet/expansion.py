@@ -33,7 +33,7 @@ def main():
         _, name, temperature = path.stem.split("_")
         table = np.loadtxt(path, ndmin=2)
         if len(table) < 2 * BLOCKS:
-            parser.error(f"{path} holds {len(table)} rows, and {2 * BLOCKS} are needed: the run is too short, or has not ended")
+            parser.error(f"{path} holds {len(table)} rows, and {2 * BLOCKS} are needed: the run is too short")
         found.setdefault(name, {})[float(temperature)] = mean_and_error(table[:, 1])
     few = [name for name, temperatures in found.items() if len(temperatures) < 3]
     if few or not found:

@@ -34,7 +34,7 @@ def main():
     lines = [line for line in Path(words.rdf).read_text().splitlines() if not line.startswith("#")]
     displacements = np.loadtxt(words.msd, ndmin=2)
     if not lines or len(displacements) < LEAST_ROWS:
-        parser.error(f"{words.rdf} has no table, or {words.msd} fewer than {LEAST_ROWS} rows: the run is too short, or has not ended")
+        parser.error(f"{words.rdf} has no table, or {words.msd} fewer than {LEAST_ROWS} rows: the run is too short")
     rows = int(lines[0].split()[1])
     table = np.array([line.split() for line in lines[-rows:]], float)
     distance = table[:, 1]

@@ -112,7 +112,9 @@ def test_snippets_work_as_pasted(page, text, clone, tmp_path):
         environment["PATH"] = f"{clone / 'build' / 'bin'}:{environment['PATH']}"
     done = subprocess.run(["bash", "-e", "-c", text], cwd=clone, env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
-    assert done.returncode == 0, f"{page}:\n{text}\n{done.stdout[-3000:]}"
+    # Runs of so few steps are enough for LAMMPS, but not for the statistics of some scripts, which say so.
+    is_too_short = page.startswith("examples/") and re.search(r"^\w+\.py: error: .*: the run is too short", done.stdout.splitlines()[-1])
+    assert done.returncode == (2 if is_too_short else 0), f"{page}:\n{text}\n{done.stdout[-3000:]}"
     warnings = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
     # Results of a run 0, of a relaxed box, of deuterium.
     known = ("No fixes with time integration", "extra global DOFs", "(an isotope?)")
