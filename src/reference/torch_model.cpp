@@ -488,7 +488,8 @@ void TorchModel::set_neighborhood(const Neighborhood &n) {
 }
 
 std::size_t TorchModel::exchange_bytes_per_row() const {
-  const int64_t widest = *std::max_element(impl_->feature_dims.begin(), impl_->feature_dims.end());
+  int64_t widest = 0;    // a strictly local model has no features
+  for (const int64_t d : impl_->feature_dims) widest = std::max(widest, d);
   return widest * c10::elementSize(impl_->type);
 }
 
