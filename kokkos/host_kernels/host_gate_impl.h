@@ -33,8 +33,8 @@ inline double exponential(double x) {
 // value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels. Values beyond `count` are 0 or
 // unchanged. Not inlined: g++ unrolls the loops before it vectorizes them where it knows the count.
 template <class T>
-__attribute__((noinline)) static void activate_block(Activation activation, Real<T> scale, Pointer<const T> z, int count, Pointer<T> value,
-                           Pointer<T> derivative) {
+__attribute__((noinline)) static void activate_block(Activation activation, Real<T> scale, Pointer<const T> z,
+                                                     int count, Pointer<T> value, Pointer<T> derivative) {
   using R = Real<T>;
   R x[GATE_BLOCK], tangent[GATE_BLOCK];
   for (int k = 0; k < GATE_BLOCK; k++) {

@@ -170,7 +170,8 @@ EdgeConvolution<T>::Kernels<N>::Kernels(const OperatorProduct &p)
 }
 
 template <class T>
-EdgeConvolution<T>::EdgeConvolution(const OperatorProduct &product) : product_(product), plain_(product), dual_(product) {}
+EdgeConvolution<T>::EdgeConvolution(const OperatorProduct &product)
+    : product_(product), plain_(product), dual_(product) {}
 
 template <class T>
 void EdgeConvolution<T>::forward(const ParallelFor &parallel, int parts, const EdgeList &edges, const T *x, const T *y,
