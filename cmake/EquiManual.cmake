@@ -6,9 +6,10 @@
 list(APPEND frameworks manual)
 equi_framework_environment(manual)
 
+# Always from the beginning: the index of a site that is built in parts lacks the entries of pages that did not change.
 set(EQUI_MANUAL_COMMAND
     ${EQUI_PYTHON_MANUAL_EXECUTABLE} -m sphinx --fail-on-warning --keep-going --nitpicky --quiet --builder html
-    --doctree-dir ${PROJECT_BINARY_DIR}/manual-doctrees ${PROJECT_SOURCE_DIR}/doc ${PROJECT_BINARY_DIR}/manual)
+    --fresh-env --write-all --doctree-dir ${PROJECT_BINARY_DIR}/manual-doctrees ${PROJECT_SOURCE_DIR}/doc ${PROJECT_BINARY_DIR}/manual)
 add_custom_target(
   manual
   COMMAND ${EQUI_MANUAL_COMMAND}
