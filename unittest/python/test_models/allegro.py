@@ -5,10 +5,9 @@ It runs in the environment of tools/requirements-nequip.txt.
 """
 
 import sys
-from pathlib import Path
 
-from . import command, many_elements
-from .nequip import SUFFIXES, energy_options, write_model
+from . import many_elements
+from .nequip import command_of_variants, energy_options, write_model
 
 NA_CL = {"type_names": ["Na", "Cl"]}
 SPLINE = {"num_splines": 16, "spline_span": 12}
@@ -149,19 +148,8 @@ def make_model(path, kind="package", types=None, **options):
     return write_model(path, kind, f"{module}.{name}", config, _shake)
 
 
-def make_variant(name, directory, seed=1):
-    """(path, types or None) of one of VARIANTS or BENCH."""
-    options = {**VARIANTS, **BENCH}[name]
-    path = Path(directory) / f"{name}{SUFFIXES[options.get('kind', 'package')]}"
-    return make_model(path, seed=seed, **options), options.get("types")
-
-
 def main(argv=None):
-    def source(name, directory, seed):
-        path, types = make_variant(name, directory, seed)
-        return path, {"types": types}
-
-    command(argv, __doc__, VARIANTS, BENCH, source)
+    command_of_variants(argv, __doc__, VARIANTS, BENCH, make_model)
 
 
 if __name__ == "__main__":

@@ -261,19 +261,29 @@ def _write_checkpoint(path, target, config, shake):
     trainer.save_checkpoint(str(path))
 
 
-def make_variant(name, directory, seed=1):
-    """(path, types or None) of one of VARIANTS or BENCH."""
-    options = {**VARIANTS, **BENCH}[name]
+def make_named(options, make_model, name, directory, seed):
+    """(path, types or None) of a model that make_model(path, seed=SEED, **options) writes."""
     path = Path(directory) / f"{name}{SUFFIXES[options.get('kind', 'package')]}"
     return make_model(path, seed=seed, **options), options.get("types")
 
 
-def main(argv=None):
+def command_of_variants(argv, description, variants, others, make_model):
+    """The command of a module whose models have the options `variants` and `others`, by name."""
+
     def source(name, directory, seed):
-        path, types = make_variant(name, directory, seed)
+        path, types = make_named({**variants, **others}[name], make_model, name, directory, seed)
         return path, {"types": types}
 
-    command(argv, __doc__, VARIANTS, BENCH, source)
+    command(argv, description, variants, others, source)
+
+
+def make_variant(name, directory, seed=1):
+    """(path, types or None) of one of VARIANTS."""
+    return make_named(VARIANTS[name], make_model, name, directory, seed)
+
+
+def main(argv=None):
+    command_of_variants(argv, __doc__, VARIANTS, BENCH, make_model)
 
 
 if __name__ == "__main__":

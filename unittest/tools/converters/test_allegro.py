@@ -14,14 +14,12 @@ import sys
 import zipfile
 from pathlib import Path
 
-import nequip_training
 import numpy as np
 import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
-from built_models import built, built_copy
-from equi_tools import frameworks, self_check
+from equi_tools import frameworks
 from equi_tools.cli import main
 from equi_tools.convert import convert as convert_alone
 from equi_tools.errors import EquiError
@@ -31,14 +29,23 @@ from equi_tools.frameworks.nequip import convert as nequip_convert
 from equi_tools.frameworks.nequip import oracle as nequip_oracle
 from equi_tools.frameworks.nequip.files import kind_of
 from equi_tools.irreps import Irreps
-from stored_values import FORCE_TOLERANCE, assert_equal, differences, equi_file_read
+from nequip_variants import (
+    BuiltVariants,
+    assert_numbers_are_kept,
+    assert_numbers_matter,
+    assert_same_conversion,
+    assert_subset_is_the_same_function,
+    assert_users_calculator_agrees,
+    convert_trained,
+)
+from stored_values import assert_equal, differences, equi_file_read
 from test_models import convert_with_reference as convert
 from test_models.allegro import NA_CL, VARIANTS, builder_options, make_model, networks
 from test_models.nequip import SUFFIXES, _write_package
 from training_frames import write_frames
 
-# The file's own evaluation in float32 against the one in float64.
-FLOAT32_TOLERANCE = 1e-4
+BUILT = BuiltVariants("allegro", VARIANTS)
+converted = BUILT.converted
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +56,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def variant(folder):
     """(path, types or None) of one of VARIANTS; a copy of the build's file."""
-
-    def copy(name):
-        suffix = SUFFIXES[VARIANTS[name].get("kind", "package")]
-        return built_copy(f"allegro/{name}{suffix}", folder), VARIANTS[name].get("types")
-
-    return copy
-
-
-def converted(name):
-    """The file that the build has converted from a variant."""
-    return built(f"allegro/{name}.equi")
+    return lambda name: BUILT.source(name, folder)
 
 
 def model_in(options):
@@ -81,7 +78,7 @@ def package(path, model):
 def test_every_option_is_converted_exactly(name, variant):
     source, _ = variant(name)
     assert frameworks.detect(source) is frameworks.NEQUIP
-    assert kind_of(source) == VARIANTS[name].get("kind", "package")
+    assert kind_of(source) == BUILT.kind(name)
     assert_equal(converted(name))
 
 
@@ -90,23 +87,7 @@ def test_every_option_is_converted_exactly(name, variant):
     ["lmax3_parity", "cutoffs", "type_neighbors", "checkpoint_options", "checkpoint_full", "torchscript_options", "float64", "gaps"],
 )
 def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
-    from nequip.integrations.ase import NequIPCalculator
-
-    source, types = variant(name)
-    checkpoint = nequip_checkpoint.load(source, types=types)
-    exact = nequip_oracle.float64_calculator(checkpoint)
-    symbols = dict(zip(checkpoint.elements, checkpoint.type_names))
-    kind = VARIANTS[name].get("kind", "package")
-    with nequip_oracle.nequip_state():
-        load = NequIPCalculator.from_compiled_model if kind == "torchscript" else NequIPCalculator._from_saved_model
-        users = load(source, device="cpu", chemical_species_to_atom_type_map=symbols)
-    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
-        atoms.calc = exact
-        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        atoms.calc = users
-        with nequip_oracle.nequip_state():
-            assert abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
-            assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+    assert_users_calculator_agrees(*variant(name), BUILT.kind(name))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -138,19 +119,9 @@ def test_the_model_is_the_one_that_allegro_builds(name, variant):
 @pytest.mark.parametrize("name", ["lmax2_wide", "spline_cutoffs", "type_neighbors", "uncoupled", "depths"])
 def test_every_number_matters(name, folder):
     """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
-    from equi_tools import equi_file
-
     document, tensors = equi_file_read(converted(name))
-    for changed in tensors:
-        spoiled = {n: t * (1.001 if n == changed else 1.0) for n, t in tensors.items()}
-        equi_file.write(folder / "spoiled.equi", document, spoiled)
-        assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, changed
-    for step in document["layers"][0]["steps"]:
-        for path in step.get("paths", []):
-            path["scale"] *= -1
-            equi_file.write(folder / "spoiled.equi", document, tensors)
-            assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, path
-            path["scale"] *= -1
+    paths = [path for step in document["layers"][0]["steps"] for path in step.get("paths", [])]
+    assert_numbers_matter(document, tensors, paths, folder / "spoiled.equi")
 
 
 @pytest.mark.parametrize("name", ["cutoffs", "spline"])
@@ -174,25 +145,13 @@ def test_pairs_of_types_are_ordered(name, folder):
 
 
 def test_numbers_are_kept(variant):
-    source, _ = variant("plain")
-    checkpoint = nequip_checkpoint.load(source)
-    _, tensors = nequip_convert.convert(checkpoint)
-    name = "allegro.latents.1.mlp.0.weight"
-    assert tensors[name].dtype == np.float32
-    assert np.array_equal(tensors[name], checkpoint.state[f"model.func.{name}"])
-    source, _ = variant("float64")
-    _, tensors = nequip_convert.convert(nequip_checkpoint.load(source))
-    assert all(t.dtype == np.float64 for t in tensors.values())
+    assert_numbers_are_kept(variant("plain")[0], "allegro.latents.1.mlp.0.weight", variant("float64")[0])
 
 
 @pytest.mark.parametrize("name, kept", [("cutoffs", ["O", "Na"]), ("type_neighbors", ["Cl"]), ("many_types", ["U", "H", "Si"]),
                                         ("spline", ["O", "Na"]), ("checkpoint_options", ["O", "Cl"])])  # fmt: skip
 def test_a_subset_of_elements_is_the_same_function(name, kept, folder, variant):
-    source, types = variant(name)
-    document = convert(source, folder / "some.equi", types=types, elements=kept, quiet=True)
-    assert document["elements"] == kept
-    assert_equal(folder / "some.equi")
-    assert_equal(converted(name), document["self_check"])
+    assert_subset_is_the_same_function(*variant(name), kept, converted(name), folder / "some.equi")
 
 
 def test_names_of_types_are_mapped_to_elements(variant):
@@ -376,9 +335,7 @@ def test_checkpoints_of_allegro_0_4_are_read(today, folder):
     raw, expected = today
     options = as_of_0_4(raw)
     torch.save(raw, folder / "old.ckpt")
-    document, tensors = nequip_convert.convert(nequip_checkpoint.load(folder / "old.ckpt"))
-    assert document == expected[0]
-    assert tensors.keys() == expected[1].keys() and all(np.array_equal(tensors[key], expected[1][key]) for key in tensors)
+    assert_same_conversion(nequip_convert.convert(nequip_checkpoint.load(folder / "old.ckpt")), expected)
     options["scatter_features"] = True
     torch.save(raw, folder / "old.ckpt")
     with pytest.raises(EquiError, match="scatter_features: models that sum features in place of the environment"):
@@ -492,14 +449,8 @@ def test_models_of_older_versions_are_what_these_evaluate(version, tmp_path):
 
 
 def test_a_model_trained_by_the_nequip_command(folder):
-    """Training, packaging and conversion of checkpoint and package; moving averages of the weights included."""
-    documents = []
-    for source in nequip_training.trained(folder / "training", MODEL):
-        documents.append(convert(source, folder / "trained.equi", quiet=True))
-        assert_equal(folder / "trained.equi")
-        assert documents[-1]["provenance"]["framework_version"] == "0.19.1"
-    assert documents[0]["architecture"] == "Allegro"
-    assert_equal(folder / "trained.equi", documents[0]["self_check"])
+    """Training, packaging and conversion of checkpoint and package."""
+    assert convert_trained(folder, MODEL)["architecture"] == "Allegro"
 
 
 MODEL = """

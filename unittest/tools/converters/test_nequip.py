@@ -14,13 +14,11 @@ import sys
 import zipfile
 from pathlib import Path
 
-import nequip_training
 import numpy as np
 import old_versions
 import pytest
 import tensornet_laws as laws
 import torch
-from built_models import built, built_copy
 from equi_tools import equi_file, frameworks, self_check, torch_modules
 from equi_tools.cli import main
 from equi_tools.convert import convert as convert_alone
@@ -33,13 +31,23 @@ from equi_tools.frameworks.nequip import oracle as nequip_oracle
 from equi_tools.frameworks.nequip.files import kind_of
 from equi_tools.frameworks.nequip.modules import CONSTANT, convnets, declared
 from equi_tools.yaml_options import yaml_options
-from stored_values import FORCE_TOLERANCE, assert_equal, differences, equi_file_read
+from nequip_variants import (
+    FLOAT32_TOLERANCE,
+    BuiltVariants,
+    assert_numbers_are_kept,
+    assert_numbers_matter,
+    assert_same_conversion,
+    assert_subset_is_the_same_function,
+    assert_users_calculator_agrees,
+    convert_trained,
+)
+from stored_values import assert_equal, differences, equi_file_read
 from test_models import convert_with_reference as convert
-from test_models.nequip import SUFFIXES, VARIANTS, builder_options, make_model
+from test_models.nequip import VARIANTS, builder_options, make_model
 from training_frames import write_frames
 
-# The file's own evaluation in float32 against the one in float64.
-FLOAT32_TOLERANCE = 1e-4
+BUILT = BuiltVariants("nequip", VARIANTS)
+converted = BUILT.converted
 NA_CL = {"type_names": ["Na", "Cl"]}
 
 
@@ -51,23 +59,13 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def variant(folder):
     """(path, types or None) of one of VARIANTS; a copy of the build's file."""
-
-    def copy(name):
-        suffix = SUFFIXES[VARIANTS[name].get("kind", "package")]
-        return built_copy(f"nequip/{name}{suffix}", folder), VARIANTS[name].get("types")
-
-    return copy
-
-
-def converted(name):
-    """The file that the build has converted from a variant."""
-    return built(f"nequip/{name}.equi")
+    return lambda name: BUILT.source(name, folder)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_option_is_converted_exactly(name, variant):
     source, _ = variant(name)
-    assert kind_of(source) == VARIANTS[name].get("kind", "package")
+    assert kind_of(source) == BUILT.kind(name)
     assert_equal(converted(name))
 
 
@@ -77,24 +75,7 @@ def test_every_option_is_converted_exactly(name, variant):
      "checkpoint_hidden", "torchscript_hidden"],
 )  # fmt: skip
 def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
-    """Evaluates with nequip's own loaders if it has one for the file; a structure with all pairs of types."""
-    from nequip.integrations.ase import NequIPCalculator
-
-    source, types = variant(name)
-    checkpoint = nequip_checkpoint.load(source, types=types)
-    exact = nequip_oracle.float64_calculator(checkpoint)
-    symbols = dict(zip(checkpoint.elements, checkpoint.type_names))
-    kind = VARIANTS[name].get("kind", "package")
-    with nequip_oracle.nequip_state():
-        load = NequIPCalculator.from_compiled_model if kind == "torchscript" else NequIPCalculator._from_saved_model
-        users = load(source, device="cpu", chemical_species_to_atom_type_map=symbols)
-    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
-        atoms.calc = exact
-        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        atoms.calc = users
-        with nequip_oracle.nequip_state():
-            assert abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
-            assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+    assert_users_calculator_agrees(*variant(name), BUILT.kind(name))
 
 
 @pytest.fixture
@@ -154,9 +135,7 @@ def test_weights_with_their_configuration_are_the_deployed_model(training, folde
     for source in (work, work / "best_model.pth", work / "config.yaml"):
         assert frameworks.detect(source) is frameworks.NEQUIP
         checkpoint = nequip_checkpoint.load(source)
-        document, tensors = nequip_convert.convert(checkpoint)
-        assert document == expected[0]
-        assert tensors.keys() == expected[1].keys() and all(np.array_equal(tensors[key], expected[1][key]) for key in tensors)
+        assert_same_conversion(nequip_convert.convert(checkpoint), expected)
     with pytest.raises(EquiError, match="nequip 0.5 and 0.6: name a Python interpreter"):
         nequip_oracle.float64_calculator(checkpoint)
 
@@ -214,16 +193,8 @@ def test_every_layer_and_number_matters(name, folder):
     """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
     document, tensors = equi_file_read(converted(name))
     document["self_check"] = document["self_check"][:2]
-    for changed in tensors:
-        spoiled = {n: t * (1.001 if n == changed else 1.0) for n, t in tensors.items()}
-        equi_file.write(folder / "spoiled.equi", document, spoiled)
-        assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, changed
-    for layer in document["layers"]:
-        for path in layer.get("paths", []):
-            path["scale"] *= -1
-            equi_file.write(folder / "spoiled.equi", document, tensors)
-            assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, path
-            path["scale"] *= -1
+    paths = [path for layer in document["layers"] for path in layer.get("paths", [])]
+    assert_numbers_matter(document, tensors, paths, folder / "spoiled.equi")
 
 
 def test_cutoffs_are_those_of_receiver_and_sender(folder):
@@ -238,25 +209,13 @@ def test_cutoffs_are_those_of_receiver_and_sender(folder):
 
 
 def test_numbers_are_kept(variant):
-    source, _ = variant("parity")
-    checkpoint = nequip_checkpoint.load(source)
-    _, tensors = nequip_convert.convert(checkpoint)
-    name = "layer0_convnet.conv.edge_mlp.mlp.0.weight"
-    assert tensors[name].dtype == np.float32
-    assert np.array_equal(tensors[name], checkpoint.state[f"model.func.{name}"])
-    source, _ = variant("float64")
-    _, tensors = nequip_convert.convert(nequip_checkpoint.load(source))
-    assert all(t.dtype == np.float64 for t in tensors.values())
+    assert_numbers_are_kept(variant("parity")[0], "layer0_convnet.conv.edge_mlp.mlp.0.weight", variant("float64")[0])
 
 
 @pytest.mark.parametrize("name, kept", [("cutoffs", ["O", "Na"]), ("type_neighbors", ["Cl"]), ("many_types", ["U", "H", "Si"]),
                                         ("checkpoint_options", ["O", "Cl"])])  # fmt: skip
 def test_a_subset_of_elements_is_the_same_function(name, kept, folder, variant):
-    source, types = variant(name)
-    document = convert(source, folder / "some.equi", types=types, elements=kept, quiet=True)
-    assert document["elements"] == kept
-    assert_equal(folder / "some.equi")
-    assert_equal(converted(name), document["self_check"])
+    assert_subset_is_the_same_function(*variant(name), kept, converted(name), folder / "some.equi")
 
 
 def old_irreps(channels, l_max, parity):
@@ -304,9 +263,7 @@ def test_checkpoints_mean_what_their_version_made_of_their_options(name, folder)
     info["training_module"]["model"] = {"_target_": "nequip.model.NequIPGNNModel", **config}
     info["versions"]["nequip"] = version
     torch.save(raw, folder / "old.ckpt")
-    document, tensors = nequip_convert.convert(nequip_checkpoint.load(folder / "old.ckpt"))
-    assert document == expected[0]
-    assert tensors.keys() == expected[1].keys() and all(np.array_equal(tensors[key], expected[1][key]) for key in tensors)
+    assert_same_conversion(nequip_convert.convert(nequip_checkpoint.load(folder / "old.ckpt")), expected)
     del info["versions"]["nequip"]
     torch.save(raw, folder / "old.ckpt")
     with pytest.raises(EquiError, match="does not say which nequip wrote it, whose defaults it means: run nequip-package"):
@@ -615,14 +572,8 @@ def test_global_settings_are_left_alone(folder, variant):
 
 
 def test_a_model_trained_by_the_nequip_command(folder):
-    """Training, packaging and conversion of checkpoint and package; moving averages of the weights included."""
-    documents = []
-    for source in nequip_training.trained(folder / "training", MODEL):
-        documents.append(convert(source, folder / "trained.equi", quiet=True))
-        assert_equal(folder / "trained.equi")
-        assert documents[-1]["provenance"]["framework_version"] == "0.19.1"
-    assert documents[0]["elements"] == ["Na", "Cl"]
-    assert_equal(folder / "trained.equi", documents[0]["self_check"])
+    """Training, packaging and conversion of checkpoint and package."""
+    assert convert_trained(folder, MODEL)["elements"] == ["Na", "Cl"]
 
 
 MODEL = """

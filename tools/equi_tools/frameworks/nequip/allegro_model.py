@@ -14,7 +14,7 @@ from ...coupling import coupling
 from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
 from ...printable import printable
-from .model import LMAX_SUPPORTED, NONLINEARITIES, WITHOUT_EFFECT, check_lmax, mlp, module, pair_potential, scale_shift, shape
+from .model import LMAX_SUPPORTED, NONLINEARITIES, WITHOUT_EFFECT, check_lmax, complete, mlp, module, pair_potential, scale_shift, shape
 
 BUILDERS = ("AllegroModel", "AllegroEnergyModel", "FullAllegroModel", "FullAllegroEnergyModel")
 BESSEL, SPLINE = "allegro.nn.TwoBodyBesselScalarEmbed", "allegro.nn.TwoBodySplineScalarEmbed"
@@ -68,13 +68,7 @@ def full_options(given, builder, version):
         options = irreps | {key: options[key] for key in options if key not in ("l_max", "parity", "parity_setting")}
     if is_old:
         options = OLD | _old_two_body(options)
-    unknown = [key for key in options if key not in FULL and key not in NEEDED]
-    if unknown:
-        raise EquiError(f"option {unknown[0]} of {builder} is not known")
-    missing = [key for key in NEEDED if key not in options]
-    if missing:
-        raise EquiError(f"option {missing[0]} of {builder} is missing")
-    options = FULL | options
+    options = complete(options, builder, FULL, NEEDED)
     options["radial_chemical_embed"] = _embedding(options["radial_chemical_embed"])
     if version < (0, 17) and options["pair_potential"] is not None:
         power = options["radial_chemical_embed"].get("polynomial_cutoff_p", 6)

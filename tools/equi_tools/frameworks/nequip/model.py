@@ -65,6 +65,17 @@ ZBL = "nequip.nn.pair_potential.ZBL"
 ZBL_UNITS = {"metal": ("eV", 0.5 * 14.399645), "real": ("kcal/mol", 0.5 * 332.06371)}
 
 
+def complete(options, builder, defaults, needed):
+    """The options of a builder with its defaults; EquiError names one that is unknown, or is needed and missing."""
+    unknown = [key for key in options if key not in defaults and key not in needed]
+    if unknown:
+        raise EquiError(f"option {unknown[0]} of {builder} is not known")
+    missing = [key for key in needed if key not in options]
+    if missing:
+        raise EquiError(f"option {missing[0]} of {builder} is missing")
+    return defaults | options
+
+
 def full_options(options, builder, version):
     """The options of the full builder for those of one of the builders of a version (two numbers), defaults included;
     EquiError names an unknown option."""
@@ -78,13 +89,7 @@ def full_options(options, builder, version):
         defaults = SIMPLE | (OLD_RADIAL[1] if version < OLD_RADIAL[0] else {})
         simple = defaults | {key: options.pop(key) for key in SIMPLE if key in options}
         options = (_old_full if version < OLD_IRREPS else _full)(simple) | options
-    unknown = [key for key in options if key not in FULL and key not in NEEDED]
-    if unknown:
-        raise EquiError(f"option {unknown[0]} of {builder} is not known")
-    missing = [key for key in NEEDED if key not in options]
-    if missing:
-        raise EquiError(f"option {missing[0]} of {builder} is missing")
-    options = FULL | options
+    options = complete(options, builder, FULL, NEEDED)
     if version < OLD_NEIGHBORS and options["avg_num_neighbors"] is None:
         options["avg_num_neighbors"] = 1.0
     if version < OLD_PAIR_CUTOFF and options["pair_potential"] is not None:
