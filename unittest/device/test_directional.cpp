@@ -2,9 +2,9 @@
 // Derivatives of forces along a direction, -H v, by DeviceEvaluation over duals. They are compared with HostEvaluation
 // over duals, which test_model_directional.cpp compares with differences and symmetry, and with differences of
 // DeviceEvaluation's own forces.
-#include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/evaluation/native_evaluators.h"
+#include "unittest/support/device_directional.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/kept_directions.h"
 
@@ -23,34 +23,10 @@ constexpr Closeness SUM_ORDER = {0.0, 1e-12};
 constexpr double TANGENT_ORDER = 1e-11;
 // Several directions at a time and one after another.
 constexpr double KEPT_ROUNDING = 1e-12;
-// Weights and slopes in float32 through a few layers.
-constexpr double FLOAT32_NETWORK = 3e-4;
 // Central differences of forces, relative to the largest component of H v.
 constexpr double DIFFERENCES = 1e-7;
 
-EvaluatorOptions directional(Precision precision, bool radial_exact = false) {
-  EvaluatorOptions options;
-  options.precision = precision;
-  options.radial_exact = radial_exact;
-  // The same polynomials in float64 on both back ends: tables that the host does not split.
-  if (precision == Precision::double_) options.radial_tolerance = 0.1 * SPLIT_TOLERANCE;
-  options.directional = true;
-  return options;
-}
-
-class DeviceDirectional : public ::testing::TestWithParam<TinyCase> {
- protected:
-  DeviceDirectional()
-      : model(GetParam().model()),
-        structure(random_structure(model.num_species(), 7)),
-        images(structure.images(model.reach())),
-        direction(random_direction(structure.size(), 11)) {}
-
-  const Model model;
-  const Structure structure;
-  const ImageStructure images;
-  const std::vector<Vector3> direction;
-};
+class DeviceDirectional : public OfDirection {};
 
 TEST_P(DeviceDirectional, agrees_with_the_host_kernels) {
   for (const bool exact : {false, true}) {
@@ -93,19 +69,11 @@ TEST_P(DeviceDirectional, tangents_are_differences_of_forces_and_virials) {
 TEST_P(DeviceDirectional, ranks_agree_with_one_rank) {
   const EvaluatorOptions options = directional(Precision::double_);
   const Evaluation whole = evaluate_whole(*make_device_evaluator(model, options), images, &direction);
-  const std::vector<std::vector<int>> splits = {{0, 1, 0, 1, 1, 0, 1, 0}, {3, 0, 1, 1, 3, 0, 3, 1}};
-  for (const std::vector<int> &split : splits) {
-    const int num_ranks = 1 + *std::max_element(split.begin(), split.end());
-    const std::vector<RankPart> parts = split_structure(images, split, num_ranks);
-    std::vector<std::unique_ptr<Evaluator>> evaluators;
-    for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make_device_evaluator(model, options));
-    RankGroup group(parts);
-    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
-    for (const auto &error : e.errors) ASSERT_FALSE(error);
+  for_splits(options, Wanted::all, [&](const Evaluation &e, int num_ranks, RankGroup &) {
     EXPECT_LT(largest_difference(e.force_tangents, whole.force_tangents),
               TANGENT_ORDER * largest_force(whole.force_tangents))
         << num_ranks;
-  }
+  });
 }
 
 EvaluatorOptions keeping(int kept_directions, Precision precision = Precision::double_, bool radial_exact = false) {
@@ -153,13 +121,7 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
           << name;
     };
     expect_near_host(evaluate_whole(*free, images, &direction), "free");
-    // A little more than the least possible memory.
-    options.memory_limit = 1.0;
-    try {
-      evaluate_whole(*make_device_evaluator(model, options), images, &direction);
-    } catch (const MemoryLimitError &e) {
-      options.memory_limit = 1.011 * e.bytes;
-    }
+    options.memory_limit = least_memory(model, options, [&](Evaluator &e) { evaluate_whole(e, images, &direction); });
     const auto limited = make_device_evaluator(model, options);
     expect_near_host(evaluate_whole(*limited, images, &direction), "limited");
     EXPECT_LT(limited->memory_bytes(), free->memory_bytes());

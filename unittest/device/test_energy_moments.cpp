@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // EvaluationRequest::energy_moments by DeviceEvaluation. They are compared with those of HostEvaluation, whose laws
 // unittest/model/test_energy_moments.cpp tests.
-#include "kokkos/layers/convolution/convolution_constants.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/evaluation/native_evaluators.h"
+#include "unittest/support/device_directional.h"
 #include "unittest/support/evaluator_laws.h"
 
 #include <gtest/gtest.h>
@@ -17,16 +17,9 @@ using namespace equi::testing;
 
 // The same sums in another order, in float64, relative to the largest moment.
 constexpr double SUM_ORDER = 1e-11;
-// Weights and slopes in float32 through a few layers.
-constexpr double FLOAT32_NETWORK = 3e-4;
-
 EvaluatorOptions with_moments(Precision precision, bool radial_exact = false) {
-  EvaluatorOptions options;
-  options.precision = precision;
-  options.radial_exact = radial_exact;
-  // The same polynomials in float64 on both back ends: tables that the host does not split.
-  if (precision == Precision::double_) options.radial_tolerance = 0.1 * SPLIT_TOLERANCE;
-  options.directional = options.energy_moments = true;
+  EvaluatorOptions options = directional(precision, radial_exact);
+  options.energy_moments = true;
   return options;
 }
 
@@ -46,25 +39,13 @@ void expect_same_moments(const Evaluation &e, const Evaluation &expected, const 
       << what;
 }
 
-class DeviceEnergyMoments : public ::testing::TestWithParam<TinyCase> {
- protected:
-  DeviceEnergyMoments()
-      : model(GetParam().model()),
-        structure(random_structure(model.num_species(), 7)),
-        images(structure.images(model.reach())),
-        velocity(random_direction(structure.size(), 11)) {}
-
-  const Model model;
-  const Structure structure;
-  const ImageStructure images;
-  const std::vector<Vector3> velocity;
-};
+class DeviceEnergyMoments : public OfDirection {};
 
 TEST_P(DeviceEnergyMoments, agree_with_those_of_the_host_kernels) {
   for (const bool exact : {false, true}) {
     const EvaluatorOptions options = with_moments(Precision::double_, exact);
-    expect_same_moments(moments_of(*make_device_evaluator(model, options), images, velocity),
-                        moments_of(*make_host_evaluator(model, options), images, velocity), exact ? "exact" : "table");
+    expect_same_moments(moments_of(*make_device_evaluator(model, options), images, direction),
+                        moments_of(*make_host_evaluator(model, options), images, direction), exact ? "exact" : "table");
   }
 }
 
@@ -73,35 +54,27 @@ TEST_P(DeviceEnergyMoments, depend_on_the_present_velocities_only) {
   const EvaluatorOptions options = with_moments(Precision::double_);
   const auto evaluator = make_device_evaluator(model, options);
   const std::vector<Vector3> other = random_direction(structure.size(), 12);
-  const Evaluation first = moments_of(*evaluator, images, velocity), between = moments_of(*evaluator, images, other);
+  const Evaluation first = moments_of(*evaluator, images, direction), between = moments_of(*evaluator, images, other);
   EXPECT_GT(largest_difference(between.energy_moments, first.energy_moments), NOTICEABLE);
   for (const char *step : {"warm", "replayed"})
-    EXPECT_EQ(moments_of(*evaluator, images, velocity).energy_moments, first.energy_moments) << step;
+    EXPECT_EQ(moments_of(*evaluator, images, direction).energy_moments, first.energy_moments) << step;
 }
 
 TEST_P(DeviceEnergyMoments, mixed_precision_is_near_double) {
   const Evaluation expected =
-                       moments_of(*make_host_evaluator(model, with_moments(Precision::double_)), images, velocity),
-                   mixed = moments_of(*make_device_evaluator(model, with_moments(Precision::mixed)), images, velocity);
+                       moments_of(*make_host_evaluator(model, with_moments(Precision::double_)), images, direction),
+                   mixed = moments_of(*make_device_evaluator(model, with_moments(Precision::mixed)), images, direction);
   EXPECT_LT(largest_difference(mixed.energy_moments, expected.energy_moments),
             FLOAT32_NETWORK * std::max(1.0, largest_force(expected.energy_moments)));
 }
 
 TEST_P(DeviceEnergyMoments, ranks_agree_with_one_rank) {
   const EvaluatorOptions options = with_moments(Precision::double_);
-  const Evaluation whole = moments_of(*make_device_evaluator(model, options), images, velocity);
-  const std::vector<std::vector<int>> splits = {{0, 1, 0, 1, 1, 0, 1, 0}, {3, 0, 1, 1, 3, 0, 3, 1}};
-  for (const std::vector<int> &split : splits) {
-    const int num_ranks = 1 + *std::max_element(split.begin(), split.end());
-    const std::vector<RankPart> parts = split_structure(images, split, num_ranks);
-    std::vector<std::unique_ptr<Evaluator>> evaluators;
-    for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make_device_evaluator(model, options));
-    RankGroup group(parts);
-    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &velocity, Wanted::energy_moments);
-    for (const auto &error : e.errors) ASSERT_FALSE(error);
+  const Evaluation whole = moments_of(*make_device_evaluator(model, options), images, direction);
+  for_splits(options, Wanted::energy_moments, [&](const Evaluation &e, int num_ranks, RankGroup &group) {
     expect_same_moments(e, whole, std::to_string(num_ranks) + " ranks");
     EXPECT_EQ(group.calls(0), num_exchanged_features(model));
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(, DeviceEnergyMoments, ::testing::ValuesIn(local_cases(evaluator_law_cases())),
@@ -120,12 +93,7 @@ TEST(DeviceEnergyMomentsRun, do_not_depend_on_batches) {
     const Evaluation host = moments_of(*make_host_evaluator(model, options), images, velocity);
     const auto free = make_device_evaluator(model, options);
     expect_same_moments(moments_of(*free, images, velocity), host, "free");
-    options.memory_limit = 1.0;
-    try {
-      moments_of(*make_device_evaluator(model, options), images, velocity);
-    } catch (const MemoryLimitError &e) {
-      options.memory_limit = 1.011 * e.bytes;    // a little more
-    }
+    options.memory_limit = least_memory(model, options, [&](Evaluator &e) { moments_of(e, images, velocity); });
     ASSERT_GT(options.memory_limit, 1.0);
     const auto limited = make_device_evaluator(model, options);
     expect_same_moments(moments_of(*limited, images, velocity), host, "limited");
