@@ -80,21 +80,22 @@ std::string HostEvaluation<T>::describe() const {
   constexpr int PATH_GROUP_TIME = 6, CONTRACTION_TIME = 1;
   constexpr double GAIN = 3.0, USUAL_NEIGHBORS = 50.0, LEAST_SHARE = 0.1;
   KernelReport report;
-  double generic = 0.0, all = 0.0;    // operations of an atom
-  const OperationCount count = count_operations(Base::model_, plan_, AVX512_TARGET);
+  std::vector<size_t> generic_layers;
   for (size_t k = 0; k < Base::layers_.size(); k++) {
-    const double operations = count.layers[k].per_atom_with(USUAL_NEIGHBORS).both();
     const int before = report.num_generic();
     if (Base::layers_[k]) Base::layers_[k]->report_kernels(report);
-    all += operations;
-    if (report.num_generic() > before) generic += operations;
+    if (report.num_generic() > before) generic_layers.push_back(k);
   }
-  if (report.num_generic() == 0 || set_ == InstructionSet::generic) return lines;
+  if (generic_layers.empty() || set_ == InstructionSet::generic) return lines;
   const int seconds = PATH_GROUP_TIME * report.generic_path_groups + CONTRACTION_TIME * report.generic_contractions;
   std::snprintf(text, sizeof text, "  %d input blocks and %d contractions have no generated kernels: 'equi compile ",
                 report.generic_path_groups, report.generic_contractions);
   lines += text + model_.file + "' makes them in about " + std::to_string(seconds) + " s";
-  const double share = generic / all;
+  // The part of an atom's operations.
+  const OperationCount count = count_operations(Base::model_, plan_, AVX512_TARGET);
+  double share = 0.0;
+  for (const size_t k : generic_layers) share += count.layers[k].per_atom_with(USUAL_NEIGHBORS).both();
+  share /= count.total().per_atom_with(USUAL_NEIGHBORS).both();
   std::snprintf(text, sizeof text,
                 share < LEAST_SHARE ? ", which saves little: they do %.0f %% of the operations\n"
                                     : ", and steps are then up to %.1f times faster\n",

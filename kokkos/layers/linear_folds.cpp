@@ -4,6 +4,7 @@
 
 #include "kokkos/layers/operation_count.h"
 #include "src/base/model_limits.h"
+#include "src/numbers/matrix.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,16 +14,6 @@
 namespace equi {
 
 namespace {
-
-Matrix product(const Matrix &a, const Matrix &b) {
-  Matrix c{a.rows, b.cols, std::vector<double>(static_cast<size_t>(a.rows) * b.cols, 0.0)};
-  for (int i = 0; i < a.rows; ++i)
-    for (int k = 0; k < a.cols; ++k) {
-      const double factor = a(i, k);
-      for (int j = 0; j < b.cols; ++j) c.data[static_cast<size_t>(i) * c.cols + j] += factor * b(k, j);
-    }
-  return c;
-}
 
 void add(const std::vector<double> &from, std::vector<double> &to) {
   to.resize(from.size(), 0.0);
@@ -42,7 +33,7 @@ class SpeciesRows {
       const auto inputs = feature_rows(linear.input, b.in);
       if (inputs.empty()) return {};
       for (int s = 0; s < model_.num_species(); ++s)
-        add(product({1, channels(linear.input, b.in), inputs[s]}, b.weight[linear.per_species ? s : 0]).data, rows[s]);
+        add(multiply({1, channels(linear.input, b.in), inputs[s]}, b.weight[linear.per_species ? s : 0]).data, rows[s]);
     }
     if (!linear.bias.empty() && !linear.bias[block].empty())
       for (auto &row : rows) add(linear.bias[block], row);
@@ -97,7 +88,7 @@ std::optional<Linear> composed(const Linear &first, const Linear &second) {
       if (is_new) block = both.blocks.insert(block, {a.in, b.out, {}});
       const size_t num = both.per_species ? std::max(a.weight.size(), b.weight.size()) : 1;
       for (size_t s = 0; s < num; ++s) {
-        Matrix m = product(a.weight[first.per_species ? s : 0], b.weight[second.per_species ? s : 0]);
+        Matrix m = multiply(a.weight[first.per_species ? s : 0], b.weight[second.per_species ? s : 0]);
         if (is_new)
           block->weight.push_back(std::move(m));
         else
@@ -106,7 +97,7 @@ std::optional<Linear> composed(const Linear &first, const Linear &second) {
     }
     if (!first.bias.empty() && !first.bias[b.in].empty()) {
       const std::vector<double> &bias = first.bias[b.in];
-      add(product({1, static_cast<int>(bias.size()), bias}, b.weight[0]).data, both.bias[b.out]);
+      add(multiply({1, static_cast<int>(bias.size()), bias}, b.weight[0]).data, both.bias[b.out]);
     }
   }
   for (const LinearBlock &block : both.blocks)
@@ -198,16 +189,16 @@ class Fold {
         const auto rows = rows_.layer_rows(*writer, reader.block);
         if (rows.empty()) return false;
         shift_.resize(model_.num_species(), 0.0);
-        for (size_t s = 0; s < rows.size(); ++s) shift_[s] += product({1, weight.rows, rows[s]}, weight).data[0];
+        for (size_t s = 0; s < rows.size(); ++s) shift_[s] += multiply({1, weight.rows, rows[s]}, weight).data[0];
         continue;
       }
       if (writer->per_species) return false;
       if (!writer->bias.empty() && !writer->bias[reader.block].empty())
-        bias[0] += product({1, weight.rows, writer->bias[reader.block]}, weight).data[0];
+        bias[0] += multiply({1, weight.rows, writer->bias[reader.block]}, weight).data[0];
       for (const LinearBlock &block : writer->blocks) {
         if (block.out != reader.block) continue;
         Network of_block;
-        of_block.weights = {product(block.weight[0], weight)};
+        of_block.weights = {multiply(block.weight[0], weight)};
         of_block.biases = {has_readout ? std::vector<double>() : bias};
         has_readout = true;
         folded_.layers.emplace_back(Readout{writer->input, block.in, std::move(of_block)});
