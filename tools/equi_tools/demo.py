@@ -38,20 +38,6 @@ def _model(build_dir, model):
     return found[0]
 
 
-def _thermo_table(output):
-    """Column names and the last row of the last thermo table."""
-    names, row = None, None
-    for line in output.splitlines():
-        words = line.split()
-        if words[:1] == ["Step"]:
-            names = words
-        elif names and len(words) == len(names) and re.fullmatch(r"\d+", words[0]):
-            row = dict(zip(names, map(float, words)))
-    if row is None:
-        raise EquiError("LAMMPS printed no thermodynamic output")
-    return row
-
-
 def demo(build_dir, model=None, steps=600, ranks=1, precision="mixed", quiet=False, as_json=False, picture=None):
     """Returns the number of failures (0: the check passed and the run ended). as_json: prints only the table. picture:
     a file for a picture of the run."""
@@ -88,12 +74,12 @@ def demo(build_dir, model=None, steps=600, ranks=1, precision="mixed", quiet=Fal
         begin = time.monotonic()
         output = lammps_runner.run_and_show(command, scratch, lambda line: say(f"      {line.rstrip()}"), threads)
         elapsed = time.monotonic() - begin
-        means = run_log.read(log)[-1].means()
+        found = run_log.read(log)[-1]
         if picture is not None:
             plot.run(log, picture)
 
     run = lammps_runner.performance(output)
-    row = _thermo_table(output)
+    row, means = found.last(), found.means()
     facts = {
         "structures_checked": len(document["self_check"]),
         "atoms": run.atoms,

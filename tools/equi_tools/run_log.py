@@ -34,6 +34,10 @@ class RunOfLog:
         names = [ECONSERVE] if self.thermostats else [ECONSERVE, ETOTAL]
         return next(((name, self.columns[name]) for name in names if name in self.columns), None)
 
+    def last(self):
+        """The last row."""
+        return {name: float(values[-1]) for name, values in self.columns.items()}
+
     def means(self):
         """The mean of each column over the second half of the rows."""
         return {name: float(values[len(values) // 2 :].mean()) for name, values in self.columns.items()}

@@ -16,7 +16,7 @@ from ase.build import bulk
 from ase.io import write
 from built_models import built
 from equi_evaluator import EquiEvaluator
-from equi_tools import compare, demo, equi_file, kernels, lammps_runner, self_check, structures
+from equi_tools import compare, demo, equi_file, kernels, lammps_runner, run_log, self_check, structures
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -150,11 +150,14 @@ def test_wrong_arguments_are_one_line(model, arguments, expected, tmp_path, caps
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
 
 
-def test_thermo_output_is_read():
-    row = demo._thermo_table("Step Temp PotEng\n 0 1.0 -3\n 20 2.5 -4\nLoop time of 1\n")
+def test_thermo_output_is_read(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("units metal\nStep Temp PotEng\n 0 1.0 -3\n 20 2.5 -4\nLoop time of 1 on 1 procs for 20 steps with 8 atoms\n")
+    row = run_log.read(log)[-1].last()
     assert row == {"Step": 20.0, "Temp": 2.5, "PotEng": -4.0}
+    log.write_text("nothing")
     with pytest.raises(EquiError):
-        demo._thermo_table("nothing")
+        run_log.read(log)
 
 
 def test_demo_runs_the_example_and_reports_it(model, tmp_path, monkeypatch, capsys):
