@@ -100,7 +100,7 @@ class LayerFields(Table):
 
 
 class PublishedModels(Table):
-    """``.. published-models:: FAMILY ...``: the published models of frameworks or families, as `equi models` lists them."""
+    """``.. published-models:: FAMILY ...``: models of frameworks or families, as `equi models` lists them."""
 
     required_arguments = 1
     optional_arguments = 9

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pages of the site that are Markdown files elsewhere: a line `.. markdown:: FILE` of a page stands for the text of FILE.
+"""Pages of the site that are Markdown files elsewhere: the line `.. markdown:: FILE` stands for the text of FILE.
 
 Only what these files use is understood: headings, paragraphs, lists, tables, code, images and links.
 """

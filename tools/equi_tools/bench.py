@@ -58,18 +58,13 @@ def measure(file, build_dir, precision, least, steps, source=None, quiet=False, 
     lmp, mpirun = lammps_runner.lammps_programs(build_dir)
     document, _ = equi_file.read(file)
     name, atoms = system(document, least, source, symbols)
-    symbols = list(dict.fromkeys(atoms.get_chemical_symbols()))
     machine = kernels.machine(build_dir=build_dir)
     load = os.getloadavg()[0]
-    box = lammps_runner.lammps_box(atoms)
     runs = []
     with lammps_runner._working_folder() as folder:
-        lammps_runner.write_data(folder / "data.bench", atoms, symbols, box)
-        pair = lammps_runner.equi_commands(lammps_runner._plain_path(file, folder), symbols, precision)
         lines = [
-            "units metal", "atom_style atomic", f"boundary {lammps_runner.boundary(box.periodic)}",
-            "read_data data.bench", *pair, "velocity all create 300.0 4928459", "fix 1 all nve", "timestep 0.0005",
-            f"run {WARM_UP} post no", f"run {steps}",
+            *lammps_runner.write_system(folder, atoms, file, precision), "velocity all create 300.0 4928459", "fix 1 all nve",
+            "timestep 0.0005", f"run {WARM_UP} post no", f"run {steps}",
         ]  # fmt: skip
         (folder / "in.bench").write_text("\n".join(lines) + "\n")
         cores = max(1, int(float(machine["quota"])))

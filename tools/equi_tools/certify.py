@@ -85,16 +85,13 @@ def _ranks(file, atoms, build_dir):
 def _dynamics(file, name, atoms, build_dir):
     """Drift, time and memory of a run at constant energy."""
     lmp, _ = lammps_runner.lammps_programs(build_dir)
-    symbols, box = list(dict.fromkeys(atoms.get_chemical_symbols())), lammps_runner.lammps_box(atoms)
+    timestep = 0.0005 if "H" in atoms.get_chemical_symbols() else 0.001
     threads = int(kernels.machine(1, build_dir)["threads"])
     with lammps_runner._working_folder() as folder:
-        lammps_runner.write_data(folder / "data.run", atoms, symbols, box)
         lines = [
-            "units metal", "atom_style atomic", f"boundary {lammps_runner.boundary(box.periodic)}", "read_data data.run",
-            *lammps_runner.equi_commands(lammps_runner._plain_path(file, folder), symbols, "mixed"),
-            "minimize 0.0 0.01 200 1000", "reset_timestep 0", f"velocity all create {2 * TEMPERATURE} 4928459", "fix 1 all nve",
-            f"timestep {0.0005 if 'H' in symbols else 0.001}", "thermo 10", "thermo_style custom step temp pe etotal",
-            f"run {STEPS}",
+            *lammps_runner.write_system(folder, atoms, file, "mixed"), "minimize 0.0 0.01 200 1000", "reset_timestep 0",
+            f"velocity all create {2 * TEMPERATURE} 4928459", "fix 1 all nve", f"timestep {timestep}", "thermo 10",
+            "thermo_style custom step temp pe etotal", f"run {STEPS}",
         ]  # fmt: skip
         (folder / "in.run").write_text("\n".join(lines) + "\n")
         output = lammps_runner.run_and_show([lmp, "-in", "in.run", "-log", "log.lammps", "-nocite"], folder, threads=threads)

@@ -5,7 +5,6 @@ Each run_COMMAND(args) returns the exit status. A command imports what it needs 
 fast."""
 
 import json
-import os
 import sys
 
 from .errors import EquiError

