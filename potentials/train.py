@@ -5,8 +5,10 @@
     python train.py nacl.equi --family mace --data crystal.xyz melt.xyz --held-out held-out.xyz
     python train.py nacl.equi --family nequip --data crystal.xyz --pool melt.xyz --rounds 2 --add 40 --held-out held-out.xyz
 
-The families are those of mace-torch, nequip, sevenn and matgl (tensornet); each runs in the Python environment of its framework, with
-torch.ops.equi for the convolutions (doc/training.rst) in all but TensorNet, which has none.
+The families are those of mace-torch, nequip, nequip-allegro, sevenn and matgl (tensornet); each runs in the Python environment of its
+framework, with torch.ops.equi for the convolutions (doc/training.rst) in all but Allegro and TensorNet, which have none.
+
+All models have mirror symmetry, except with --no-parity. SevenNet's features of order l then have the parity of l.
 
 With --pool a committee of two selects: two models with different random numbers learn from the data for a few epochs,
 and the structures of the pool on whose forces they disagree most join the data. After the last round the first of the two
@@ -24,7 +26,7 @@ import warnings
 
 import numpy as np
 import torch
-from ase.data import atomic_numbers
+from ase.data import atomic_numbers, chemical_symbols
 from ase.io import read
 from ase.neighborlist import neighbor_list
 
@@ -109,6 +111,32 @@ class NequIP:
         save_torchscript_model(self.model, {**self.model.metadata, "allow_tf32": "0"}, path, "cpu")
 
 
+class Allegro(NequIP):
+    has_convolutions = False
+
+    def __init__(self, words, elements, statistics):
+        from allegro.model import AllegroModel
+        from nequip.utils.global_state import set_global_state
+
+        set_global_state()
+        kinds = ("scalar_embed", "allegro", "readout")
+        networks = {f"{kind}_mlp_hidden_layers_{key}": value for kind in kinds for key, value in (("depth", 1), ("width", 2 * words.width))}
+        embedding = {"_target_": "allegro.nn.TwoBodyBesselScalarEmbed", "num_bessels": 8, "polynomial_cutoff_p": 6}
+        self.model = AllegroModel(
+            seed=words.seed, model_dtype="float32", type_names=elements, r_max=words.cutoff, num_layers=words.layers,
+            l_max=words.lmax, parity=not words.no_parity, num_scalar_features=2 * words.width, num_tensor_features=words.channels,
+            radial_chemical_embed=embedding, radial_chemical_embed_dim=2 * words.width, **networks,
+            avg_num_neighbors=statistics["neighbors"], per_type_energy_scales=statistics["force"],
+            per_type_energy_shifts=dict(zip(elements, statistics["energies"])),
+        )  # fmt: skip
+
+
+def natural_parity(words):
+    """Irreps of SevenNet's features, from the embedding to the last layer: order l has the parity of l."""
+    features = "+".join(f"{words.channels}x{l}{'eo'[l % 2]}" for l in range(words.lmax + 1))
+    return [f"{words.channels}x0e"] + [features] * (words.layers - 1) + [f"{words.channels}x0e"]
+
+
 class SevenNet:
     suffix, dtype, has_convolutions = ".pth", torch.float32, True
 
@@ -127,6 +155,7 @@ class SevenNet:
             "channel": words.channels,
             "lmax": words.lmax,
             "is_parity": not words.no_parity,
+            "irreps_manual": False if words.no_parity else natural_parity(words),
             "num_convolution_layer": words.layers,
             "weight_nn_hidden_neurons": [words.width] * 2,
             "self_connection_type": "linear",
@@ -143,6 +172,12 @@ class SevenNet:
         }
         self.model = build_E3_equivariant_model(dict(self.config))
         self.model.set_is_batch_data(True)
+
+    def start(self, path):
+        """Takes the weights of a SevenNet .equi file of the same shape, with parity or without; EquiError if it does not fit."""
+        from sevennet_weights import copy_weights
+
+        copy_weights(self.model, path, [chemical_symbols[z] for z in self.config["_chemical_species_by_atomic_number"]], self.config["cutoff"])
 
     def __call__(self, graph):
         numbers, (senders, receivers) = self.numbers[graph["species"]], graph["edges"]
@@ -197,7 +232,7 @@ class TensorNet:
         self.model.save(path)
 
 
-FAMILIES = {"mace": Mace, "nequip": NequIP, "sevennet": SevenNet, "tensornet": TensorNet}
+FAMILIES = {"mace": Mace, "nequip": NequIP, "allegro": Allegro, "sevennet": SevenNet, "tensornet": TensorNet}
 
 
 def graph_of(atoms, elements, cutoff, dtype):
@@ -340,8 +375,12 @@ def main():
     parser.add_argument("--edge-lmax", type=int, default=2, help="of the edges, mace (default: %(default)s)")
     parser.add_argument("--layers", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--correlation", type=int, default=3, help="mace (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=32, help="of the radial networks, all but tensornet (default: %(default)s)")
-    parser.add_argument("--no-parity", action="store_true", help="nequip and sevennet: features of one parity alone")
+    parser.add_argument("--width", type=int, default=32, help="of the radial networks, all but tensornet; allegro has twice as many scalars "
+                        "(default: %(default)s)")  # fmt: skip
+    parser.add_argument("--no-parity", action="store_true", help="nequip, sevennet: features of one parity alone, so that mirror images differ; "
+                        "allegro: features of the harmonics' parities alone")  # fmt: skip
+    parser.add_argument("--start", metavar="FILE.equi", help="sevennet: begin with the weights of this file, of the same shape; a file "
+                        "without parity also starts a model with it")  # fmt: skip
     parser.add_argument("--epochs", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=4, help="structures in a step (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=0.01, help="of Adam at the begin (default: %(default)s)")
@@ -357,9 +396,11 @@ def main():
         parser.error(f"--resume: there is no {checkpoint}")
     if os.path.exists(checkpoint) and not words.resume:
         parser.error(f"{checkpoint} is of an earlier training: continue it with --resume, or move it away")
+    family = FAMILIES[words.family]
+    if words.start and not hasattr(family, "start"):
+        parser.error(f"--start is for --family sevennet alone, not for {words.family}")
     warnings.simplefilter("ignore")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    family = FAMILIES[words.family]
     torch.set_default_dtype(family.dtype)
     uses_operators = family.has_convolutions and words.operators == "equi"
     enable = disable = None
@@ -384,6 +425,13 @@ def main():
     def member(seed):
         torch.manual_seed(seed)
         model = family(argparse.Namespace(**{**vars(words), "seed": seed}), elements, statistics)
+        if words.start and not words.resume:
+            try:
+                model.start(words.start)
+            except Exception as error:
+                if type(error).__name__ != "EquiError":
+                    raise
+                parser.error(str(error))
         if uses_operators:
             enable(model.model)
         return model

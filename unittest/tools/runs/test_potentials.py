@@ -13,14 +13,15 @@ import torch
 from ase import Atoms
 from ase.build import bulk
 from ase.io import read, write
-from equi_tools import equi_file
+from equi_tools import equi_file, model_properties
 from equi_tools.ase import EquiCalculator
 
 FOLDER = Path(__file__).resolve().parents[3] / "potentials"
 TEACHER = FOLDER / "nacl-nequip.equi"
 FILES = sorted(FOLDER.glob("*.equi"))
 # The environments of the families; None is the main one.
-FAMILIES = {"mace": "EQUI_PYTHON_MACE", "nequip": "EQUI_PYTHON_NEQUIP", "sevennet": None, "tensornet": "EQUI_PYTHON_MATGL"}
+FAMILIES = {"mace": "EQUI_PYTHON_MACE", "nequip": "EQUI_PYTHON_NEQUIP", "allegro": "EQUI_PYTHON_NEQUIP", "sevennet": None, 
+            "tensornet": "EQUI_PYTHON_MATGL"}  # fmt: skip
 # Largest size of a file of this folder, bytes.
 LARGEST = 350_000
 # Errors of the table, which are printed as whole meV/Angstrom, in float32.
@@ -131,6 +132,58 @@ def test_a_training_that_cannot_begin_says_why_in_one_line(exists, resume, build
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert told in done.stderr.splitlines()[-1]
     assert not exists or (tmp_path / "out.equi.checkpoint").read_text() == "of a week"
+
+
+def energies(file, structures):
+    calculator = EquiCalculator(file, threads=1)
+    found = []
+    for atoms in structures:
+        atoms = atoms.copy()
+        atoms.calc = calculator
+        found.append(atoms.get_potential_energy() / len(atoms))
+    return np.array(found)
+
+
+def start_words(data):
+    return ("--family", "sevennet", "--layers", 3, "--lmax", 2, "--channels", 5, "--cutoff", 4.0, "--epochs", 1, "--data", data[0],
+            "--held-out", data[2])  # fmt: skip
+
+
+def mirror_difference(file):
+    document, _ = equi_file.read(file)
+    return model_properties.mirror_difference(EquiCalculator(file, precision="double"), model_properties.structures_of(document))[0]
+
+
+@pytest.fixture(scope="module")
+def without_parity(data):
+    file = data[0].parent / "without-parity.equi"
+    call("train.py", file, *start_words(data), "--no-parity")
+    return file
+
+
+def test_a_training_starts_from_a_file(data, without_parity, tmp_path):
+    held_out = read(data[2], ":")
+    words = (*start_words(data), "--start", without_parity, "--rate", 1e-12)
+    call("train.py", tmp_path / "same.equi", *words, "--no-parity")
+    assert np.allclose(energies(tmp_path / "same.equi", held_out), energies(without_parity, held_out), rtol=0, atol=2e-6)
+    call("train.py", tmp_path / "parity.equi", *words)
+    assert mirror_difference(without_parity) > 1e-7
+    assert mirror_difference(tmp_path / "parity.equi") < 1e-12
+    # The mean of a model and of its mirror image is not the model without these paths, but close to it.
+    change = energies(tmp_path / "parity.equi", held_out) - energies(without_parity, held_out)
+    assert 0 < np.abs(change).max() < 0.1
+
+
+@pytest.mark.parametrize("words, told", [
+    (("--channels", 6), "give the file's own layers, channels, lmax and width"),
+    (("--cutoff", 4.5), "its cutoff is 4, the model's 4.5"),
+    (("--layers", 2), "it has 3 layers, the model 2"),
+    (("--family", "tensornet"), "--start is for --family sevennet alone"),
+])  # fmt: skip
+def test_a_file_of_another_shape_is_refused(words, told, data, without_parity, tmp_path):
+    whole = (tmp_path / "out.equi", *start_words(data), "--start", without_parity, *words)
+    done = subprocess.run([sys.executable, FOLDER / "train.py", *map(str, whole)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and told in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
