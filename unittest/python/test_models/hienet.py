@@ -18,7 +18,7 @@ DEFAULTS = {
     "weight_nn_hidden_neurons": [7, 9], "num_convolution_layer": 3, "act_scalar": {"e": "silu", "o": "tanh"},
     "act_gate": {"e": "silu", "o": "tanh"}, "conv_denominator": [3.7], "train_denominator": False, "train_shift_scale": False,
     "use_bias_in_linear": False, "readout_as_fcn": False, "self_connection_type": "linear", "_normalize_sph": True, "dropout": 0.04,
-    "dropout_attn": 0.08, "use_denoising": False, "use_species_wise_shift_scale": True, "shift": 0.3, "scale": 1.7,
+    "dropout_attn": 0.08, "use_denoising": False, "use_species_wise_shift_scale": True, "shift": [0.3, -0.2, 0.1], "scale": [1.7, 0.9, 1.2],
 }  # fmt: skip
 XPLOR = {"cutoff_function_name": "XPLOR", "cutoff_on": 3.1}
 VARIANTS = {
@@ -34,7 +34,7 @@ VARIANTS = {
         irreps_manual=["5x0e", "13x0e+5x1e+3x2e", "33x0e+5x1e+3x2e+2x3e", "5x0e+5x1e+3x2e+1x3e", "13x0e"], inv_features=[5, 5], lmax=3,
     ),
     "biases": dict(use_bias_in_linear=True, irreps_manual=["13x0e", "5x0e"], lmax=1),
-    "no_attention": dict(num_invariant_conv=0, inv_features=[13], train_denominator=True, use_species_wise_shift_scale=False),
+    "no_attention": dict(num_invariant_conv=0, inv_features=[13], train_denominator=True, use_species_wise_shift_scale=False, shift=0.3, scale=1.7),
 }  # fmt: skip
 # All elements, in the shape of the published one.
 LARGE = {
