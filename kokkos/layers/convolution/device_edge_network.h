@@ -119,7 +119,7 @@ class DeviceEdgeNetwork {
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;
   int64_t weights_ = -1, column_scale_, sender_rows_, receiver_rows_;    // offsets
-  // Of the host's gate: offsets, and the columns of its weights.
+  // Offsets of the gate's constants, and the columns of its weights.
   int64_t gate_scale_ = -1, gate_norm_weight_ = -1, gate_norm_bias_ = -1;
   DeviceBuffer<int> gate_column_;
 };
