@@ -62,10 +62,16 @@ NORMS = ("bn", "bn_att")
 @dataclass
 class Checkpoint(sevenn_checkpoint.Checkpoint):
     invariant: list  # for each invariant layer {name: (matrix [in, out], bias) or, of a norm, (weight, bias)}, in float64
-    remarks = (
-        "messages of the invariant layers do not vanish at the cutoff, so the energy jumps where a pair of atoms crosses it; "
-        "'equi check' prints by how much",
-    )
+
+    @property
+    def remarks(self):
+        """What the user should know about the conversion."""
+        if not self.invariant:
+            return ()
+        return (
+            "messages of the invariant layers do not vanish at the cutoff, so the energy jumps where a pair of atoms crosses it; "
+            "'equi check' prints by how much",
+        )
 
 
 def shipped_file(name):

@@ -305,10 +305,6 @@ def _checkpoint(source, path, raw, ignore_keys, license, citation):
         raise EquiError(f"{source} is no model of the frameworks that are supported: 'equi convert --help' lists what SOURCE may be")
     if not all(content):
         raise EquiError(f"{source} is not a SevenNet checkpoint: no 'config' and 'model_state_dict' in it")
-    if "inv_features" in raw["config"]:
-        raise EquiError(
-            f"{source} is a HIENet model, a family that grew from SevenNet"
-        )
     version, numbers = check_version(raw["config"])
     audit_config(raw["config"], ignore_keys)
     config = sevenn_model.complete(raw["config"], numbers)
