@@ -179,6 +179,40 @@ struct ActivatedWeightsAdjointKernel {
   }
 };
 
+// The steps of a gate, on all numbers.
+template <class T>
+struct GateProductsKernel {
+  GatedWeightsRow<T> row;
+  KOKKOS_FUNCTION void operator()(int64_t n) const { row.product(n / row.n, static_cast<int>(n % row.n)); }
+};
+template <class T>
+struct GatedWeightsKernel {
+  GatedWeightsRow<T> row;
+  Pointer<T> weights;
+  KOKKOS_FUNCTION void operator()(int64_t n) const { row.set(n / row.n, static_cast<int>(n % row.n), weights); }
+};
+template <class T>
+struct GatedWeightsAdjointKernel {
+  GatedWeightsRow<T> row;
+  Pointer<const T> weights_adj;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    row.backward(n / row.n, static_cast<int>(n % row.n), weights_adj);
+  }
+};
+template <class T>
+struct GateProductsAdjointKernel {
+  GatedWeightsRow<T> row;
+  KOKKOS_FUNCTION void operator()(int64_t n) const { row.product_backward(n / row.n, static_cast<int>(n % row.n)); }
+};
+template <class T>
+struct QueryAdjointsKernel {
+  GatedWeightsRow<T> row;
+  Pointer<T> inputs_adj;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    row.add_query(n / row.n, static_cast<int>(n % row.n), inputs_adj);
+  }
+};
+
 template <class T>
 struct DistanceAdjointsKernel {
   DeviceBatchEdges batch;
@@ -226,6 +260,12 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
   column_scale_ = add(host.column_scale_);
   sender_rows_ = add(host.sender_.rows);
   receiver_rows_ = add(host.receiver_.rows);
+  if (host.gate_) {
+    gate_scale_ = add(host.gate_->column_scale);
+    gate_norm_weight_ = add(host.gate_->norm_weight);
+    gate_norm_bias_ = add(host.gate_->norm_bias);
+    assign(exec, gate_column_, host.gate_->column);
+  }
   assign(exec, data_, data);
 }
 
@@ -327,13 +367,40 @@ void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEd
                          LastInputsKernel<T>{host_.last_inputs(num_rows(count), scratch, last)});
     h = last;
   }
-  multiply(exec, false, count, host_.last_width_, host_.num_weights_, h, weights_, weights);
+  R *const outputs = host_.gate_ ? place(scratch, count, host_.gate_->values_and_keys) : weights;
+  multiply(exec, false, count, host_.last_width_, host_.last_product_width(), h, weights_, outputs);
+  if (!host_.gate_) return;
+  // Columns that no value has stay zero.
+  device_zero(exec, weights, weights_size(count));
+  const GatedWeightsRow<T> row = gated_weights(scratch, count);
+  Kokkos::parallel_for("equi:network_gate_products", DeviceRange(exec, 0, count * row.n), GateProductsKernel<T>{row});
+  Kokkos::parallel_for(
+      "equi:network_gate_norm", DeviceRange(exec, 0, count),
+      host_.gate_norm(num_rows(count), scratch, constants(gate_norm_weight_), constants(gate_norm_bias_)));
+  Kokkos::parallel_for("equi:network_gated_weights", DeviceRange(exec, 0, count * row.n),
+                       GatedWeightsKernel<T>{row, numbers(weights, count, host_.num_weights_)});
+}
+
+template <class T>
+GatedWeightsRow<T> DeviceEdgeNetwork<T>::gated_weights(R *scratch, int64_t count) const {
+  return host_.gated_weights(num_rows(count), scratch, gate_column_.data(), constants(gate_scale_));
 }
 
 template <class T>
 void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const {
   if (count == 0) return;
   R *adjoint = place(scratch, count, host_.adjoint_[0]), *before = place(scratch, count, host_.adjoint_[1]);
+  if (host_.gate_) {
+    const GatedWeightsRow<T> row = gated_weights(scratch, count);
+    const auto of_weights = make_pointer<const T>(weights_adj, num_rows(count) * host_.num_weights_);
+    Kokkos::parallel_for("equi:network_gated_weights_adjoint", DeviceRange(exec, 0, count * row.n),
+                         GatedWeightsAdjointKernel<T>{row, of_weights});
+    Kokkos::parallel_for("equi:network_gate_norm_adjoint", DeviceRange(exec, 0, count),
+                         host_.gate_norm_adjoint(num_rows(count), scratch, constants(gate_norm_weight_)));
+    Kokkos::parallel_for("equi:network_gate_products_adjoint", DeviceRange(exec, 0, count * row.n),
+                         GateProductsAdjointKernel<T>{row});
+    weights_adj = place(scratch, count, host_.gate_->values_and_keys);
+  }
   if (host_.is_activated())
     Kokkos::parallel_for(
         "equi:network_weights_adjoint", DeviceRange(exec, 0, count),
@@ -341,7 +408,7 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
                                          make_pointer<const T>(weights_adj, num_rows(count) * host_.num_weights_),
                                          numbers(adjoint, count, host_.num_weights_)});
   else
-    multiply(exec, true, count, host_.num_weights_, host_.last_width_, weights_adj, weights_, adjoint);
+    multiply(exec, true, count, host_.last_product_width(), host_.last_width_, weights_adj, weights_, adjoint);
   if (host_.has_last()) {
     const LastInputsRow<T> row = host_.last_inputs(num_rows(count), scratch, adjoint);
     Kokkos::parallel_for("equi:network_last_adjoint", DeviceRange(exec, 0, count),
@@ -364,6 +431,11 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
     multiply(exec, true, count, width, layer.product.rows(), z, hidden_[k].weight, before);
     std::swap(adjoint, before);
   }
+  if (!host_.gate_) return;
+  const GatedWeightsRow<T> row = gated_weights(scratch, count);
+  Kokkos::parallel_for(
+      "equi:network_query_adjoints", DeviceRange(exec, 0, count * row.n),
+      QueryAdjointsKernel<T>{row, numbers(adjoint, count, host_.num_inputs_) + (host_.num_inputs_ - row.n)});
 }
 
 template <class T>
@@ -390,7 +462,7 @@ void DeviceEdgeNetwork<T>::add_atom_adjoints(const DeviceExec &exec, const Devic
 
 template <class T>
 std::size_t DeviceEdgeNetwork<T>::bytes() const {
-  return basis_numbers_.bytes() + bases_.bytes() + data_.bytes() + powers_.bytes() +
+  return basis_numbers_.bytes() + bases_.bytes() + data_.bytes() + powers_.bytes() + gate_column_.bytes() +
          (radial_set_ ? radial_set_->bytes() : 0);
 }
 

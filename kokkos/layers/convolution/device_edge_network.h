@@ -108,6 +108,7 @@ class DeviceEdgeNetwork {
   R *inputs_adj(R *scratch, int64_t count) const {
     return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + host_.has_last()) % 2]);
   }
+  GatedWeightsRow<T> gated_weights(R *scratch, int64_t count) const;
   void make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T> &edges, R *scratch) const;
 
   const Host &host_;
@@ -118,6 +119,9 @@ class DeviceEdgeNetwork {
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;
   int64_t weights_ = -1, column_scale_, sender_rows_, receiver_rows_;    // offsets
+  // Offsets of the gate's constants, and the columns of its weights.
+  int64_t gate_scale_ = -1, gate_norm_weight_ = -1, gate_norm_bias_ = -1;
+  DeviceBuffer<int> gate_column_;
 };
 
 }    // namespace equi

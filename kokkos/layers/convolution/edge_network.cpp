@@ -127,7 +127,25 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
       has_last_bias_ = true;
     }
     last_width_ = last.rows;
-    weights_.emplace_back(in_columns(last, columns, row, true), set);
+    weights_.emplace_back(function.gate ? last : in_columns(last, columns, row, true), set);
+  }
+  if (function.gate) {
+    const HiddenNorm &norm = function.gate->norm;
+    const int n = function.num_outputs();
+    gate_ = Gate{function.gate->scale,
+                 norm.epsilon,
+                 {},
+                 {},
+                 {norm.weight.begin(), norm.weight.end()},
+                 {norm.bias.begin(), norm.bias.end()},
+                 take(2 * n),
+                 take(n),
+                 take(n),
+                 take(1)};
+    for (const EdgeColumn &c : columns) {
+      gate_->column.push_back(static_cast<int>(c.column));
+      gate_->column_scale.push_back(static_cast<R>(c.scale));
+    }
   }
   last_ = take(has_last() ? last_width_ : 0);
   for (int64_t &a : adjoint_) a = take(std::max(widest, last_width_));
@@ -265,6 +283,42 @@ ActivatedWeightsRow<T> EdgeNetwork<T>::activated_weights(int64_t count, R *scrat
 }
 
 template <class T>
+GatedWeightsRow<T> EdgeNetwork<T>::gated_weights(int64_t count, R *scratch, const int *column,
+                                                 const R *column_scale) const {
+  const int n = gate_->size();
+  return {n,
+          num_weights_,
+          num_inputs_,
+          static_cast<R>(gate_->scale),
+          column,
+          column_scale,
+          numbers(place(scratch, count, gate_->values_and_keys), count, 2 * n),
+          numbers(place(scratch, count, gate_->gate), count, n),
+          numbers(place(scratch, count, inputs_), count, num_inputs_) + (num_inputs_ - n)};
+}
+
+template <class T>
+NormalizeRow<T> EdgeNetwork<T>::gate_norm(int64_t count, R *scratch, const R *weight, const R *bias) const {
+  const int n = gate_->size();
+  return {n,
+          nullptr,
+          weight,
+          bias,
+          gate_->epsilon,
+          numbers(place(scratch, count, gate_->gate), count, n),
+          numbers(place(scratch, count, gate_->normalized), count, n),
+          numbers(place(scratch, count, gate_->factor), count, 1)};
+}
+
+template <class T>
+NormalizeAdjointRow<T> EdgeNetwork<T>::gate_norm_adjoint(int64_t count, R *scratch, const R *weight) const {
+  const int n = gate_->size();
+  return {n, weight, numbers(place(scratch, count, gate_->normalized), count, n),
+          numbers(place(scratch, count, gate_->factor), count, 1),
+          numbers(place(scratch, count, gate_->gate), count, n)};
+}
+
+template <class T>
 GateCall<T> EdgeNetwork<T>::activation_call(const Hidden &layer, int64_t count, R *z, R *h) const {
   const int width = layer.product.cols();
   GateCall<T> call{};
@@ -336,12 +390,22 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     }
     h = last;
   }
+  R *const outputs = gate_ ? place(scratch, count, gate_->values_and_keys) : weights;
   for_last_products(edges, [&](const Product &product, int64_t first, int64_t n) {
     for (int plane = 0; plane < PLANES<T>; plane++) {
       const int64_t row = plane * count + first;
-      product.forward(n, h + row * last_width_, weights + row * num_weights_);
+      product.forward(n, h + row * last_width_, outputs + row * last_product_width());
     }
   });
+  if (!gate_) return;
+  std::fill_n(weights, weights_size(count), R(0));
+  const GatedWeightsRow<T> row = gated_weights(count, scratch, gate_->column.data(), gate_->column_scale.data());
+  const NormalizeRow<T> normalize = gate_norm(count, scratch, gate_->norm_weight.data(), gate_->norm_bias.data());
+  for (int64_t e = 0; e < count; e++) {
+    for (int j = 0; j < row.n; j++) row.product(e, j);
+    normalize(e);
+    for (int j = 0; j < row.n; j++) row.set(e, j, numbers(weights, count, num_weights_));
+  }
 }
 
 template <class T>
@@ -367,16 +431,27 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
   const auto add_of_cutoff = [&](int64_t e, T of_cutoff, Pointer<T> cutoff) {
     if (times_cutoff_ && adjoints.distance) adjoints.distance[e * adjoints.stride] += of_cutoff * cutoff[2 * e + 1];
   };
+  const auto of_weights = make_pointer<const T>(weights_adj, count * num_weights_);
+  std::optional<GatedWeightsRow<T>> gated;
+  if (gate_) {
+    gated = gated_weights(count, scratch, gate_->column.data(), gate_->column_scale.data());
+    const NormalizeAdjointRow<T> normalize = gate_norm_adjoint(count, scratch, gate_->norm_weight.data());
+    for (int64_t e = 0; e < count; e++) {
+      for (int j = 0; j < gated->n; j++) gated->backward(e, j, of_weights);
+      normalize(e);
+      for (int j = 0; j < gated->n; j++) gated->product_backward(e, j);
+    }
+    weights_adj = place(scratch, count, gate_->values_and_keys);
+  }
   if (is_activated()) {
     const ActivatedWeightsRow<T> row = activated_weights(count, scratch, column_scale_.data());
-    const auto of_weights = make_pointer<const T>(weights_adj, count * num_weights_);
     for (int64_t e = 0; e < count; e++)
       add_of_cutoff(e, row.backward(e, of_weights, numbers(adjoint, count, num_weights_)), row.cutoff);
   } else {
     for_last_products(edges, [&](const Product &product, int64_t first, int64_t n) {
       for (int plane = 0; plane < PLANES<T>; plane++) {
         const int64_t row = plane * count + first;
-        product.backward(n, weights_adj + row * num_weights_, adjoint + row * last_width_);
+        product.backward(n, weights_adj + row * last_product_width(), adjoint + row * last_width_);
       }
     });
   }
@@ -400,6 +475,10 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
     layer->product.backward(PLANES<T> * count, z, before);
     std::swap(adjoint, before);
   }
+
+  for (int64_t e = 0; gated && e < count; e++)
+    for (int j = 0; j < gated->n; j++)
+      gated->add_query(e, j, numbers(adjoint, count, num_inputs_) + (num_inputs_ - gated->n));
 
   if (adjoints.distance) {
     Pointer<T> of_inputs = numbers(adjoint, count, num_inputs_),

@@ -111,6 +111,14 @@ class EdgeNetwork {
     // and the factor that normalizes them.
     int64_t z, h, normalized, factor;
   };
+  // The gate of the outputs. The last product gives values and keys in the order of the function.
+  struct Gate {
+    double scale, epsilon;
+    std::vector<int> column;    // of the weights, for each value
+    std::vector<R> column_scale, norm_weight, norm_bias;
+    int64_t values_and_keys, gate, normalized, factor;    // numbers per edge before these arrays in the scratch
+    int size() const { return static_cast<int>(column.size()); }
+  };
   // The part of the inputs that comes from one atom.
   struct AtomInputs {
     int first = 0, size = 0;        // columns of the inputs
@@ -137,6 +145,11 @@ class EdgeNetwork {
   LastInputsRow<T> last_inputs(int64_t count, R *scratch, R *last) const;
   // column_scale: in the memory space where it is used.
   ActivatedWeightsRow<T> activated_weights(int64_t count, R *scratch, const R *column_scale) const;
+  // column, column_scale: of the gate, in the memory space where they are used.
+  GatedWeightsRow<T> gated_weights(int64_t count, R *scratch, const int *column, const R *column_scale) const;
+  NormalizeRow<T> gate_norm(int64_t count, R *scratch, const R *weight, const R *bias) const;
+  NormalizeAdjointRow<T> gate_norm_adjoint(int64_t count, R *scratch, const R *weight) const;
+  int last_product_width() const { return gate_ ? 2 * gate_->size() : num_weights_; }
   bool has_last() const { return !is_activated() && (times_cutoff_ || has_last_bias_); }
   bool is_activated() const { return weights_.empty(); }
   // Calls f(product, first edge, number of edges) for the last product of all edges.
@@ -159,7 +172,8 @@ class EdgeNetwork {
   // its columns are those of the weights.
   std::vector<Product> weights_;
   std::vector<R> column_scale_;    // scale of activated outputs
-  int last_width_ = 0;             // number of inputs of the last product; a bias is one of them, with the value 1
+  std::optional<Gate> gate_;
+  int last_width_ = 0;    // number of inputs of the last product; a bias is one of them, with the value 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis with respect to the
   // distance, the cutoff function and its derivative, inputs of the last product, and two for adjoints.
   int64_t inputs_, slopes_, cutoff_, last_ = 0, adjoint_[2], scratch_row_ = 0;

@@ -5,6 +5,7 @@
 #define EQUI_EDGE_NETWORK_ROW_H
 
 #include "kokkos/kernel_interface/path_group_kernel.h"
+#include "src/functions/activation.h"
 
 #include <cmath>
 #include <cstdint>
@@ -65,6 +66,43 @@ struct NormalizeAdjointRow {
     const T factor = factors[c];
     for (int j = 0; j < width; j++)
       put(adjoint, first + j, factor * (adjoint[first + j] - mean - normalized[first + j] * along));
+  }
+};
+
+// The weights of a network with a gate (RadialGate). The network gives n values, then n keys; the last n inputs are the
+// query. The gate is normalized by NormalizeRow, between product() and set(), and by NormalizeAdjointRow, between
+// backward() and product_backward().
+template <class T>
+struct GatedWeightsRow {
+  int n, width, num_inputs;    // width: of a row of weights
+  Real<T> gate_scale;
+  const int *column;              // [n] of the weights
+  const Real<T> *column_scale;    // [n]
+  Pointer<T> values_and_keys, gate;
+  Pointer<T> inputs;    // of the network, at the query of the first edge
+  EQUI_FUNCTION void product(int64_t c, int j) const {
+    put(gate, c * n + j, gate_scale * inputs[c * num_inputs + j] * values_and_keys[(2 * c + 1) * n + j]);
+  }
+  EQUI_FUNCTION void set(int64_t c, int j, Pointer<T> weights) const {
+    put(weights, c * width + column[j],
+        column_scale[j] * values_and_keys[2 * c * n + j] * sigmoid(T(gate[c * n + j])).value);
+  }
+  // Replaces the values and the argument of the sigmoid by their adjoints.
+  EQUI_FUNCTION void backward(int64_t c, int j, Pointer<const T> weights_adj) const {
+    const T of_weight = column_scale[j] * weights_adj[c * width + column[j]], value = values_and_keys[2 * c * n + j];
+    const ValueAndDerivative<T> s = sigmoid(T(gate[c * n + j]));
+    put(values_and_keys, 2 * c * n + j, of_weight * s.value);
+    put(gate, c * n + j, of_weight * value * s.derivative);
+  }
+  // Replaces the keys by their adjoints, and the adjoint of the products by that of the query.
+  EQUI_FUNCTION void product_backward(int64_t c, int j) const {
+    const T of_product = gate_scale * gate[c * n + j], key = values_and_keys[(2 * c + 1) * n + j];
+    put(values_and_keys, (2 * c + 1) * n + j, of_product * inputs[c * num_inputs + j]);
+    put(gate, c * n + j, of_product * key);
+  }
+  // inputs_adj: adjoints of the network's inputs, at the query of the first edge.
+  EQUI_FUNCTION void add_query(int64_t c, int j, Pointer<T> inputs_adj) const {
+    put(inputs_adj, c * num_inputs + j, inputs_adj[c * num_inputs + j] + gate[c * n + j]);
   }
 };
 
