@@ -31,7 +31,9 @@ endif()
 set(equi_evaluation equi_core equi_kokkos)
 if(EQUI_SHARED)
   # Everything, also what the C interface does not use. Symbols of other libraries stay hidden.
-  target_link_libraries(equi_library PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,equi_kokkos,equi_core>")
+  target_link_libraries(equi_library PRIVATE -Wl,--whole-archive $<TARGET_FILE:equi_kokkos> $<TARGET_FILE:equi_core>
+                                             -Wl,--no-whole-archive Kokkos::kokkos)
+  add_dependencies(equi_library equi_kokkos equi_core)
   equi_export(equi_library "EQUI_1 { global: equi_*; _Z*4equi*; local: *; };")
   target_sources(equi_library PRIVATE $<TARGET_OBJECTS:equi_kernels_parts>)
   target_link_libraries(equi_kernels PRIVATE equi_library)

@@ -43,6 +43,12 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+if(EQUI_WHEEL)
+  # The wheel is passed on: messages with the names of sources do not show the folders of this machine.
+  set(equi_prefix_map -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=
+                      -ffile-prefix-map=${EQUI_CACHE_DIR}/=)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${equi_prefix_map}>")
+endif()
 if(EQUI_SANITIZE)
   set(EQUI_DEBUG ON)
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)
