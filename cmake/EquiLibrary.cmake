@@ -13,6 +13,19 @@ function(equi_export target versions)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
 endfunction()
 
+# equi_link_for_old_systems(TARGET): links the wheel's binaries with stubs of older system libraries (old_system.py).
+if(EQUI_WHEEL)
+  set(equi_old_system ${PROJECT_BINARY_DIR}/old_system)
+  equi_run("making stubs of old system libraries" ${EQUI_PYTHON_EXECUTABLE}
+           ${PROJECT_SOURCE_DIR}/tools/wheel/old_system.py ${equi_old_system})
+endif()
+function(equi_link_for_old_systems target)
+  if(EQUI_WHEEL)
+    target_link_options(${target} PRIVATE -L${equi_old_system} -Wl,--push-state,--no-as-needed
+                                          ${equi_old_system}/libpthread.so.0 ${equi_old_system}/libdl.so.2 -Wl,--pop-state)
+  endif()
+endfunction()
+
 equi_select(library_sources "^src/library/")
 add_library(equi_calculator OBJECT ${library_sources})
 target_link_libraries(equi_calculator PUBLIC equi_core PRIVATE equi_vesin)
@@ -44,4 +57,11 @@ else()
   target_link_libraries(equi_kernels PRIVATE equi_kokkos)
   target_link_libraries(equi_library PRIVATE equi_kokkos equi_core)
   equi_export(equi_library "EQUI_1 { global: equi_*; local: *; };")
+endif()
+foreach(target equi_library equi_kernels)
+  equi_link_for_old_systems(${target})
+endforeach()
+if(EQUI_WHEEL)
+  # The linker would leave what the old system lacks to the new one.
+  target_link_options(equi_library PRIVATE -Wl,-z,defs)
 endif()

@@ -182,10 +182,14 @@ bool StructureNeighbors::is_kept(const std::vector<Vector3> &positions, const st
 void StructureNeighbors::build(const std::vector<Vector3> &positions, const std::vector<int> &species, double memory) {
   const double reach = cutoff_ + skin_;
   const int n = static_cast<int>(positions.size());
-  const FullBox box = make_full_box(cell_, positions, reach);
-  check_size(cell_, box, positions, reach, memory);
+  // Relative to the first atom: only distances matter, and a structure far from the origin keeps its digits.
+  std::vector<Vector3> relative = positions;
+  for (Vector3 &r : relative)
+    for (int d = 0; d < 3; ++d) r[d] -= positions[0][d];
+  const FullBox box = make_full_box(cell_, relative, reach);
+  check_size(cell_, box, relative, reach, memory);
   VesinPairs pairs;
-  find_pairs(box, positions, reach, pairs);
+  find_pairs(box, relative, reach, pairs);
 
   owner_.resize(n);
   shift_.assign(n, {});

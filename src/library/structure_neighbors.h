@@ -29,8 +29,6 @@ class StructureNeighbors {
   // if the list would need more than `memory` bytes.
   bool update(const std::vector<std::array<double, 3>> &positions, const std::vector<int> &species,
               const PeriodicCell &cell, double memory);
-  // The next update makes another list.
-  void reset() { is_valid_ = false; }
 
   // Valid until the next update.
   const Neighborhood &neighborhood() const { return neighborhood_; }
