@@ -21,7 +21,9 @@ if(EQUI_WHEEL)
 endif()
 function(equi_link_for_old_systems target)
   if(EQUI_WHEEL)
-    target_link_options(${target} PRIVATE -L${equi_old_system} -Wl,--push-state,--no-as-needed
+    # What libraries of this system need in turn is newer, and theirs to find.
+    target_link_options(${target} PRIVATE -L${equi_old_system} -Wl,--allow-shlib-undefined
+                                          -Wl,--push-state,--no-as-needed
                                           ${equi_old_system}/libpthread.so.0 ${equi_old_system}/libdl.so.2 -Wl,--pop-state)
   endif()
 endfunction()
