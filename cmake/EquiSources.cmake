@@ -155,6 +155,10 @@ set(equi_sources
     src/layers/species_embedding.cpp
     src/layers/spherical_norm.cpp
     src/layers/symmetric_contraction.cpp
+    src/library/calculator.cpp
+    src/library/calculator_settings.cpp
+    src/library/equi.cpp
+    src/library/structure_neighbors.cpp
     src/model/chemical_elements.cpp
     src/model/mixture.cpp
     src/model/mixture_reader.cpp

@@ -157,7 +157,8 @@ void run(const std::vector<std::string> &words) {
 
 }    // namespace
 
-int main(int argc, char **argv) {
+// In libequi.so with EQUI_SHARED; equi_kernels_main.cpp calls it.
+extern "C" int equi_kernels_main(int argc, char **argv) {
   try {
     run({argv + 1, argv + argc});
   } catch (const std::exception &e) {

