@@ -89,6 +89,11 @@ FullBox make_full_box(const PeriodicCell &cell, const std::vector<Vector3> &posi
     for (int d = 0; d < 3; ++d) box.vectors[k][d] = normal[d] * (box.extents[k] + reach + 1.0);
     units.push_back(normal);
   }
+  // Without any periodicity, a long structure gets a cube: see check_size().
+  const double longest = *std::max_element(box.extents, box.extents + 3) + reach + 1.0;
+  if (!cell.periodic[0] && !cell.periodic[1] && !cell.periodic[2] && longest > 50.0 * reach)
+    for (int k = 0; k < 3; ++k)
+      for (int d = 0; d < 3; ++d) box.vectors[k][d] = units[k][d] * longest;
   Vector3 rows[3];
   for (int k = 0; k < 3; ++k) std::copy_n(box.vectors[k], 3, rows[k].data());
   const double volume = dot(rows[0], cross(rows[1], rows[2]));
@@ -110,6 +115,17 @@ void check_size(const PeriodicCell &cell, const FullBox &box, const std::vector<
     for (const Vector3 &inverse : box.inverse)
       if (!(std::fabs(dot(r, inverse)) < FARTHEST))
         throw std::invalid_argument("positions lie too many lattice vectors apart");
+  // vesin reduces the number of its cells to this one by the same factor in each direction. None may be left without a
+  // cell.
+  constexpr double MOST_CELLS = 1e5;
+  double num_cells = 1.0, fewest = std::numeric_limits<double>::max();
+  for (const double height : box.heights) {
+    const double count = std::max(1.0, std::trunc(height / reach));
+    num_cells *= count;
+    fewest = std::min(fewest, count);
+  }
+  if (num_cells > MOST_CELLS && fewest * std::cbrt(MOST_CELLS / num_cells) < 2.0)
+    throw std::invalid_argument("the search for neighbors needs a structure that is less flat or thin for its length");
   // Pairs within spheres, if the density is uniform, with the bytes of a pair in all lists.
   constexpr double BYTES = 60.0, SPHERE_IN_CUBE = 0.52;
   const double num_atoms = static_cast<double>(positions.size());

@@ -116,4 +116,7 @@ TEST(StructureNeighbors, refuse_what_has_none) {
   cell.vectors[0][0] = 1.0;
   EXPECT_THROW(update({{0, 0, 0}, {0, 1e10, 0}}, cell, 0.0), std::invalid_argument);
   EXPECT_NO_THROW(update({{0, 0, 0}, {0, 1e10, 0}}, {}, 0.0));
+  // A sheet that is too wide for the cells of the search.
+  const PeriodicCell sheet{{{1e5, 0, 0}, {0, 1e5, 0}, {0, 0, 1}}, {true, true, false}};
+  EXPECT_THROW(update(one, sheet, 0.0), std::invalid_argument);
 }
