@@ -225,7 +225,6 @@ TEST(DeviceModelRun, memory_is_planned_for_edges_and_again_when_they_become_more
   constexpr double SKIN = 2.0;
   for (const char *name : {"parity_three_layers", "so2_of_fewer_m"}) {
     const bool has_so2 = std::string(name) == "so2_of_fewer_m";
-    if (!DeviceTraits<>::ON_HOST && has_so2) continue;    // an emulated GPU would be slow
     const Model m = case_named(name).model();
     const Structure structure = random_structure(m.num_species(), 3, has_so2 ? 4 : 8);
     const ImageStructure near = structure.images(m.reach()), wide = structure.images(m.reach() + SKIN);
