@@ -119,20 +119,22 @@ void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
 }
 
 template <class T>
+auto DeviceEvaluation<T>::count_edges(DeviceEdges<T> &edges, const double *positions) -> EdgesWithinCutoff {
+  EdgesWithinCutoff found{edges.count_within_cutoff(exec_, neighborhood_, positions), 0};
+  copy_to_host(exec_, &found.number, found.begin + num_owned(), 1);
+  return found;
+}
+
+template <class T>
 bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
   const DeviceNeighborhood &n = neighborhood_;
   const int64_t *begin = n.first.data();
   planned_edges_ = {n.num_candidates, n.num_candidates, 0};
   if (positions) {
-    const auto number = [&](DeviceEdges<T> &edges, const int64_t *&before) {
-      int64_t count = 0;
-      before = edges.count_within_cutoff(exec_, n, positions);
-      copy_to_host(exec_, &count, before + n.num_receivers, 1);
-      return with_reserve(count);
-    };
-    const int64_t *far_begin = nullptr;
-    planned_edges_.all = number(edges_, begin);
-    if (far_edges_) planned_edges_.far = number(*far_edges_, far_begin);
+    const EdgesWithinCutoff edges = count_edges(edges_, positions);
+    begin = edges.begin;
+    planned_edges_.all = with_reserve(edges.number);
+    if (far_edges_) planned_edges_.far = with_reserve(count_edges(*far_edges_, positions).number);
   }
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
@@ -170,10 +172,8 @@ bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
 template <class T>
 void DeviceEvaluation<T>::choose_sizes_for_edges(const double *positions) {
   const auto are_planned = [&](DeviceEdges<T> &edges, int64_t planned, int64_t planned_of_batch) {
-    const int64_t *begin = edges.count_within_cutoff(exec_, neighborhood_, positions);
-    int64_t number = 0;
-    copy_to_host(exec_, &number, begin + num_owned(), 1);
-    return number <= planned && most_in_window(exec_, begin, num_owned(), batch_size_) <= planned_of_batch;
+    const EdgesWithinCutoff found = count_edges(edges, positions);
+    return found.number <= planned && most_in_window(exec_, found.begin, num_owned(), batch_size_) <= planned_of_batch;
   };
   const PlannedEdges &planned = planned_edges_;
   if (is_divided_ && are_planned(edges_, planned.all, planned.of_batch) &&

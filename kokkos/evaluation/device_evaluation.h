@@ -79,6 +79,11 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   void begin_step(const DeviceRequest &request);
   EvaluationResult end_step(bool with_forces, bool with_virial, GhostExchange &exchange);
   int find_not_finite(bool with_forces) const;
+  struct EdgesWithinCutoff {
+    const int64_t *begin;    // [N+1] in device memory, until edges are built (DeviceEdges::count_within_cutoff)
+    int64_t number;
+  };
+  EdgesWithinCutoff count_edges(DeviceEdges<T> &edges, const double *positions);
   // Chooses the sizes of batches and slices by the memory limit. Without positions each candidate counts as an edge.
   // Returns whether the limit changed them.
   bool choose_sizes(const double *positions);

@@ -25,8 +25,8 @@ class StructureNeighbors {
   StructureNeighbors(double cutoff, double skin) : cutoff_(cutoff), skin_(skin) {}
 
   // Returns whether neighborhood() is another one than before. Throws std::invalid_argument if positions or the cell
-  // are not finite, if periodic vectors are not independent, if positions are more than some million cells apart, or
-  // if the list would need more than `memory` bytes.
+  // are not finite, if periodic vectors are not independent, if positions are more than some million cells apart, if
+  // a periodic structure is too flat or thin for its length, or if the list would need more than `memory` bytes.
   bool update(const std::vector<std::array<double, 3>> &positions, const std::vector<int> &species,
               const PeriodicCell &cell, double memory);
 

