@@ -191,7 +191,7 @@ TEST_P(EdgeNetworkTest, duals_give_the_derivatives_along_a_direction) {
     p.move(-step);
     return a;
   };
-  constexpr double STEP = 1e-3;
+  constexpr double STEP = 2.5e-4;
   const Answer wide[2] = {at(STEP), at(-STEP)}, narrow[2] = {at(0.5 * STEP), at(-0.5 * STEP)};
   Answer slope = wide[0];
   for (int kind = 0; kind < 4; ++kind)
