@@ -63,7 +63,7 @@ foreach(target neon avx2 avx512)
   string(SUBSTRING ${stamp} 0 16 stamp)
   list(APPEND stamps "EQUI_KERNEL_STAMP_${name}=\"${stamp}\"")
 endforeach()
-set_source_files_properties(kokkos/host_kernels/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
+set_source_files_properties(kokkos/kernel_libraries/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
 # What `equi compile` and `equi schedule` ask.
 add_library(equi_kernels_parts OBJECT tools/equi_kernels.cpp tools/model_check.cpp tools/model_kernels.cpp
                                       tools/model_radial.cpp)
@@ -137,7 +137,7 @@ foreach(target ${equi_host_targets})
     message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected native, or of ${known_sets} some, separated by semicolons, found ${target}")
   endif()
   string(TOUPPER ${target} name)
-  set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/host_kernels/kernel_library.cpp
+  set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/kernel_libraries/kernel_library.cpp
                APPEND PROPERTY COMPILE_DEFINITIONS EQUI_HAS_${name})
 endforeach()
 set(texts "")

@@ -3,7 +3,7 @@
 #include "kokkos/evaluation/device_evaluation.h"
 
 #include "kokkos/geometry/radial_set.h"
-#include "kokkos/layers/linear_folds.h"
+#include "kokkos/plan/linear_folds.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 

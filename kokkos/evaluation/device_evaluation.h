@@ -19,7 +19,7 @@
 #include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/evaluation/device_evaluator.h"
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/device_backend.h"
+#include "kokkos/layer_interface/device_backend.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"

@@ -2,7 +2,7 @@
 // Pair attention on a device: kernels of edges and of sums over them, scratch, and their sequence in each pass.
 #include "kokkos/layers/pair_attention/device_pair_attention.h"
 
-#include "kokkos/layers/device_edge_rows.h"
+#include "kokkos/layer_interface/device_edge_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
