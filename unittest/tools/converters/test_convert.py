@@ -202,6 +202,24 @@ def test_numbers_of_float64_checkpoints_are_kept(folder):
     assert largest_difference(folder / "double.equi") < TOLERANCE
 
 
+@pytest.mark.parametrize("name, is_shorter", [("odd_scalars_only", True), ("parity", False)])
+def test_paths_that_nothing_reads_are_left_out(name, is_shorter, folder, variant):
+    """With irreps_manual sevenn computes irreps that the features lack."""
+    from equi_tools.frameworks.sevenn import checkpoint as sevenn_checkpoint
+
+    source, _ = variant(name)
+    document = convert(source, folder / "short.equi", quiet=True)
+    assert largest_difference(folder / "short.equi") < TOLERANCE
+    read = {(layer["input"], block["in"]) for layer in document["layers"] if layer["type"] == "linear" for block in layer["blocks"]}
+    counts = []
+    for layer in document["layers"]:
+        if layer["type"] == "convolution":
+            assert all((layer["output"], path["out"]) in read for path in layer["paths"])
+            counts.append(len(layer["paths"]))
+    theirs = [len(convolution.paths) for convolution in sevenn_checkpoint.load(source).model.convolutions]
+    assert sum(counts) < sum(theirs) if is_shorter else counts == theirs
+
+
 @pytest.mark.parametrize(
     "name, kept", [("nequip_so3", ["O", "Ba"]), ("modal", ["Cl"]), ("many_elements", ["U", "H", "Si"])]
 )

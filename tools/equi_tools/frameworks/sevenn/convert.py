@@ -77,15 +77,23 @@ class Converter(Layers):
         expect_used(f"{name}.linear.bias", bias, offset if bias.size else 0)
         return irreps_in, irreps_out, matrices, biases, scales
 
-    def linear(self, name, source, target, accumulate=False, split=None):
-        """Layer of an IrrepsLinear or of a linear self connection; split: irreps of the input feature, if they are
-        finer than the framework's merged blocks."""
+    def linear(self, name, source, target, accumulate=False, split=None, kept=None):
+        """Layer of an IrrepsLinear or of a linear self connection.
+
+        split: irreps of the input, if they are finer than the framework's merged blocks. kept: numbers of those blocks
+        that the input feature has; the others have no weights.
+        """
         irreps_in, irreps_out, matrices, biases, scales = self.linear_parts(name)
-        pieces = split_rows(name, irreps_in, split or irreps_in)
+        split = split or irreps_in
+        numbers = {k: n for n, k in enumerate(range(len(split)) if kept is None else kept)}
+        pieces = [
+            [(numbers[k], begin, end) for k, begin, end in rows if k in numbers]
+            for rows in split_rows(name, irreps_in, split)
+        ]
         parts = ((i, j, matrix, scales[j]) for (i, j), matrix in matrices.items())
         blocks = split_blocks(self.table, f"{name}.weight", parts, pieces)
         biases = [(j, self.table.add(f"{name}.bias.{j}", bias), scale) for j, (bias, scale) in biases.items()]
-        self.add_linear(source, split or irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
+        self.add_linear(source, [split[k] for k in numbers], target, irreps_out, blocks, biases, accumulate=accumulate)
         return irreps_out
 
     def embedding(self, output):
@@ -151,14 +159,25 @@ class Converter(Layers):
             blocks.append((i, j, self.table.add(f"{name}.weight.{i}.{j}", weight), scale))
         self.add_linear(source, irreps_x, target, irreps_out, blocks, per_species=per_species)
 
-    def network(self, prefix, described):
-        """A bias-free FullyConnectedNet."""
+    def network(self, prefix, described, columns=slice(None)):
+        """A bias-free FullyConnectedNet; columns: those of its result that are kept."""
         weights = [self.state[name] for name in described.shapes(prefix)]
+        weights[-1] = np.ascontiguousarray(weights[-1][:, columns])
         tensors = [self.table.add(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)]
         kind = (described.activation, ACTIVATION_CONSTANTS[described.activation]) if len(weights) > 1 else ()
         return network(tensors, *kind, scales=fan_in(weights))
 
-    def convolution(self, t, source, target):
+    def read_blocks(self, t):
+        """Numbers of the convolution's blocks that the layer after it reads, or of all if it reads none.
+
+        sevenn also computes irreps that the features of irreps_manual lack.
+        """
+        irreps_mid = self.model.convolutions[t].irreps_mid
+        wanted = {ir for _, ir in self.linears[f"{t}_self_interaction_2"].irreps_out}
+        return [k for k, (_, ir) in enumerate(irreps_mid) if ir in wanted] or list(range(len(irreps_mid)))
+
+    def convolution(self, t, source, target, kept):
+        """Layer of an IrrepsConvolution, with the blocks `kept` of its result."""
         name = f"{t}_convolution"
         convolution = self.model.convolutions[t]
         irreps_in, irreps_edge, irreps_mid = convolution.irreps_in, convolution.irreps_edge, convolution.irreps_mid
@@ -166,18 +185,21 @@ class Converter(Layers):
         if denominator == 0.0:
             raise EquiError(f"{name}.denominator is zero")
         normalized = self.config["_normalize_sph"]
-        paths = []
+        paths, columns = [], []
+        begins = np.cumsum([0] + [mul for mul, _ in irreps_mid])
         for q, (i, j, k) in enumerate(convolution.paths):
             if k != q or irreps_mid[k].mul != irreps_in[i].mul or irreps_edge[j].mul != 1:
                 raise EquiError(f"internal: {name}: path {q} is not in sorted order")
+            if k not in kept:
+                continue
             l2 = irreps_edge[j].ir.l
+            columns += range(begins[k], begins[k + 1])
             scale = self.checkpoint.path_signs[t][q] * sqrt(irreps_mid[k].ir.dim) / denominator
-            paths.append(path(i, l2, q, scale, r_power=0 if normalized else l2))
+            paths.append(path(i, l2, kept.index(k), scale, r_power=0 if normalized else l2))
         if not paths:
             raise EquiError(f"{name}: no path leads to the irreps of layer {t + 1}")
-        radial = self.network(f"{name}.weight_nn", convolution.network)
-        self.add_convolution(source, irreps_in, target, irreps_mid, paths, radial)
-        return irreps_mid
+        radial = self.network(f"{name}.weight_nn", convolution.network, columns)
+        self.add_convolution(source, irreps_in, target, [irreps_mid[k] for k in kept], paths, radial)
 
     def gate(self, t, irreps_z, irreps_x, source, target):
         """e3nn's Gate: the input is the stable sort of (scalars, gates, gated), the output is scalars, then gated."""
@@ -263,8 +285,10 @@ class Converter(Layers):
             z, y, m, x_next = f"z{t}", f"y{t}", f"m{t}", f"x{t + 1}"
             self.self_connection(t, x, irreps_x, z)
             self.linear(f"{t}_self_interaction_1", x, y)
-            irreps_mid = self.convolution(t, y, m)
-            irreps_z = self.linear(f"{t}_self_interaction_2", m, z, accumulate=True, split=irreps_mid)
+            kept = self.read_blocks(t)
+            self.convolution(t, y, m, kept)
+            split = self.model.convolutions[t].irreps_mid
+            irreps_z = self.linear(f"{t}_self_interaction_2", m, z, accumulate=True, split=split, kept=kept)
             # The irreps that the next layer assigns to its input; sevenn computes with them.
             irreps_x = self.irreps(self.model.outputs[t], x_next)
             self.gate(t, irreps_z, irreps_x, z, x_next)
