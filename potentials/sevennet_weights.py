@@ -59,8 +59,12 @@ def copy_linear(source, name, linear, pieces):
     linear.weight.data[:] = torch.from_numpy(np.concatenate(parts))
 
 
-def copy_convolution(source, convolution, name, stored):
-    """Fills the radial network. Returns for each block of the result the number of its path in the file."""
+def copy_convolution(source, convolution, name, stored, read):
+    """Fills the radial network.
+
+    read: irreps that the next layer reads from the result; other paths get zeros. Returns for each block of the result
+    the number of its path in the file, or None.
+    """
     network, product = convolution.weight_nn, convolution.convolution
     layers = [layer for layer in network if hasattr(layer, "weight")]
     for n, layer in enumerate(layers[:-1]):
@@ -69,12 +73,17 @@ def copy_convolution(source, convolution, name, stored):
     columns = source.tensors[last].reshape(len(layers[-1].weight), len(known), -1)
     wanted = [(product.irreps_in1[i.i_in1].ir.l, product.irreps_in2[i.i_in2].ir.l, product.irreps_out[i.i_out].ir.l)
               for i in product.instructions]  # fmt: skip
-    missing = [path for path in wanted if path not in known]
+    is_read = [product.irreps_out[i.i_out].ir in read for i in product.instructions]
+    missing = [path for path, is_wanted in zip(wanted, is_read) if is_wanted and path not in known]
     if missing:
-        raise EquiError(f"--start {source.path}: {name} has no path of the orders {missing[0]}: give the file's own lmax")
-    numbers = [known.index(path) for path in wanted]
-    factor = [stored["paths"][n]["scale"] * float(convolution.denominator) / (2 * path[2] + 1) ** 0.5 for n, path in zip(numbers, wanted)]
-    chosen = columns[:, numbers] * np.array(factor)[:, None]
+        raise EquiError(f"--start {source.path}: {name} has no path of the orders {missing[0]}: give the file's own lmax, "
+                        "and no --no-parity if it has parity")  # fmt: skip
+    numbers = [known.index(path) if is_wanted else None for path, is_wanted in zip(wanted, is_read)]
+    chosen = np.zeros((len(columns), len(wanted), columns.shape[2]))
+    for k, n in enumerate(numbers):
+        if n is not None:
+            scale = stored["paths"][n]["scale"] * float(convolution.denominator)
+            chosen[:, k] = columns[:, n] * scale / (2 * wanted[k][2] + 1) ** 0.5
     layers[-1].weight.data[:] = torch.from_numpy(chosen.reshape(layers[-1].weight.shape))
     return numbers
 
@@ -102,7 +111,8 @@ def copy_weights(model, path, elements, cutoff):
         embedding.weight.data[:] = torch.from_numpy(weight.ravel() * factor)
         for t, stored in enumerate(source.convolutions):
             convolution = modules[f"{t}_convolution"]
-            numbers = copy_convolution(source, convolution, f"{t}_convolution", stored)
+            read = {ir for _, ir in modules[f"{t}_self_interaction_2"].linear.irreps_out}
+            numbers = copy_convolution(source, convolution, f"{t}_convolution", stored, read)
             for part in ("self_connection_intro", "self_interaction_1"):
                 linear = modules[f"{t}_{part}"].linear
                 copy_linear(source, f"{t}_{part}", linear, [[block] for block in range(len(linear.irreps_in))])

@@ -377,11 +377,11 @@ def main():
     parser.add_argument("--correlation", type=int, default=3, help="mace (default: %(default)s)")
     parser.add_argument("--width", type=int, default=32, help="of the radial networks, all but tensornet; allegro has twice as many scalars "
                         "(default: %(default)s)")  # fmt: skip
-    parser.add_argument("--no-parity", action="store_true", help="nequip, sevennet: features of one parity alone, so that mirror images differ; "
-                        "allegro: features of the harmonics' parities alone")  # fmt: skip
+    parser.add_argument("--no-parity", action="store_true", help="nequip, sevennet: features without parity, so mirror images differ; "
+                        "allegro: only features with the parity of the harmonics")  # fmt: skip
     parser.add_argument("--start", metavar="FILE.equi", help="sevennet: begin with the weights of this file, of the same shape; a file "
                         "without parity also starts a model with it")  # fmt: skip
-    parser.add_argument("--epochs", type=int, default=100, help="default: %(default)s")
+    parser.add_argument("--epochs", type=int, default=100, help="0: the weights of --start stay as they are (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=4, help="structures in a step (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=0.01, help="of Adam at the begin (default: %(default)s)")
     parser.add_argument("--operators", choices=["equi", "framework"], default="equi", help="of the convolutions (default: %(default)s)")
@@ -398,7 +398,9 @@ def main():
         parser.error(f"{checkpoint} is of an earlier training: continue it with --resume, or move it away")
     family = FAMILIES[words.family]
     if words.start and not hasattr(family, "start"):
-        parser.error(f"--start is for --family sevennet alone, not for {words.family}")
+        parser.error(f"--start is for --family sevennet only, not for {words.family}")
+    if words.start and words.pool:
+        parser.error("--start does not go with --pool: members that begin with the same weights do not disagree; give all structures to --data")
     warnings.simplefilter("ignore")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.set_default_dtype(family.dtype)
