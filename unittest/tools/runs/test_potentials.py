@@ -176,10 +176,15 @@ def test_a_training_starts_from_a_file(data, without_parity, tmp_path):
     assert np.allclose(energies(tmp_path / "same.equi", held_out), energies(without_parity, held_out), rtol=0, atol=2e-6)
     call("train.py", tmp_path / "parity.equi", *words)
     assert mirror_difference(without_parity) > 1e-7
-    assert mirror_difference(tmp_path / "parity.equi") < 1e-12
+    assert mirror_difference(tmp_path / "parity.equi") < MIRROR
     # The mean of a model and of its mirror image is not the model without these paths, but close to it.
     change = energies(tmp_path / "parity.equi", held_out) - energies(without_parity, held_out)
     assert 0 < np.abs(change).max() < 0.1
+    # A file with parity lacks paths: it starts the same model again, but none without parity.
+    again = (*start_words(data), "--start", tmp_path / "parity.equi", "--epochs", 0)
+    call("train.py", tmp_path / "again.equi", *again)
+    assert np.allclose(energies(tmp_path / "again.equi", held_out), energies(tmp_path / "parity.equi", held_out), rtol=0, atol=2e-6)
+    assert "and no --no-parity if it has parity" in call("train.py", tmp_path / "none.equi", *again, "--no-parity", fails=True)
 
 
 @pytest.mark.parametrize("words, told", [
