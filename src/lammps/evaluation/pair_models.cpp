@@ -11,6 +11,7 @@
 #include "src/lammps/evaluation/pair_models.h"
 
 #include "src/lammps/atoms/lammps_neighborhood.h"
+#include "src/model/chemical_elements.h"
 
 #include "atom.h"
 #include "comm.h"
@@ -19,6 +20,7 @@
 #include "utils.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -183,6 +185,26 @@ void PairModels::read_for_system() {
   for (auto &[k, model] : fresh) models[k] = std::move(model);
   read_with = settings_.forces_of;
   made_for = wanted_;
+}
+
+void PairModels::check_electrons() const {
+  using Meaning = SystemInput::Meaning;
+  const std::vector<std::string> elements = chemical_symbols();
+  std::map<std::string, int64_t> counts;
+  for (const Model &model : models) {
+    const SystemInput *charge = model.mixture ? model.mixture->find(Meaning::charge) : nullptr,
+                      *spin = charge ? model.mixture->find(Meaning::spin) : nullptr;
+    const auto is_whole = [](const SystemInput *input) { return input->value == std::floor(input->value); };
+    if (!spin || spin->value < 1.0 || !is_whole(spin) || !is_whole(charge)) continue;
+    if (counts.empty()) counts = count_elements();
+    int64_t electrons = -static_cast<int64_t>(charge->value);
+    for (const auto &[symbol, number] : counts)
+      electrons += number * (std::find(elements.begin(), elements.end(), symbol) - elements.begin() + 1);
+    const int64_t unpaired = static_cast<int64_t>(spin->value) - 1;
+    if (comm->me == 0 && ((electrons - unpaired) % 2 != 0 || electrons < unpaired))
+      error->warning(FLERR, "Pair style equi: {}: atoms with {} electrons cannot have the spin multiplicity {}",
+                     model.file, electrons, unpaired + 1);
+  }
 }
 
 void PairModels::check_composition() const {
