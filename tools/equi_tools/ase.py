@@ -20,7 +20,7 @@ from . import lammps_runner
 from .errors import EquiError
 
 PRECISIONS = ("double", "mixed")
-SYSTEM = ("task", "charge", "spin")  # of files for all systems
+SYSTEM = ("task", "charge", "spin", "system")  # of files for all systems
 FORCES = ("energy", "direct")
 
 
@@ -34,7 +34,7 @@ class EquiCalculator(Calculator):
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
-    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", "task", "charge", "spin"))
+    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", *SYSTEM))
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
@@ -45,7 +45,8 @@ class EquiCalculator(Calculator):
         that of the pair style. threads: their number, by default chosen by the pair style. The first evaluation in a
         process decides for all; another number later raises CalculationFailed. forces: "energy" (the default) or
         "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a file for all
-        systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
+        systems, as the keywords of the pair style. system: a dict of further numbers of the whole system by the names in
+        the file. Unknown names and values raise ASE's InputError.
         """
         self._session = None
         self._arrangement = None  # chemical symbols and periodic directions of the present LAMMPS
@@ -138,7 +139,8 @@ class EquiCalculator(Calculator):
         try:
             with lammps_runner._working_folder() as folder, _asking_for_threads(p.threads):
                 model = lammps_runner._plain_path(p.model, folder)
-                words = [word for name in SYSTEM if p[name] is not None for word in (name, p[name])]
+                words = [word for name in SYSTEM[:-1] if p[name] is not None for word in (name, p[name])]
+                words += [word for name, number in (p.system or {}).items() for word in ("system", name, repr(float(number)))]
                 words += [] if p.forces is None else ["forces", p.forces]
                 commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial, words)
                 session.command(f'log "{folder}/log.lammps"')
@@ -181,6 +183,15 @@ def _check(parameters):
     for name in ("charge", "spin"):
         if not (parameters[name] is None or _is_number(parameters[name], Integral)):
             raise InputError(f"{name} must be a whole number, not {parameters[name]!r}")
+    system = parameters["system"]
+    if system is not None and not (isinstance(system, dict) and all(map(_is_input, system.items()))):
+        raise InputError(f"system must be a dict of numbers by the names of inputs, not {system!r}")
+
+
+def _is_input(item):
+    name, number = item
+    is_word = isinstance(name, str) and name and not set(name) & set(" \t\n$&#\"'")
+    return is_word and _is_number(number, Real) and np.isfinite(number)
 
 
 @contextmanager

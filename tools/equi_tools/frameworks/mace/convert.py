@@ -18,6 +18,7 @@ from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, spli
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
+from . import inputs as system_inputs
 
 # Exponents of the screening function, which mace has only in its code.
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
@@ -41,6 +42,7 @@ class _Converter(Layers):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
         self.head = checkpoint.head_index(head)
+        self.mixture, self.readout_of_inputs = None, None
         super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
@@ -260,8 +262,33 @@ class _Converter(Layers):
             raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding")
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
-        self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
+        if not self.checkpoint.inputs:
+            self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
+            return irreps_out
+        self.readout_of_inputs = self.embedding_readout(irreps_out)
+        if self.checkpoint.values is not None:
+            self.embedded = self.embedded + system_inputs.fixed(self.checkpoint.inputs, self.take_optional, self.checkpoint.values)
+        else:
+            described = system_inputs.describe(self.checkpoint.inputs, self.take_optional, self.tensor, self.readout_of_inputs)
+            self.mixture = {"inputs": described, "tensors": {f"{name}.weight": "inputs"}}
+        self.add_species_embedding(output, f"{name}.weight", self.embedded[self.species], 1.0)
         return irreps_out
+
+    def take_optional(self, name, optional=False):
+        return None if optional and name not in self.state.source else self.take(name)
+
+    def embedding_readout(self, irreps):
+        """[channels]: the derivative of an atom's energy by its first features, in float64; or None."""
+        module = getattr(self.model, "embedding_readout", None)
+        if module is None:
+            return None
+        name = "embedding_readout"
+        self.expect_class(module, name, "LinearReadoutBlock")
+        irreps_in, irreps_out, matrices, biases = self.linear_parts(f"{name}.linear", module.linear)
+        if irreps_in != irreps or [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1 or biases:
+            raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of a readout")
+        ((_, _, weight, scale),) = matrices
+        return weight[:, self.head].astype(np.float64) * scale
 
     def species_rows(self, name, module, inputs):
         """Rows per species of a linear map of `inputs` [species of the model, n], including the constant: float64."""
@@ -283,6 +310,11 @@ class _Converter(Layers):
         elif kind == ATTENTION and t > 0:
             # The last block of the convolution's input.
             return {key: {"block": len(irreps_up)} for key in ("sender", "receiver")}
+        elif kind == ATTENTION and self.mixture:
+            raise EquiError(
+                f"{name}: radial networks of {kind} read the inputs of the system, which a file for all systems does not support: "
+                f"fix them by {', '.join(one.option for one in self.checkpoint.inputs)}"
+            )
         elif kind == ATTENTION:
             # The features of the first interaction depend only on the species.
             rows = self.species_rows(f"{name}.linear_down", block.linear_down, self.embedded)
@@ -522,6 +554,10 @@ class _Converter(Layers):
         if hasattr(self.model, "scale_shift"):
             scale, shift = self.of_head("scale_shift.scale"), self.of_head("scale_shift.shift")
         shifts = energies[self.head][self.species] + shift
+        if self.mixture and self.readout_of_inputs is not None:
+            self.mixture["tensors"]["scale_shift.shift"] = "inputs_energy"
+        elif self.readout_of_inputs is not None:
+            shifts = shifts + system_inputs.energies_of(self.embedded[self.species], self.readout_of_inputs)
         scales = np.full(len(self.species), scale)
         self.add_scale_shift(self.tensor("scale_shift.scale", scales), self.tensor("scale_shift.shift", shifts))
 
@@ -544,7 +580,8 @@ class _Converter(Layers):
         self.state.finish(is_constant)
         if self.checkpoint.cutoff <= 0:
             raise EquiError(f"r_max: {self.checkpoint.cutoff}")
-        return self.finished("MACE", self.checkpoint.cutoff, self.lmax_edge, self.edge_parity, radial_basis)
+        more = {"mixture": self.mixture} if self.mixture else {}
+        return self.finished("MACE", self.checkpoint.cutoff, self.lmax_edge, self.edge_parity, radial_basis, **more)
 
 
 def convert(checkpoint, choice=None, elements=None):
