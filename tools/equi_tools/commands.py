@@ -138,6 +138,7 @@ def run_certify(args):
 
 def run_compare(args):
     from . import compare, equi_file, frameworks, model_units, plot, reference_values, self_check, structures
+    from . import document as document_rules
     from .convert import check_ignored, check_settings, stored_settings
     from .convert import chosen as choice_of
 
@@ -145,6 +146,8 @@ def run_compare(args):
     if args.plot is not None:
         plot.check_output(args.plot)
     document, _ = equi_file.read(args.file)
+    if not document_rules.has_energy(document):
+        raise EquiError(f"{args.file}: the model has no energies to compare: compute equi/dipole prints its dipoles")
     framework, options = frameworks.require(args.source), _model_options(args)
     choice = choice_of(framework, options) or document["provenance"].get(framework.choice)
     given = check_settings(framework, options)

@@ -149,6 +149,8 @@ def convert(source, output, elements=None, ignore_keys=(), license=None, citatio
             units.convert(body, tensors)
         if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
+        if reference and not document_rules.has_energy(body):
+            raise EquiError("the model has no energies, which are what the values of a framework consist of")
         remarks += [*checkpoint.remarks, *notes(body, framework)]
         if "unit" in framework.settings:
             settings |= {"unit": units.energy, "length_unit": units.length}

@@ -357,6 +357,12 @@ HEAD = only_keys(("format", "format_version", "framework", "architecture", "elem
                   "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
 
 
+def has_energy(document):
+    """Whether a model has an energy, and not only dipoles or polarizabilities."""
+    kinds = {layer["type"] for layer in document["layers"]}
+    return "observable" not in kinds or "readout" in kinds
+
+
 def is_of_clusters(document):
     """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures do not have."""
     return any(layer["type"] == "coulomb" and not {"permittivity", "kernel"} & set(layer) for layer in document["layers"])

@@ -35,12 +35,11 @@ struct FieldEnergy {
   Pointer<const T> x;
   int64_t width, stride;
   double minus_field[3];    // times the unit of the dipole
-  bool tangents_alone;
   D *energy;
   EQUI_FUNCTION void operator()(int64_t row) const {
     D sum = 0.0;
     for (int m = 0; m < 3; m++) sum += minus_field[m] * static_cast<D>(x[row * width + m * stride]);
-    energy[row] += tangents_alone ? make_number<D>(0.0, tangent_of(sum)) : sum;
+    energy[row] += sum;
   }
 };
 template <class R>
@@ -77,8 +76,7 @@ class ObservableLayer : public BatchLayer<typename Backend::Batch> {
     for (int d = 0; has_field_ && d < batch.evaluation.num_directions(); d++) {
       const Block &b = blocks_.front();
       FieldEnergy<T> energy{channel_of<const T, const R>(batch.rows(input_), b.group, b.channel, d), b.group.width(),
-                            b.group.stride(), {}, batch.evaluation.tangents_alone(),
-                            batch.evaluation.energy_of(d) + batch.first};
+                            b.group.stride(), {}, batch.evaluation.energy_of(d) + batch.first};
       for (int k = 0; k < 3; k++) energy.minus_field[k] = minus_field_[k];
       Backend::for_numbers(batch.evaluation.work(), "equi:field_energy", batch.count, energy);
     }

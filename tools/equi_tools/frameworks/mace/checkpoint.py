@@ -16,9 +16,10 @@ from ...irreps import Irreps
 from ...torch_modules import Module
 from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
+from . import dipoles
 from . import inputs as system_inputs
 
-MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
+MODEL_CLASSES = ("MACE", "ScaleShiftMACE", *dipoles.KINDS)
 INTERACTIONS = (
     "RealAgnosticInteractionBlock",
     "RealAgnosticResidualInteractionBlock",
@@ -29,9 +30,6 @@ INTERACTIONS = (
 )
 READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadoutBlock")
 OTHER_MODELS = {
-    "AtomicDipolesMACE": "it predicts dipoles, not energies",
-    "EnergyDipolesMACE": "its dipoles have no place in a LAMMPS pair style; train or ask for a MACE model of energies",
-    "AtomicDielectricMACE": "it predicts dipoles and polarizabilities, not energies",
     "PolarMACE": "its long-range electrostatics is not part of the .equi format",
     "MACELES": "its latent Ewald summation is not part of the .equi format",
 }
@@ -150,8 +148,10 @@ def audit(model):
     for t, module in enumerate(model.interactions.children()):
         if module.class_name not in INTERACTIONS:
             raise EquiError(f"interactions.{t}: block {module.class_name} is not supported")
+    if kind in dipoles.KINDS:
+        dipoles.audit(model)
     for t, module in enumerate(model.readouts.children()):
-        if module.class_name not in READOUTS:
+        if kind not in dipoles.KINDS and module.class_name not in READOUTS:
             raise EquiError(f"readouts.{t}: block {module.class_name} is not supported, only {', '.join(READOUTS)}")
     if model.is_script and mixes_heads_in_its_version(model):
         raise EquiError(
@@ -221,7 +221,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, system=None):
     model, wrapper = _read(source, path)
     with naming(source):
         audit(model)
-        inputs = system_inputs.read(model)
+        inputs = system_inputs.read(model) if model.class_name != "AtomicDielectricMACE" else [system_inputs.NET_CHARGE]
         values = system_inputs.values_of(inputs, charge, spin, system)
         couplings = _exact_couplings(model)
     from ase.data import chemical_symbols

@@ -18,6 +18,7 @@ from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, spli
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
+from . import dipoles
 from . import inputs as system_inputs
 
 # Exponents of the screening function, which mace has only in its code.
@@ -37,12 +38,25 @@ def is_constant(name):
     return known or name in ("num_interactions", "atomic_numbers", "r_max")
 
 
+def check_tensor_basis(basis):
+    """Refuses other tensors of the numbers of a polarizability than those of the format (doc/model_file.rst)."""
+    expected = np.zeros((6, 3, 3))
+    expected[0] = np.eye(3) / sqrt(3)
+    for n, (a, b) in ((1, (0, 2)), (2, (0, 1)), (4, (1, 2))):
+        expected[n, a, b] = expected[n, b, a] = sqrt(0.5)
+    expected[3] = np.diag([-1.0, 2.0, -1.0]) / sqrt(6)
+    expected[5] = np.diag([-1.0, 0.0, 1.0]) / sqrt(2)
+    if basis.shape != expected.shape or not np.abs(basis - expected).max() < 1e-5:
+        raise EquiError("change_of_basis: other tensors of a polarizability than those of e3nn are not supported")
+
+
 class _Converter(Layers):
     def __init__(self, checkpoint, head, elements):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
         self.head = checkpoint.head_index(head)
         self.mixture, self.readout_of_inputs = None, None
+        self.charge_of_dipoles = None if checkpoint.values is None else checkpoint.values.get("total_charge")
         super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
@@ -103,6 +117,20 @@ class _Converter(Layers):
 
     def linear(self, name, module, source, target, accumulate=False):
         return self.linears([(name, module)], source, target, accumulate)
+
+    def linear_columns(self, name, parts, source, target, chosen, accumulate=False):
+        """A linear layer of a part of an e3nn Linear (linear_parts): the blocks (number, slice of its channels) of its
+        output, which become those of the layer."""
+        irreps_in, irreps_out, matrices, _ = parts
+        widths = [len(range(irreps_out[j].mul)[columns]) for j, columns in chosen]
+        irreps = Irreps([(width, irreps_out[j].ir) for width, (j, _) in zip(widths, chosen)])
+        blocks = [
+            (i, k, self.tensor(f"{name}.weight.{i}.{k}.{target}", np.ascontiguousarray(matrix[:, columns])), scale)
+            for k, (j, columns) in enumerate(chosen)
+            for i, out, matrix, scale in matrices
+            if out == j
+        ]
+        self.add_linear(source, irreps_in, target, irreps, blocks, accumulate=accumulate)
 
     def irreps_of_feature(self, name):
         layer = next(layer for layer in self.layers if layer.get("output") == name)
@@ -262,7 +290,7 @@ class _Converter(Layers):
             raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding")
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
-        if not self.checkpoint.inputs:
+        if not self.checkpoint.inputs or self.model.class_name in dipoles.KINDS:
             self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
             return irreps_out
         self.readout_of_inputs = self.embedding_readout(irreps_out)
@@ -402,7 +430,7 @@ class _Converter(Layers):
             offset, factor = self.number(f"{name}.alpha"), self.number(f"{name}.beta")
             self.density(t, block, f"{a}_sum", f"{a}_gate", irreps, offset, factor)
             self.linear(f"{name}.linear_res", block.linear_res, y, f"{a}_gate", accumulate=True)
-            gated = self.gate(t, block, irreps, f"{a}_gate", f"{a}_gated")
+            gated = self.gate(f"{name}.equivariant_nonlin", block.equivariant_nonlin, irreps, f"{a}_gate", f"{a}_gated")
             irreps = self.linear(f"{name}.linear_2", block.linear_2, f"{a}_gated", a)
             if Irreps(block.linear_2.irreps_in) != gated:
                 raise EquiError(f"internal: {name}: irreps of the gate, {irreps_text(gated)}")
@@ -417,9 +445,13 @@ class _Converter(Layers):
                 a = f"{a}_species"
         return a, irreps, connected
 
-    def gate(self, t, block, irreps_z, source, target):
+    def scalar_activation(self, name, module):
+        """(name, constant) of the activation of the scalars of mace's gate."""
+        self.expect_class(module, name, "GatedEquivariantBlock")
+        return self.activation(module._act_scalar, name)[0], float(module._scalar_cst)
+
+    def gate(self, name, module, irreps_z, source, target):
         """mace's gate or, in files of some versions, e3nn's: the input is the sort of (scalars, gates, gated)."""
-        name, module = f"interactions.{t}.equivariant_nonlin", block.equivariant_nonlin
         self.expect_class(module, name, "GatedEquivariantBlock", "Gate")
         scalars, gated = Irreps(module.irreps_scalars), Irreps(module.irreps_gated)
         if module.class_name == "Gate":
@@ -565,11 +597,13 @@ class _Converter(Layers):
         radial_basis = self.radial_basis()
         x, irreps_x = "x0", self.embedding("x0")
         features = []
-        for t, block in enumerate(self.model.interactions.children()):
+        for t, block in enumerate(self.interactions_in_use()):
             a, irreps_a, connected = self.interaction(t, block, x)
             irreps_x = self.product(t, a, irreps_a, connected)
             x = f"x{t + 1}"
             features.append((x, irreps_x))
+        if self.model.class_name in dipoles.KINDS:
+            return self.document_of_dipoles(features, radial_basis)
         readouts = len(list(self.model.readouts.children()))
         if readouts not in (1, len(features)):
             raise EquiError(f"{readouts} readouts of {len(features)} interactions")
@@ -577,6 +611,35 @@ class _Converter(Layers):
             self.readout(n, *feature)
         self.pair_repulsion()
         self.scale_shift()
+        return self.finished_model(radial_basis)
+
+    def interactions_in_use(self):
+        """All blocks, except for a last one whose readout of vectors is zero."""
+        blocks = list(self.model.interactions.children())
+        if self.model.class_name not in dipoles.KINDS:
+            return blocks
+        last = len(blocks) - 1
+        if dipoles.is_dead(list(self.model.readouts.children())[-1]):
+            parts = tuple(f"{part}.{last}." for part in ("interactions", "products", "readouts"))
+            self.state.taken.update(name for name in self.state.source if name.startswith(parts))
+            return blocks[:-1]
+        return blocks
+
+    def document_of_dipoles(self, features, radial_basis):
+        readouts = dipoles.DipoleReadouts(self)
+        if len(list(self.model.readouts.children())) != len(list(self.model.interactions.children())):
+            raise EquiError("a readout for each interaction is expected")
+        for n, feature in enumerate(features):
+            readouts.add(n, *feature)
+        readouts.finish()
+        if hasattr(self.model, "atomic_energies_fn"):
+            self.scale_shift()
+        self.state.taken.update(dipoles.UNUSED)
+        if "change_of_basis" in self.state.source:
+            check_tensor_basis(self.take("change_of_basis"))
+        return self.finished_model(radial_basis)
+
+    def finished_model(self, radial_basis):
         self.state.finish(is_constant)
         if self.checkpoint.cutoff <= 0:
             raise EquiError(f"r_max: {self.checkpoint.cutoff}")

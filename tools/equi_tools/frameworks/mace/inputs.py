@@ -54,6 +54,10 @@ class Input:
             raise EquiError(f"{where}: the model knows those from {self.first} to {last}")
 
 
+# The net charge of AtomicDielectricMACE, whose numbers have no range.
+NET_CHARGE = Input("total_charge", False, 0, 0)
+
+
 def read(model):
     """The list of Input of a model, in the order of its embedding; refuses by name what is not supported."""
     children = dict(model.named_children())

@@ -110,6 +110,8 @@ class Float64Calculator(Oracle):
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
         self.values = _values(checkpoint)
+        self.has_energy = checkpoint.model.class_name not in ("AtomicDipolesMACE", "AtomicDielectricMACE")
+        self.observed = {}  # mace's charges, dipoles and polarizabilities of the last structure, in its units
         with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
@@ -141,11 +143,19 @@ class Float64Calculator(Oracle):
             "batch": torch.zeros(n, dtype=torch.long),
             "ptr": torch.tensor([0, n]),
             "head": torch.tensor([self.head]),
+            "charges": torch.zeros(n, dtype=double),  # as mace's own calculator has them
         }
         data |= {name: torch.tensor([value], dtype=double) for name, value in self.values.items()}
         with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            out = self.model(data, compute_force=True, compute_virials=True)
+            out = self.model(data, compute_force=self.has_energy, compute_virials=self.has_energy)
+            self.observed = {
+                name: out[name].detach().numpy()
+                for name in ("charges", "dipole", "atomic_dipoles", "polarizability")
+                if out.get(name) is not None
+            }
+            if not self.has_energy:
+                return self.set_results(0.0, np.zeros((n, 3)), np.zeros(n), virial=np.zeros((3, 3)))
             energies = out["node_energy"].detach().numpy() + self.energies_of_inputs(data)
         # mace's virials are minus dE/dstrain; mace's own stress is that of a cell which is enlarged in directions
         # without periodicity.
