@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""MACE models with dipoles and polarizabilities against mace itself: compute equi/dipole, equi/polarizability and
+equi/charge, energies, and forces in a field.
+
+Runs in the Python environment of MACE (tools/requirements-mace.txt).
+"""
+
+from functools import lru_cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensornet_laws as laws
+from ase import Atoms
+from equi_tools import equi_file, lammps_runner
+from equi_tools.cli import main
+from equi_tools.convert import convert
+from equi_tools.errors import EquiError
+from equi_tools.frameworks.mace import checkpoint as mace_checkpoint
+from equi_tools.frameworks.mace import oracle as mace_oracle
+from test_models import mace as mace_models
+
+mace_oracle.import_mace()
+import torch  # noqa: E402
+
+DIPOLE = 1e-10  # e Angstrom, sums of some hundred numbers in float64
+DEBYE = 0.20819433270935597  # e Angstrom
+FIELD = np.array([0.3, -0.2, 0.5])  # V/Angstrom
+
+# The class, and options of the model.
+MODELS = {
+    "dipoles": ("AtomicDipolesMACE", dict(hidden="5x0e+5x1o", mlp="6x1o", num_interactions=3)),
+    "two_steps": ("AtomicDipolesMACE", dict(hidden="13x0e+13x1o", mlp="4x1o", num_interactions=2, correlation=3)),
+    "energy": ("EnergyDipolesMACE", dict(hidden="5x0e+5x1o", mlp="7x0e+6x1o", num_interactions=2)),
+    "energy_wide": ("EnergyDipolesMACE", dict(hidden="33x0e+33x1o+33x2e", mlp="4x0e+3x1o", num_interactions=3, gate="tanh")),
+    "dielectric": ("AtomicDielectricMACE", dict(hidden="5x0e+5x1o+5x2e", mlp="6x0e+5x1o+4x2e", num_interactions=2)),
+    "dielectric_deep": ("AtomicDielectricMACE", dict(hidden="13x0e+13x1o+13x2e", mlp="4x0e+4x1o+4x2e", num_interactions=3)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("dipoles")
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return lru_cache(maxsize=None)(lambda name: mace_models.make_dipole_model(folder / f"{name}.model", *MODELS[name]))
+
+
+@pytest.fixture(scope="module")
+def file_of(folder, model):
+    @lru_cache(maxsize=None)
+    def make(name, charge=None):
+        target = folder / f"{name}_{charge}.equi"
+        options = {} if charge is None else {"charge": charge}
+        convert(model(name), target, quiet=True, license="MIT", citation="none: random numbers", **options)
+        return target
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def oracle(model):
+    return lru_cache(maxsize=None)(
+        lambda name, charge=None: mace_oracle.float64_calculator(mace_checkpoint.load(model(name), charge=charge))
+    )
+
+
+def structures():
+    names = ("rocksalt", "sheared", "slab", "cluster", "isolated", "one_of_three_lonely")
+    return [(name, atoms) for name, atoms in laws.structures(["O", "Na", "Cl"], 4.2) if name in names]
+
+
+def observed(path, atoms, keywords=(), radial="exact", precision="double"):
+    """The results of the computes that the file has, in the frame of the atoms and in the order of their IDs."""
+    from lammps import LMP_STYLE_ATOM, LMP_STYLE_GLOBAL, LMP_TYPE_ARRAY, LMP_TYPE_SCALAR, LMP_TYPE_VECTOR
+
+    document, _ = equi_file.read(path)
+    names = list(dict.fromkeys(layer["name"] for layer in document["layers"] if layer["type"] == "observable"))
+    symbols, box = sorted(set(atoms.get_chemical_symbols())), lammps_runner.lammps_box(atoms)
+    session = lammps_runner.LammpsSession()
+    found = SimpleNamespace()
+    try:
+        with lammps_runner._working_folder() as place:
+            commands = lammps_runner.equi_commands(path, symbols, precision, radial, keywords)
+            session.set_up(atoms, symbols, box, commands, place)
+            for name in names:
+                session.command(f"compute {name} all equi/{name}")
+            session.command(f"thermo_style custom step pe {' '.join(f'c_{n}' if n == 'charge' else f'c_{n}[1]' for n in names)}")
+            found.energy = session.run(atoms, box).energy
+            lmp, n, order = session._lmp, len(atoms), None
+            order = np.argsort(lmp.numpy.extract_atom("id")[:n])
+            for name in names:
+                kind = LMP_TYPE_SCALAR if name == "charge" else LMP_TYPE_VECTOR
+                setattr(found, name, np.array(lmp.numpy.extract_compute(name, LMP_STYLE_GLOBAL, kind)))
+                kind = LMP_TYPE_VECTOR if name == "charge" else LMP_TYPE_ARRAY
+                setattr(found, f"{name}_of_atoms", np.array(lmp.numpy.extract_compute(name, LMP_STYLE_ATOM, kind))[:n][order])
+    finally:
+        session.close()
+    R = box.rotation  # turns vectors of the atoms into those of LAMMPS
+    if hasattr(found, "dipole"):
+        found.total_charge = found.dipole[4]
+        assert abs(found.dipole[3] - np.linalg.norm(found.dipole[:3])) < 1e-12
+        found.dipole, found.dipole_of_atoms = found.dipole[:3] @ R, found.dipole_of_atoms[:, 1:] @ R
+    if hasattr(found, "polarizability"):
+        xx, yy, zz, xy, xz, yz = found.polarizability
+        found.polarizability = R.T @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R
+    return found
+
+
+def expected_of(calculator, atoms):
+    atoms = atoms.copy()
+    atoms.calc = calculator
+    energy = atoms.get_potential_energy()
+    return energy, calculator.observed
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_dipoles_and_polarizabilities_are_mace_itself(name, file_of, oracle):
+    unit = 1.0 if "dielectric" in name else DEBYE
+    largest = 0.0
+    for title, atoms in structures():
+        found, (energy, expected) = observed(file_of(name), atoms), expected_of(oracle(name), atoms)
+        assert np.abs(found.dipole_of_atoms - unit * expected["atomic_dipoles"]).max() < DIPOLE, title
+        assert abs(found.energy - energy) < 1e-10 * len(atoms), title
+        if "charges" in expected:
+            assert np.abs(found.charge_of_atoms - expected["charges"]).max() < DIPOLE, title
+            assert abs(found.charge) < DIPOLE and abs(found.total_charge) < DIPOLE
+            assert np.abs(found.polarizability - expected["polarizability"][0]).max() < DIPOLE * len(atoms), title
+        if not atoms.pbc.any() or "charges" not in expected:
+            # Positions of periodic atoms may be wrapped on their way into LAMMPS.
+            assert np.abs(found.dipole - unit * expected["dipole"][0]).max() < DIPOLE * len(atoms), title
+        largest = max(largest, np.abs(found.dipole_of_atoms).max())
+    assert largest > 1e-3
+
+
+@pytest.mark.parametrize("name", ["energy", "energy_wide"])
+def test_energies_and_forces_are_mace_itself(name, file_of, oracle):
+    laws.assert_within_bars(laws.differences(file_of(name), oracle(name), structures(), radial="exact"))
+    laws.assert_mixed(laws.differences(file_of(name), oracle(name), structures(), "mixed"))
+
+
+@pytest.mark.parametrize("name", ["dipoles", "dielectric"])
+def test_models_without_energies_have_none(name, file_of, model, tmp_path, capsys):
+    result = laws.native(file_of(name))(dict(structures())["cluster"])
+    assert result.energy == 0.0 and np.all(result.forces == 0.0)
+    with pytest.raises(EquiError, match="no energies"):
+        convert(model(name), tmp_path / "file.equi", quiet=True, reference=True)
+    assert main(["compare", str(file_of(name)), str(model(name)), "--builtin", "--quiet"]) == 1
+    assert "the model has no energies to compare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("charge", [-1, 2])
+def test_charges_sum_to_the_charge_of_the_system(charge, file_of, oracle):
+    atoms = dict(structures())["cluster"]
+    _, expected = expected_of(oracle("dielectric", charge), atoms)
+    for found in (
+        observed(file_of("dielectric"), atoms, ("charge", str(charge))), observed(file_of("dielectric", charge), atoms)
+    ):  # fmt: skip
+        assert abs(found.charge - charge) < DIPOLE
+        assert np.abs(found.charge_of_atoms - expected["charges"]).max() < DIPOLE
+        assert np.abs(found.dipole - expected["dipole"][0]).max() < DIPOLE * len(atoms)
+
+
+def test_reference_tables_and_float32(file_of):
+    for name in ("energy", "dielectric"):
+        atoms = dict(structures())["sheared"]
+        exact = observed(file_of(name), atoms)
+        for keywords, radial, precision, bar in (
+            (("reference", "yes"), "exact", "double", DIPOLE), ((), None, "double", 1e-7), ((), None, "mixed", 1e-4)
+        ):  # fmt: skip
+            found = observed(file_of(name), atoms, keywords, radial, precision)
+            assert np.abs(found.dipole_of_atoms - exact.dipole_of_atoms).max() < bar
+
+
+def test_a_field_acts_on_the_dipole(file_of):
+    atoms = dict(structures())["cluster"]
+    path, words = file_of("energy"), ("field", *map(str, FIELD))
+    plain, native = observed(path, atoms), laws.native(path, radial="exact", keywords=words)
+    result = native(atoms)
+    energy = plain.energy - FIELD @ plain.dipole  # the frame of a cluster is that of LAMMPS
+    assert abs(result.energy - energy) < 1e-11 and abs(FIELD @ plain.dipole) > 1e-3
+    assert abs(result.energies.sum() - result.energy) < 1e-11
+    reference = laws.native(path, radial="exact", keywords=(*words, "reference", "yes"))(atoms)
+    assert abs(reference.energy - result.energy) < 1e-11 and np.abs(reference.forces - result.forces).max() < 1e-10
+    step = 1e-3
+    for i, k in ((0, 0), (3, 1), (4, 2)):
+        energies = []
+        for n in (-2, -1, 1, 2):
+            moved = atoms.copy()
+            moved.positions[i, k] += n * step
+            energies.append(native(moved).energy)
+        slope = (energies[0] - 8 * energies[1] + 8 * energies[2] - energies[3]) / (12 * step)
+        assert abs(result.forces[i, k] + slope) < 1e-8
+    # mace's own derivative of its dipole.
+    bare = laws.native(path, radial="exact")(atoms)
+    assert np.abs(result.forces - bare.forces).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "name, words, reason",
+    [
+        ("dielectric", ("field", "0", "0", "1"), "has a part of charges, whose energy in a field is not supported"),
+        ("energy", ("field", "0", "1"), "keyword field needs a value"),
+        ("energy", ("field", "0", "x", "1"), "keyword field must be three numbers"),
+    ],
+)
+def test_wrong_fields_are_refused(name, words, reason, file_of):
+    with pytest.raises(EquiError, match=reason):
+        laws.native(file_of(name), keywords=words)(dict(structures())["cluster"])
+
+
+def test_a_plain_model_has_no_dipole(tmp_path):
+    path = mace_models.make_model(tmp_path / "plain.model", hidden="5x0e", num_interactions=1)
+    convert(path, tmp_path / "plain.equi", quiet=True)
+    atoms = Atoms("NaCl", positions=[[0, 0, 0], [2.1, 0.2, 0.1]])
+    with pytest.raises(EquiError, match="the model has no dipole"):
+        laws.native(tmp_path / "plain.equi", keywords=("field", "0", "0", "1"))(atoms)
+    with pytest.raises(EquiError, match="no model of pair style equi has a dipole"):
+        lammps_runner.evaluate(
+            atoms, tmp_path / "plain.equi",
+            pair_commands=[*lammps_runner.equi_commands(tmp_path / "plain.equi", ["Cl", "Na"]), "compute mu all equi/dipole",
+                           "thermo_style custom step pe c_mu[1]"], plugin=lammps_runner.find_plugin(laws.native("").build_dir),
+        )  # fmt: skip
+
+
+def without_polarizability(module):
+    module.use_polarizability = False
+
+
+def other_basis(module):
+    module.change_of_basis[2] *= -1
+
+
+REFUSED = {
+    "use_polarizability": ("dielectric", without_polarizability, "use_polarizability"),
+    "basis": ("dielectric", other_basis, "change_of_basis"),
+    "readout": ("energy", lambda module: module.readouts.pop(1), "readout"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_models_that_are_not_supported_are_refused_by_name(name, model, tmp_path):
+    source, change, reason = REFUSED[name]
+    module = torch.load(model(source), weights_only=False)
+    change(module)
+    torch.save(module, tmp_path / "changed.model")
+    with pytest.raises(EquiError, match=reason):
+        convert(tmp_path / "changed.model", tmp_path / "file.equi", quiet=True)
+
+
+def test_units_of_dipoles_are_those_of_mace(model, tmp_path):
+    with pytest.raises(EquiError, match="dipoles or polarizabilities has the units of mace"):
+        convert(model("energy"), tmp_path / "file.equi", quiet=True, unit="Hartree")
