@@ -470,9 +470,9 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
 template <class T>
 std::size_t HostEvaluation<T>::memory_bytes() const {
   std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
-                      kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + observables_.bytes() + edge_partial_row_.bytes() +
-                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
-                      partial_begin_.size() * sizeof(int64_t);
+                      kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + observables_.bytes() +
+                      edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
+                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
   for (const auto &t : threads_)
     bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
   return bytes;

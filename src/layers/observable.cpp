@@ -75,7 +75,7 @@ LayerOperations Observable::operations(const OperationContext &) const {
 std::array<double, 6> polarizability_tensor(const double numbers[6]) {
   const double *t = numbers + 1;    // xz, xy, 2yy - zz - xx, yz, zz - xx
   const double mean = numbers[0] / std::sqrt(3.0), axial = t[2] / std::sqrt(6.0), other = t[4] / std::sqrt(2.0);
-  return {mean - axial - other, mean + 2.0 * axial, mean - axial + other,
+  return {mean - axial - other,  mean + 2.0 * axial,    mean - axial + other,
           t[1] / std::sqrt(2.0), t[0] / std::sqrt(2.0), t[3] / std::sqrt(2.0)};
 }
 

@@ -25,8 +25,8 @@ struct Observable {
   int input;
   std::vector<int> blocks;
   std::string name, unit;
-  double scale = 1.0;                // factor from the unit of the file to e, e Angstrom; 1 for a polarizability
-  std::array<double, 3> field{};     // V/Angstrom, for a dipole
+  double scale = 1.0;               // factor from the unit of the file to e, e Angstrom; 1 for a polarizability
+  std::array<double, 3> field{};    // V/Angstrom, for a dipole
 
   static const FieldSpecs &fields();
   static Observable read(const JsonField &layer, LayerReader &reader);
@@ -46,8 +46,8 @@ struct Observable {
   void restrict_to(const KeptSpecies &) {}
 };
 
-// xx, yy, zz, xy, xz, yz of the polarizability with the numbers a (0e) and t (2e, in the order of irreps.h). The tensors
-// of the six numbers are orthonormal.
+// xx, yy, zz, xy, xz, yz of the polarizability with the numbers a (0e) and t (2e, in the order of irreps.h). The
+// tensors of the six numbers are orthonormal.
 std::array<double, 6> polarizability_tensor(const double numbers[6]);
 
 }    // namespace equi

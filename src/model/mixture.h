@@ -20,7 +20,7 @@ struct AtomicSystem {
   std::string task;    // name of a data set; empty: the first
   // Charge of the whole system, in e, and its spin multiplicity. If not set: 0, and the task's own or 1.
   std::optional<int> charge, spin;
-  std::map<std::string, int64_t> atoms;    // numbers by chemical symbol; empty: equal fractions of all elements
+  std::map<std::string, int64_t> atoms;         // numbers by chemical symbol; empty: equal fractions of all elements
   std::map<std::string, double> inputs = {};    // further numbers of the whole system, by their names in the file
 
   bool says_something() const { return !task.empty() || charge || spin || !inputs.empty(); }

@@ -48,8 +48,8 @@ void append_row_of(std::vector<double> &to, const JsonField &table, const std::s
   const Matrix rows = reader.matrix(table["rows"], ANY_LENGTH, ANY_LENGTH);
   const int first = table["first"].integer(-MAX_SYSTEM_NUMBER, MAX_SYSTEM_NUMBER), last = first + rows.rows - 1;
   if (number < first || number > last)
-    table.refuse(name + " " + std::to_string(number) + ": the model knows those from " +
-                 std::to_string(first) + " to " + std::to_string(last));
+    table.refuse(name + " " + std::to_string(number) + ": the model knows those from " + std::to_string(first) +
+                 " to " + std::to_string(last));
   append(to, rows, number - first);
 }
 // The same for a charge or a spin, whose table has no other fields.

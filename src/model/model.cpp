@@ -63,8 +63,8 @@ Model Model::restricted_to(const std::vector<std::string> &symbols) const {
 
 namespace {
 
-// For each layer, whether it is among those that fulfill `is_kept` or leads to one of them. A layer without an output is
-// kept if it fulfills `is_kept`; others need a reader.
+// For each layer, whether it is among those that fulfill `is_kept` or leads to one of them. A layer without an output
+// is kept if it fulfills `is_kept`; others need a reader.
 template <class F>
 std::vector<bool> layers_that_lead_to(const Model &model, const F &is_kept) {
   const std::vector<Layer> &layers = model.layers;
@@ -148,16 +148,17 @@ Model Model::without_observables() const {
 
 Model Model::for_observables(const std::string &observable) const {
   return with_layers(*this, layers_that_lead_to(*this, [&](const Layer &layer) {
-                       const auto *found = std::get_if<Observable>(&layer);
-                       return found && (observable.empty() || found->name == observable);
-                     }));
+    const auto *found = std::get_if<Observable>(&layer);
+    return found && (observable.empty() || found->name == observable);
+  }));
 }
 
 Model Model::with_field(const std::array<double, 3> &field) const {
   if (!find_observable(*this, "dipole")) throw std::invalid_argument(file + ": the model has no dipole");
   if (find_observable(*this, "charge"))
-    throw std::invalid_argument(file + ": the dipole of the model has a part of charges, whose energy in a field is not "
-                                       "supported");
+    throw std::invalid_argument(file +
+                                ": the dipole of the model has a part of charges, whose energy in a field is not "
+                                "supported");
   Model m = with_layers(*this, layers_that_lead_to(*this, [](const Layer &layer) {
     const auto *found = std::get_if<Observable>(&layer);
     return !found || found->name == "dipole";

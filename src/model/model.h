@@ -107,7 +107,7 @@ struct Model {
   // The quantities that its layers `observable` compute, in the order of their numbers.
   std::vector<std::string> observables() const;
   std::string unit_of(const std::string &observable) const;
-  int num_observable_numbers() const;                           // of an atom
+  int num_observable_numbers() const;                            // of an atom
   int observable_offset(const std::string &observable) const;    // of its first number; -1: the model has none
   // The same model without these layers and those that lead only to them.
   Model without_observables() const;

@@ -286,9 +286,10 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   if (document.has("mixture"))
     of_system = read_mixture(document, container, system, model);
   else if (system.says_something())
-    throw ModelFileError(model.file +
-                         ": expected no task, charge, spin or other input: the file is not one for all systems, and what its model "
-                         "has of these is fixed when it is converted");
+    throw ModelFileError(
+        model.file +
+        ": expected no task, charge, spin or other input: the file is not one for all systems, and what its model "
+        "has of these is fixed when it is converted");
   TensorReader tensors(of_system ? of_system->container : container, model.num_species());
   RadialBasis basis = read_radial_basis(document["radial_basis"], model.cutoff, tensors);
   model.pair_cutoff = basis.pair_cutoff;

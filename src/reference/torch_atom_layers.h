@@ -260,8 +260,8 @@ struct TorchObservable {
 };
 
 inline TorchObservable make_layer(const Observable &l, const LayerOptions &o) {
-  return {l.input, l.blocks, o.model.features[l.input], o.model.observable_offset(l.name), l.scale, l.field,
-          l.has_field()};
+  return {l.input, l.blocks,     o.model.features[l.input], o.model.observable_offset(l.name), l.scale,
+          l.field, l.has_field()};
 }
 
 struct TorchScaleShift {

@@ -274,8 +274,9 @@ TEST(Mixture, has_inputs_by_the_names_of_the_file) {
 }
 
 TEST(Mixture, refuses_inputs_that_do_not_fit) {
-  const auto refused = [](const AtomicSystem &system, const std::string &part,
-                          const std::function<void(Json &)> &change = [](Json &) {}) {
+  const auto refused = [](
+                           const AtomicSystem &system, const std::string &part,
+                           const std::function<void(Json &)> &change = [](Json &) {}) {
     ModelDocument d = with_inputs(make_tiny_model({}));
     change(d.document["mixture"]);
     try {
@@ -301,9 +302,7 @@ TEST(Mixture, refuses_inputs_that_do_not_fit) {
   refused({}, "mixture.tensors.shift", [](Json &m) { m["inputs"].erase("readout"); });
   refused({}, "mixture.tensors", [](Json &m) { m["tensors"]["shift"] = "inputs"; });
   refused({}, "mixture.tensors", [](Json &m) { m["tensors"].erase("embedding"); });
-  refused({}, "no inputs beside tasks or shares", [](Json &m) {
-    m["shares"] = Json::object();
-  });
+  refused({}, "no inputs beside tasks or shares", [](Json &m) { m["shares"] = Json::object(); });
 }
 
 TEST(Mixture, says_what_it_has_been_made_for) {

@@ -122,14 +122,15 @@ TEST_P(Observables, have_an_energy_in_a_field) {
   const Evaluation e = evaluate_whole(*make_kokkos(in_field, EXACT), images),
                    e0 = evaluate_whole(*make_kokkos(without, EXACT), images);
   const std::vector<double> mu = observables_of(*make_kokkos(dipole, EXACT), dipole, images);
-  double sum = 0.0;
+  double sum = 0.0, sum_of_magnitudes = 0.0;
   for (int i = 0; i < structure_.size(); ++i) {
     double of_atom = 0.0;
     for (int k = 0; k < 3; ++k) of_atom -= FIELD[k] * mu[3 * i + k];
     EXPECT_NEAR(e.atom_energy[i], e0.atom_energy[i] + of_atom, SAME) << "atom " << i;
     sum += of_atom;
+    sum_of_magnitudes += std::fabs(of_atom);
   }
-  EXPECT_GT(std::fabs(sum), 1e-3);
+  EXPECT_GT(sum_of_magnitudes, 1e-2);
   EXPECT_NEAR(e.energy, e0.energy + sum, SAME * structure_.size());
 
   // Forces and virial of finite differences.
@@ -190,13 +191,14 @@ TEST_P(Observables, in_a_field_have_second_derivatives) {
     of_directions.kept_directions = kept;
     return make_kokkos(model, of_directions);
   };
-  const Evaluation tangents =
-      evaluate_whole(*make(in_field, 0), structure_.images(in_field.reach()), &direction);
+  const Evaluation tangents = evaluate_whole(*make(in_field, 0), structure_.images(in_field.reach()), &direction);
   const TangentErrors errors =
       largest_errors_by_differences(*make_kokkos(in_field, EXACT), in_field, structure_, direction, tangents);
   EXPECT_LT(errors.forces, FINITE_DIFFERENCE);
   EXPECT_LT(errors.virial, FINITE_DIFFERENCE);
-  expect_further_directions_get_the_same(make, in_field, false, 1e-11);
+  // A contraction of a feature that the dipole reads, too, keeps no values.
+  const bool keeps = GetParam().options.contraction_degree == 0;
+  expect_further_directions_get_the_same(make, in_field, keeps, 1e-11);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Observables, ::testing::ValuesIn(observable_cases()),

@@ -4,8 +4,8 @@
 #define EQUI_TEST_OBSERVABLES_H
 
 #include "src/model/model_file.h"
-#include "unittest/support/model_cases.h"
 #include "unittest/support/mixture_builder.h"
+#include "unittest/support/model_cases.h"
 #include "unittest/support/two_rank_exchange.h"
 
 #include <memory>
@@ -107,7 +107,7 @@ inline Model observed_model(const TinyCase &tiny, bool with_charge = true) {
   return with_observables(make_tiny_model(tiny.options), with_charge).model();
 }
 
-// The numbers of all atoms of an evaluation by one rank, [atoms][Model::num_observable_numbers()].
+// The numbers of the real atoms of an evaluation by one rank, [real atoms][Model::num_observable_numbers()].
 inline std::vector<double> observables_of(Evaluator &evaluator, const Model &model, const ImageStructure &images) {
   NoExchange exchange;
   evaluator.set_neighborhood(images.neighborhood);
@@ -116,6 +116,7 @@ inline std::vector<double> observables_of(Evaluator &evaluator, const Model &mod
   request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
   request.observables = numbers.data();
   evaluator.evaluate(request, exchange);
+  numbers.resize(static_cast<size_t>(images.neighborhood.num_receivers) * model.num_observable_numbers());
   return numbers;
 }
 

@@ -75,8 +75,11 @@ class ObservableLayer : public BatchLayer<typename Backend::Batch> {
     if (batch.evaluation.observables) add_numbers(batch);
     for (int d = 0; has_field_ && d < batch.evaluation.num_directions(); d++) {
       const Block &b = blocks_.front();
-      FieldEnergy<T> energy{channel_of<const T, const R>(batch.rows(input_), b.group, b.channel, d), b.group.width(),
-                            b.group.stride(), {}, batch.evaluation.energy_of(d) + batch.first};
+      FieldEnergy<T> energy{channel_of<const T, const R>(batch.rows(input_), b.group, b.channel, d),
+                            b.group.width(),
+                            b.group.stride(),
+                            {},
+                            batch.evaluation.energy_of(d) + batch.first};
       for (int k = 0; k < 3; k++) energy.minus_field[k] = minus_field_[k];
       Backend::for_numbers(batch.evaluation.work(), "equi:field_energy", batch.count, energy);
     }
@@ -102,10 +105,10 @@ class ObservableLayer : public BatchLayer<typename Backend::Batch> {
     int64_t offset = offset_;
     for (const Block &b : blocks_) {
       const int64_t size = b.group.irrep.dim();
-      Backend::for_numbers(batch.evaluation.work(), "equi:observable", size * batch.count,
-                           ObservableNumber<R>{batch.rows(input_).group(b.group) + b.channel, b.group.width(),
-                                               b.group.stride(), size, scale_,
-                                               batch.evaluation.observables + all_ * batch.first + offset, all_});
+      Backend::for_numbers(
+          batch.evaluation.work(), "equi:observable", size * batch.count,
+          ObservableNumber<R>{batch.rows(input_).group(b.group) + b.channel, b.group.width(), b.group.stride(), size,
+                              scale_, batch.evaluation.observables + all_ * batch.first + offset, all_});
       offset += size;
     }
   }

@@ -107,9 +107,10 @@ void SetupChecks::check_field() const {
   if (!settings_.has_field()) return;
   for (const Fix *fix : modify->get_fix_list())
     if (utils::strmatch(fix->style, "^efield"))
-      error->all(FLERR,
-                 "Pair style equi: fix {} {} and the keyword field would act on the same charges: leave out one of them",
-                 fix->id, fix->style);
+      error->all(
+          FLERR,
+          "Pair style equi: fix {} {} and the keyword field would act on the same charges: leave out one of them",
+          fix->id, fix->style);
 }
 
 void SetupChecks::check_images() const {

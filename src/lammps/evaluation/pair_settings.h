@@ -36,8 +36,8 @@ struct PairSettings {
   ForcesOf forces_of = ForcesOf::energy;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   ExchangeMode exchange_mode = ExchangeMode::automatic;
-  double memory_limit = -1.0;    // bytes per rank; 0: none; -1: the available memory, divided by the ranks
-  AtomicSystem system;           // task, charge, spin and other inputs, for files for all systems
+  double memory_limit = -1.0;       // bytes per rank; 0: none; -1: the available memory, divided by the ranks
+  AtomicSystem system;              // task, charge, spin and other inputs, for files for all systems
   std::array<double, 3> field{};    // V/Angstrom, for models with a dipole
 
   bool has_direct_forces() const { return forces_of == ForcesOf::features; }

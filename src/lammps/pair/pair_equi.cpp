@@ -263,7 +263,8 @@ void PairEqui::evaluate() {
   equi::EvaluationResult result;
   runner.try_step([&] { result = runner.run({wants_virial, eflag_atom != 0, has_atom_virial}); });
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
-  const bool keeps_atoms = impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments || impl->wants_observables;
+  const bool keeps_atoms =
+      impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments || impl->wants_observables;
   impl->atom_checks.note_evaluation(*impl->atoms, keeps_atoms);
   impl->deviation.forget();
   if (impl->deviation.is_wanted()) impl->deviation.find(&runner, impl->atom_checks.evaluation_step());

@@ -54,8 +54,8 @@ class PairEqui : public Pair {
   void init_energy_moments();
   // Those of the present atoms. Collective.
   equi::PairDerivatives &derivatives();
-  // The quantities of the present atoms besides the energy. The init function is for a compute's init(); the models must
-  // have them. Collective.
+  // The quantities of the present atoms besides the energy. The init function is for a compute's init(); the models
+  // must have them. Collective.
   void init_observables();
   equi::PairObservables &observables();
   const equi::Model &model() const;    // the first one

@@ -19,7 +19,7 @@ from ...printable import printable
 MEANINGS = {"total_charge": "charge", "total_spin": "spin"}
 USUAL = {"total_spin": 1.0}
 KNOWN = {"type", "per", "key", "emb_dim", "num_classes", "offset", "in_dim", "use_bias"}
-# Of the pair style, src/base/model_limits.h.
+# The bounds of the pair style (src/base/model_limits.h).
 MAX_INPUTS, LARGEST = 64, 10**6
 
 
