@@ -157,7 +157,8 @@ def run_compare(args):
     if settings or args.ignore_key:
         source, units = model_units.load(framework, args.source, args.ignore_key, settings)
     if "mixture" in document:
-        native.keywords += tuple(compare.keywords_of_system(document, choice, args.charge, args.spin, args.system))
+        task = choice if framework.choice == "task" else None
+        native.keywords += tuple(compare.keywords_of_system(document, task, args.charge, args.spin, args.system))
     chosen = structures.read_files(args.structures, args.symbols)
     for name, atoms in chosen:
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))

@@ -29,6 +29,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 using namespace LAMMPS_NS;
 
@@ -348,16 +349,17 @@ equi::PairDerivatives &PairEqui::derivatives() {
 }
 
 PairEqui &PairEqui::style_with_observable(LAMMPS *lmp, const std::string &observable, const std::string &user) {
-  bool any = false;
-  for (int k = 0;; k++) {    // 0: not a hybrid style, else its parts from 1 on
-    auto *found = lmp->force->pair_match("^equi", 0, k);
-    if (!found && k > 0) break;
-    auto *pair = dynamic_cast<PairEqui *>(found);
-    if (!pair) continue;
-    any = true;
-    if (!pair->impl->models.models.empty() && pair->model().observable_offset(observable) >= 0) return *pair;
+  // The only style, also under a hybrid style; or several parts of a hybrid style, numbered from 1 on.
+  std::vector<Pair *> found = {lmp->force->pair_match("^equi", 0)};
+  if (!found.front()) {
+    found.clear();
+    while (Pair *part = lmp->force->pair_match("^equi", 0, static_cast<int>(found.size()) + 1)) found.push_back(part);
   }
-  if (!any) lmp->error->all(FLERR, "{} needs pair style equi", user);
+  for (Pair *one : found) {
+    auto *pair = dynamic_cast<PairEqui *>(one);
+    if (pair && !pair->impl->models.models.empty() && pair->model().observable_offset(observable) >= 0) return *pair;
+  }
+  if (found.empty()) lmp->error->all(FLERR, "{} needs pair style equi", user);
   lmp->error->all(FLERR, "{}: no model of pair style equi has a {}", user, observable);
 }
 

@@ -5,6 +5,7 @@ equi/charge, energies, and forces in a field.
 Runs in the Python environment of MACE (tools/requirements-mace.txt).
 """
 
+import subprocess
 from functools import lru_cache
 from types import SimpleNamespace
 
@@ -102,6 +103,7 @@ def observed(path, atoms, keywords=(), radial="exact", precision="double"):
     if hasattr(found, "dipole"):
         found.total_charge = found.dipole[4]
         assert abs(found.dipole[3] - np.linalg.norm(found.dipole[:3])) < 1e-12
+        found.shift = box.positions[0] @ R - atoms.positions[0]  # by which a cluster has been moved into a box
         found.dipole, found.dipole_of_atoms = found.dipole[:3] @ R, found.dipole_of_atoms[:, 1:] @ R
     if hasattr(found, "polarizability"):
         xx, yy, zz, xy, xz, yz = found.polarizability
@@ -160,7 +162,8 @@ def test_charges_sum_to_the_charge_of_the_system(charge, file_of, oracle):
     ):  # fmt: skip
         assert abs(found.charge - charge) < DIPOLE
         assert np.abs(found.charge_of_atoms - expected["charges"]).max() < DIPOLE
-        assert np.abs(found.dipole - expected["dipole"][0]).max() < DIPOLE * len(atoms)
+        # The dipole of a charged system depends on the origin.
+        assert np.abs(found.dipole - charge * found.shift - expected["dipole"][0]).max() < DIPOLE * len(atoms)
 
 
 def test_reference_tables_and_float32(file_of):
@@ -253,3 +256,72 @@ def test_models_that_are_not_supported_are_refused_by_name(name, model, tmp_path
 def test_units_of_dipoles_are_those_of_mace(model, tmp_path):
     with pytest.raises(EquiError, match="dipoles or polarizabilities has the units of mace"):
         convert(model("energy"), tmp_path / "file.equi", quiet=True, unit="Hartree")
+
+
+def printed(folder, atoms, pair, commands, ranks=1):
+    """The words that a script prints after MARK, from `ranks` ranks."""
+    symbols, box = sorted(set(atoms.get_chemical_symbols())), lammps_runner.lammps_box(atoms)
+    lammps_runner.write_data(folder / "data.structure", atoms, symbols, box)
+    lines = ["units metal", "atom_style atomic", "atom_modify map array", f"boundary {lammps_runner.boundary(box.periodic)}"]
+    lines += ["read_data data.structure", *pair(" ".join(symbols)), *commands]
+    (folder / "in.script").write_text("\n".join(lines) + "\n")
+    lmp, mpirun = lammps_runner.lammps_programs(laws.native("").build_dir)
+    words = [str(mpirun), "-np", str(ranks)] if ranks > 1 else []
+    done = subprocess.run([*words, str(lmp), "-in", "in.script", "-nocite", "-log", "none"], cwd=folder, capture_output=True, text=True)
+    return done, [np.array(line.split()[1:], float) for line in done.stdout.splitlines() if line.startswith("MARK ")]
+
+
+PRINT_DIPOLE = 'print "MARK $(c_mu[1]:%.17g) $(c_mu[2]:%.17g) $(c_mu[3]:%.17g) $(c_mu[5]:%.17g) $(pe:%.17g)"'
+COMPUTE_DIPOLE = ["compute mu all equi/dipole", "thermo_style custom step pe c_mu[1]"]
+
+
+@pytest.mark.parametrize("name", ["energy", "dielectric"])
+def test_ranks_compute_the_same(name, file_of, tmp_path):
+    atoms = dict(structures())["sheared"].repeat((2, 1, 2))
+    pair = lambda symbols: ["pair_style equi precision double", f"pair_coeff * * {file_of(name)} {symbols}"]  # noqa: E731
+    expected = None
+    for ranks in (1, 2, 4):
+        done, found = printed(tmp_path, atoms, pair, [*COMPUTE_DIPOLE, "run 0", PRINT_DIPOLE], ranks)
+        assert done.returncode == 0 and len(found) == 1, done.stdout + done.stderr
+        expected = found[0] if expected is None else expected
+        assert np.abs(found[0] - expected).max() < 1e-9
+    assert np.abs(expected[:3]).max() > 1e-3
+
+
+def test_a_dipole_does_not_jump_when_atoms_are_wrapped(file_of, tmp_path):
+    atoms = dict(structures())["rocksalt"]
+    pair = lambda symbols: ["pair_style equi precision double", f"pair_coeff * * {file_of('dielectric')} {symbols}"]  # noqa: E731
+    move = ["velocity all set 40.0 25.0 -30.0", "fix move all nve", "timestep 0.005"]
+    each = [word for _ in range(6) for word in ("run 10", PRINT_DIPOLE)]
+    done, found = printed(tmp_path, atoms, pair, [*COMPUTE_DIPOLE, "neigh_modify delay 0", *move, "run 0", PRINT_DIPOLE, *each])
+    assert done.returncode == 0 and len(found) == 7, done.stdout + done.stderr
+    # The whole crystal moves by more than its cell. It is neutral, and its energy and its dipole stay nearly the same.
+    assert np.abs(np.array(found)[:, :3] - found[0][:3]).max() < 0.2
+
+
+def test_a_model_of_dipoles_joins_a_potential(file_of, tmp_path, oracle):
+    atoms = dict(structures())["cluster"]
+    lines = ["pair_style hybrid/overlay equi precision double equi precision double"]
+
+    def pair(symbols):
+        return [*lines, f"pair_coeff * * equi 1 {file_of('energy')} {symbols}", f"pair_coeff * * equi 2 {file_of('dielectric')} {symbols}"]
+
+    commands = ["compute mu all equi/dipole", "compute alpha all equi/polarizability", "compute q all equi/charge"]
+    commands += ["thermo_style custom step pe c_mu[1] c_alpha[1] c_q", "run 0", PRINT_DIPOLE]
+    commands += ['print "MARK $(c_alpha[1]:%.17g) $(c_alpha[4]:%.17g) $(c_alpha[6]:%.17g)"']
+    done, found = printed(tmp_path, atoms, pair, commands)
+    assert done.returncode == 0 and len(found) == 2, done.stdout + done.stderr
+    energy, of_energy = expected_of(oracle("energy"), atoms)
+    _, of_dielectric = expected_of(oracle("dielectric"), atoms)
+    assert abs(found[0][4] - energy) < 1e-9
+    assert np.abs(found[0][:3] - DEBYE * of_energy["dipole"][0]).max() < 1e-8  # that of the first style
+    alpha = of_dielectric["polarizability"][0]
+    assert np.abs(found[1] - [alpha[0, 0], alpha[0, 1], alpha[1, 2]]).max() < 1e-8
+
+
+def test_two_descriptions_of_charges_in_a_field_are_refused(file_of, tmp_path):
+    atoms = dict(structures())["cluster"]
+    pair = lambda symbols: ["pair_style equi field 0 0 0.1", f"pair_coeff * * {file_of('energy')} {symbols}"]  # noqa: E731
+    commands = ["fix charges all property/atom q ghost yes", "set group all charge 0.1", "fix field all efield 0 0 0.1", "run 0"]
+    done, _ = printed(tmp_path, atoms, pair, commands)
+    assert done.returncode != 0 and "would act on the same charges" in done.stdout + done.stderr

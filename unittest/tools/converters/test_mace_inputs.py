@@ -182,7 +182,7 @@ def test_reference_mixed_precision_ranks_and_committees(file_of, oracle):
 
 
 def box_of(atoms, path, keywords=""):
-    lines = ["units metal", "atom_style atomic", "atom_modify map array", "boundary s s s", "region box block -9 9 -9 9 -9 9"]
+    lines = ["units metal", "atom_style atomic", "atom_modify map array", "boundary f f f", "region box block -9 9 -9 9 -9 9"]
     lines += ["create_box 2 box", "mass 1 15.999", "mass 2 22.98977"]
     for symbol, position in zip(atoms.get_chemical_symbols(), atoms.positions):
         lines.append(f"create_atoms {1 if symbol == 'O' else 2} single " + " ".join(f"{x:.12f}" for x in position))
