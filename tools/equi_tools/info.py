@@ -153,10 +153,9 @@ def summary(path):
         facts["mixture"] = {
             "tasks": tasks,
             "keywords": sorted(kinds - {"shares", "inputs", "inputs_energy"}),
-            "inputs": [_input(one, tensors) for one in inputs],
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
-        }
+        } | ({"inputs": [_input(one, tensors) for one in inputs]} if inputs else {})
     # Couplings of products are mathematical constants, not parameters.
     couplings = {
         term["coupling"]
@@ -196,7 +195,7 @@ def _input(one, tensors):
 def _mixture_lines(mixture):
     if mixture is None:
         return
-    for one in mixture["inputs"]:
+    for one in mixture.get("inputs", []):
         known = "whole numbers from {} to {}".format(*one["range"]) if "range" in one else "any number"
         keyword = one["meaning"] if one["meaning"] != "other" else f"system {one['name']}"
         yield f"input {one['name']}: keyword {keyword}, {known}, by default {one['usual']:g}"
