@@ -2,7 +2,7 @@
 // Charges, dipoles and polarizabilities of atoms, and the energy of dipoles in a field, on CPUs.
 #include "unittest/support/observables.h"
 
-#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/plan/evaluation_plan.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/kept_directions.h"
 #include "unittest/support/make_kokkos.h"

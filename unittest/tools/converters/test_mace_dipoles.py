@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import tensornet_laws as laws
 from ase import Atoms
-from equi_tools import equi_file, lammps_runner
+from ase.calculators.calculator import CalculationFailed, InputError, PropertyNotImplementedError
+from equi_tools import equi_file, lammps_runner, library
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -201,6 +203,73 @@ def test_a_field_acts_on_the_dipole(file_of):
     assert np.abs(result.forces - bare.forces).max() > 1e-3
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_the_ase_calculator_has_dipoles_charges_and_polarizabilities(name, file_of, oracle):
+    unit = 1.0 if "dielectric" in name else DEBYE
+    for title, atoms in structures():
+        energy, expected = expected_of(oracle(name), atoms)
+        atoms.calc = EquiCalculator(file_of(name), radial="exact")
+        dipole = atoms.get_dipole_moment()
+        assert np.abs(dipole - unit * expected["dipole"][0]).max() < DIPOLE * len(atoms), title
+        assert abs(atoms.get_potential_energy() - energy) < 1e-10 * len(atoms)
+        if "charges" not in expected:
+            for missing in ("charges", "polarizability"):
+                with pytest.raises(PropertyNotImplementedError):
+                    atoms.calc.get_property(missing, atoms)
+            continue
+        assert np.abs(atoms.get_charges() - expected["charges"]).max() < DIPOLE, title
+        alpha = atoms.calc.get_property("polarizability", atoms)
+        assert np.abs(alpha - expected["polarizability"][0]).max() < DIPOLE * len(atoms), title
+        assert np.array_equal(atoms.calc.results["dipole"], dipole)
+        atoms.positions[0, 0] += 0.1
+        atoms.get_potential_energy()
+        assert "dipole" not in atoms.calc.results
+
+
+def test_a_field_and_a_charge_of_the_ase_calculator(file_of, oracle):
+    atoms = dict(structures())["cluster"]
+    expected = laws.native(file_of("energy"), radial="exact", keywords=("field", *map(str, FIELD)))(atoms)
+    atoms.calc = EquiCalculator(file_of("energy"), radial="exact", field=FIELD)
+    assert abs(atoms.get_potential_energy() - expected.energy) < 1e-11
+    assert np.abs(atoms.get_forces() - expected.forces).max() < 1e-10
+    assert "its dipole is in a field of 0.3 -0.2 0.5 V/Angstrom" in atoms.calc.describe()
+    step, hessian = 1e-3, atoms.calc.hessian(atoms)
+    forces = []
+    for n in (-2, -1, 1, 2):
+        moved = atoms.copy()
+        moved.positions[1, 2] += n * step
+        moved.calc = atoms.calc
+        forces.append(moved.get_forces().ravel())
+    slope = (forces[0] - 8 * forces[1] + 8 * forces[2] - forces[3]) / (12 * step)
+    assert np.abs(hessian[5] + slope).max() < 1e-7
+    _, of_charge = expected_of(oracle("dielectric", 2), atoms)
+    atoms.calc = EquiCalculator(file_of("dielectric"), radial="exact", charge=2)
+    assert np.abs(atoms.get_charges() - of_charge["charges"]).max() < DIPOLE
+    assert np.abs(atoms.get_dipole_moment() - of_charge["dipole"][0]).max() < DIPOLE * len(atoms)
+    atoms.calc = EquiCalculator(file_of("dielectric"), field=FIELD)
+    with pytest.raises(CalculationFailed, match="has a part of charges"):
+        atoms.get_potential_energy()
+    for wrong in ((0, 1), (0, 0, np.inf), "x", (0, 0, "1"), 1.0):
+        with pytest.raises(InputError, match="field must be"):
+            EquiCalculator(file_of("energy"), field=wrong)
+
+
+def test_the_c_interface_names_units_and_what_a_model_lacks(file_of):
+    atoms = dict(structures())["cluster"]
+    symbols = sorted(set(atoms.get_chemical_symbols()))
+    for name, units in (("energy", (None, b"e*Angstrom", None)), ("dielectric", (b"e", b"e*Angstrom", b"unknown"))):
+        one = library.LibraryCalculator(file_of(name), symbols, "precision double")
+        assert tuple(one._library.equi_observable_unit(one._handle, q.encode()) for q in library.OBSERVABLES) == units
+        one.set_atoms(atoms)
+        assert one.observable("dipole").shape == (len(atoms), 3)
+        assert one._library.equi_compute_observable(one._handle, b"dipole", None) == 1
+        assert one._library.equi_compute_observable(one._handle, None, None) == 1
+        if name == "energy":
+            with pytest.raises(EquiError, match="the model has no charge; it has dipole"):
+                one.observable("charge")
+        one.close()
+
+
 @pytest.mark.parametrize(
     "name, words, reason",
     [
@@ -271,14 +340,14 @@ def printed(folder, atoms, pair, commands, ranks=1):
     return done, [np.array(line.split()[1:], float) for line in done.stdout.splitlines() if line.startswith("MARK ")]
 
 
-PRINT_DIPOLE = 'print "MARK $(c_mu[1]:%.17g) $(c_mu[2]:%.17g) $(c_mu[3]:%.17g) $(c_mu[5]:%.17g) $(pe:%.17g)"'
+PRINT_DIPOLE = 'print "MARK $(c_mu[1]:%.17g) $(c_mu[2]:%.17g) $(c_mu[3]:%.17g) $(c_mu[5]:%.17g) $(pe:%.17g) $(fmax:%.17g)"'
 COMPUTE_DIPOLE = ["compute mu all equi/dipole", "thermo_style custom step pe c_mu[1]"]
 
 
-@pytest.mark.parametrize("name", ["energy", "dielectric"])
-def test_ranks_compute_the_same(name, file_of, tmp_path):
+@pytest.mark.parametrize("name, field", [("energy", ""), ("energy", "field 0.3 -0.2 0.5"), ("dielectric", "")])
+def test_ranks_compute_the_same(name, field, file_of, tmp_path):
     atoms = dict(structures())["sheared"].repeat((2, 1, 2))
-    pair = lambda symbols: ["pair_style equi precision double", f"pair_coeff * * {file_of(name)} {symbols}"]  # noqa: E731
+    pair = lambda symbols: [f"pair_style equi precision double {field}", f"pair_coeff * * {file_of(name)} {symbols}"]  # noqa: E731
     expected = None
     for ranks in (1, 2, 4):
         done, found = printed(tmp_path, atoms, pair, [*COMPUTE_DIPOLE, "run 0", PRINT_DIPOLE], ranks)
