@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The energy of dipoles in a field by DeviceEvaluation, also over duals, and models with observables beside it.
+// The energy of dipoles in a field by DeviceEvaluation, also over duals, and models that have observables, too.
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/device_directional.h"
 #include "unittest/support/evaluator_laws.h"
