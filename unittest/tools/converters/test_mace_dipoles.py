@@ -39,6 +39,8 @@ MODELS = {
     "dielectric": ("AtomicDielectricMACE", dict(hidden="5x0e+5x1o+5x2e", mlp="6x0e+5x1o+4x2e", num_interactions=2)),
     "dielectric_deep": ("AtomicDielectricMACE", dict(hidden="13x0e+13x1o+13x2e", mlp="4x0e+4x1o+4x2e", num_interactions=3)),
 }  # fmt: skip
+SLOW = ("dipoles", "energy_wide", "dielectric_deep")  # of many layers or channels, whose compilation by torch takes long
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +122,7 @@ def expected_of(calculator, atoms):
     return energy, calculator.observed
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_dipoles_and_polarizabilities_are_mace_itself(name, file_of, oracle):
     unit = 1.0 if "dielectric" in name else DEBYE
     largest = 0.0
@@ -139,13 +141,13 @@ def test_dipoles_and_polarizabilities_are_mace_itself(name, file_of, oracle):
     assert largest > 1e-3
 
 
-@pytest.mark.parametrize("name", ["energy", "energy_wide"])
+@pytest.mark.parametrize("name", [one for one in NAMES if one.values[0].startswith("energy")])
 def test_energies_and_forces_are_mace_itself(name, file_of, oracle):
     laws.assert_within_bars(laws.differences(file_of(name), oracle(name), structures(), radial="exact"))
     laws.assert_mixed(laws.differences(file_of(name), oracle(name), structures(), "mixed"))
 
 
-@pytest.mark.parametrize("name", ["dipoles", "dielectric"])
+@pytest.mark.parametrize("name", ["two_steps", "dielectric"])
 def test_models_without_energies_have_none(name, file_of, model, tmp_path, capsys):
     result = laws.native(file_of(name))(dict(structures())["cluster"])
     assert result.energy == 0.0 and np.all(result.forces == 0.0)
@@ -203,7 +205,7 @@ def test_a_field_acts_on_the_dipole(file_of):
     assert np.abs(result.forces - bare.forces).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_ase_calculator_has_dipoles_charges_and_polarizabilities(name, file_of, oracle):
     unit = 1.0 if "dielectric" in name else DEBYE
     for title, atoms in structures():

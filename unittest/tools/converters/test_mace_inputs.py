@@ -61,7 +61,15 @@ MODELS = {
     ),
 }  # fmt: skip
 STRUCTURES = ("rocksalt", "sheared", "cluster", "isolated", "one_atom_cell")
-CASES = [(name, number) for name, (_, systems) in MODELS.items() for number in range(len(systems))]
+SLOW = ("continuous",)  # of many layers, whose compilation by torch takes long
+
+
+def quick_and_slow(names):
+    return [pytest.param(*words, marks=[pytest.mark.slow] if words[0] in SLOW else []) for words in names]
+
+
+CASES = quick_and_slow((name, number) for name, (_, systems) in MODELS.items() for number in range(len(systems)))
+NAMES = quick_and_slow((name,) for name in MODELS)
 
 
 def keywords_of(system):
@@ -140,7 +148,7 @@ def test_a_fixed_file_is_the_file_of_all_systems_to_the_bit(name, number, file_o
         assert np.array_equal(fixed.forces, kept.forces) and np.array_equal(fixed.stress, kept.stress)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_oracle_is_mace_as_its_users_run_it(name, model):
     path, head = model(name)
     for system in MODELS[name][1]:
@@ -161,7 +169,7 @@ def test_the_oracle_is_mace_as_its_users_run_it(name, model):
             assert np.abs(f - forces).max() < tolerance * max(1.0, np.abs(f).max())
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_systems_differ_and_atoms_sum_to_the_energy(name, file_of):
     atoms = dict(named("cluster"))["cluster"]
     results = [laws.native(file_of(name), keywords=keywords_of(system))(atoms) for system in MODELS[name][1]]
@@ -323,11 +331,15 @@ REFUSED_MODELS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def small(folder):
+    return mace_models.make_model(folder / "small.model", embedding_specs=CHARGE, hidden="5x0e", num_interactions=1)
+
+
 @pytest.mark.parametrize("name", REFUSED_MODELS)
-def test_models_that_are_not_supported_are_refused_by_name(name, tmp_path):
+def test_models_that_are_not_supported_are_refused_by_name(name, small, tmp_path):
     change, reason = REFUSED_MODELS[name]
-    path = mace_models.make_model(tmp_path / "one.model", embedding_specs=CHARGE, hidden="5x0e", num_interactions=1)
-    module = torch.load(path, weights_only=False)
+    module, path = torch.load(small, weights_only=False), tmp_path / "one.model"
     change(module)
     torch.save(module, path)
     with pytest.raises(EquiError, match=reason):
@@ -341,6 +353,7 @@ def test_what_mace_itself_cannot_evaluate_is_refused(tmp_path):
         convert(path, tmp_path / "file.equi", head="pbe", quiet=True)
 
 
+@pytest.mark.slow
 def test_radial_networks_that_read_inputs_need_a_fixed_file(tmp_path):
     options = dict(embedding_specs=CHARGE, first=mace_models.ATTENTION, neighbors=3.0, use_embedding_readout=True)
     path = mace_models.make_model(tmp_path / "attention.model", **options)
