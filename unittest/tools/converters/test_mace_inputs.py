@@ -421,6 +421,10 @@ def test_the_ase_calculator_accepts_inputs(file_of):
     exact = laws.native(file_of("order"), radial="exact", keywords=keywords_of(MODELS["order"][1][1]))(atoms)
     assert np.abs(atoms.get_forces() - exact.forces).max() < 1e-10
     assert "used for charge 0, spin 3, elec_temp 2.5" in atoms.calc.describe()
+    assert "cannot have the spin multiplicity" not in atoms.calc.describe()
+    atoms.calc.set(spin=2)
+    atoms.get_potential_energy()
+    assert "atoms with 64 electrons cannot have the spin multiplicity 2" in atoms.calc.describe()
     atoms.calc = EquiCalculator(file_of("order"), system={"pressure": 1.0})
     with pytest.raises(CalculationFailed, match="no input pressure: the model has total_spin, elec_temp, total_charge"):
         atoms.get_potential_energy()
