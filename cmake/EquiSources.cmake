@@ -117,6 +117,7 @@ set(equi_sources
     src/lammps/commands/compute_equi_deviation.cpp
     src/lammps/commands/compute_equi_heat_flux.cpp
     src/lammps/commands/compute_equi_hvp.cpp
+    src/lammps/commands/compute_equi_observable.cpp
     src/lammps/commands/equi_dynamical_matrix.cpp
     src/lammps/commands/equi_elastic.cpp
     src/lammps/commands/equi_modes.cpp
@@ -126,6 +127,7 @@ set(equi_sources
     src/lammps/evaluation/pair_derivatives.cpp
     src/lammps/evaluation/pair_evaluators.cpp
     src/lammps/evaluation/pair_models.cpp
+    src/lammps/evaluation/pair_observables.cpp
     src/lammps/evaluation/pair_runner.cpp
     src/lammps/evaluation/pair_settings.cpp
     src/lammps/faults/lammps_faults.cpp
@@ -146,6 +148,7 @@ set(equi_sources
     src/layers/local_network.cpp
     src/layers/node_product.cpp
     src/layers/norm_scale.cpp
+    src/layers/observable.cpp
     src/layers/operations.cpp
     src/layers/pair_attention.cpp
     src/layers/pair_repulsion.cpp

@@ -393,6 +393,8 @@ void HostEvaluation<T>::add_results_of_receivers(const EvaluationRequest &reques
       request.energy_moments[atom][c] += tangent_of(state_.energy_of(1 + c)[i]);
     for (int c = 0; state_.direct_forces && c < 3; c++)
       request.forces[atom][c] += state_.direct_forces[3 * static_cast<int64_t>(i) + c];
+    for (int64_t c = 0; state_.observables && c < num_observable_numbers_; c++)
+      request.observables[num_observable_numbers_ * atom + c] += state_.observables[num_observable_numbers_ * i + c];
   }
 }
 
@@ -444,6 +446,10 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   std::fill_n(state_.energy, num_energies, D(0.0));
   state_.direct_forces =
       Base::is_direct_ && request.forces ? direct_forces_.reserve(3 * static_cast<int64_t>(num_owned())) : nullptr;
+  if (request.observables && IS_DUAL<T>) throw std::logic_error("observables have no derivatives along directions");
+  const int64_t num_observables = num_observable_numbers_ * num_owned();
+  state_.observables = request.observables ? observables_.reserve(num_observables) : nullptr;
+  if (state_.observables) std::fill_n(state_.observables, num_observables, 0.0);
   forward(exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
@@ -464,9 +470,9 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
 template <class T>
 std::size_t HostEvaluation<T>::memory_bytes() const {
   std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
-                      kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + edge_partial_row_.bytes() +
-                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
-                      partial_begin_.size() * sizeof(int64_t);
+                      kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + observables_.bytes() +
+                      edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
+                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
   for (const auto &t : threads_)
     bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
   return bytes;

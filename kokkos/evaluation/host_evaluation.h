@@ -96,8 +96,10 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
   Buffer<double> direct_forces_;    // HostEvaluationState::direct_forces
+  Buffer<double> observables_;      // HostEvaluationState::observables
   Buffer<R> kept_;                  // HostEvaluationState::kept
   int64_t kept_per_edge_ = 0;
+  const int64_t num_observable_numbers_ = model_.num_observable_numbers();
 };
 
 }    // namespace equi

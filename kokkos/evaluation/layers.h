@@ -18,6 +18,7 @@
 #include "kokkos/layers/linear/linear_layer.h"
 #include "kokkos/layers/local_network/local_network_layer.h"
 #include "kokkos/layers/norm_scale/norm_scale_layer.h"
+#include "kokkos/layers/observable/observable_layer.h"
 #include "kokkos/layers/pair_attention/pair_attention_layer.h"
 #include "kokkos/layers/readout/readout_layer.h"
 #include "kokkos/layers/repulsion/repulsion_layer.h"

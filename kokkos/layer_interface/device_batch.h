@@ -97,6 +97,8 @@ struct DeviceEvaluationState {
   bool energy_moments = false;    // EvaluatorOptions: each edge reads its own tangents of the sender (edge_rows.h)
   // [num_receivers][3] in device memory, eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
+  // [num_receivers][Model::num_observable_numbers()] in device memory, added to; null: not requested
+  double *observables = nullptr;
   DeviceBuffer<R> in_place = {};
   DeviceBuffer<R> layer_scratch = {};    // shared by layers that run one after the other, BatchLayer::scratch_size
   DeviceConvScratch<T> scratch = {};

@@ -72,6 +72,8 @@ struct HostEvaluationState {
   Edges<T> *far_edges = nullptr;    // edges within the largest far cutoff (LayerTraits), or null
   // [num_receivers][3] eV/Angstrom, for a model that predicts them; null: not requested
   double *direct_forces = nullptr;
+  // [num_receivers][Model::num_observable_numbers()], added to; null: not requested
+  double *observables = nullptr;
 
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }

@@ -390,7 +390,7 @@ class PlanMaker {
       for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
         const Layer &layer = model_.layers[step->layer];
         const Ports p = memory_ports(layer);
-        if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
+        if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output]) || traits(layer).has_no_adjoint) continue;
         if (step->fixed_input && !reads_senders(layer)) continue;
         p.for_inputs([&](int f) {
           (f == p.second_input ? step->second_adjoint : step->adjoint) =

@@ -17,6 +17,7 @@ constexpr size_t MAX_ELEMENTS = 118;
 constexpr int MAX_FORMULA_ATOMS = 1000000;    // atoms of one element
 // Files for all systems: the magnitude of a charge, a spin or a number of further atoms; the number of tasks.
 constexpr int MAX_SYSTEM_NUMBER = 1000000, MAX_TASKS = 1024;
+constexpr size_t MAX_SYSTEM_INPUTS = 64;
 constexpr size_t MAX_PROVENANCE = 64;     // entries
 constexpr double MAX_MAGNITUDE = 1e30;    // magnitude of any number: float32 must hold it
 constexpr double MIN_DIVISOR = 1e-30;     // smallest divisor: float32 must hold its reciprocal

@@ -88,6 +88,11 @@ struct EvaluationRequest {
   // flux that is not convective.
   double (*energy_moments)[3] = nullptr;    // [atoms]; only receivers are written
 
+  // The quantities of the model's layers `observable` (src/layers/observable.h), by receiver, in e, e Angstrom and the
+  // polarizability's unit: [atoms][Model::num_observable_numbers()]. Evaluators on CPUs and the reference compute them,
+  // not those for directions.
+  double *observables = nullptr;
+
   // This request for only one of the directions.
   EvaluationRequest along(int d) const {
     EvaluationRequest one = *this;

@@ -65,6 +65,8 @@ struct LayerTraits {
   bool adds_pair_energy = false;    // a function of pairs of atoms is added to the energy
   bool scales_energies = false;     // the energies of atoms are scaled and shifted
   bool gives_forces = false;        // the output of the model has forces that are not derivatives of the energy
+  bool is_observable = false;       // the output of the model has a quantity of atoms besides the energy
+  bool has_no_adjoint = false;      // the energy does not depend on what it computes
 
   // How it may be evaluated.
   bool is_linear = false;               // constant coefficients; may add to the output of others even if that is kept

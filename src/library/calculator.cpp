@@ -107,9 +107,14 @@ Calculator::Calculator(const std::string &file, const std::string &elements, con
   if (!model_.mixture) evaluator_ = make_evaluator(false);
 }
 
-std::unique_ptr<Evaluator> Calculator::make_evaluator(bool directional) const {
+EvaluatorOptions Calculator::options() const {
   EvaluatorOptions options = settings_.options;
   options.memory_limit = memory_limit_;
+  return options;
+}
+
+std::unique_ptr<Evaluator> Calculator::make_evaluator(bool directional) const {
+  EvaluatorOptions options = this->options();
   options.directional = directional;
   options.kept_directions = directional ? KEPT_DIRECTIONS : 0;
   using Kernels = CalculatorSettings::Kernels;
@@ -117,7 +122,9 @@ std::unique_ptr<Evaluator> Calculator::make_evaluator(bool directional) const {
 #ifdef EQUI_DEVICE
   on_device = on_device || (settings_.kernels == Kernels::automatic && num_devices() > 0);
 #endif
-  const Model restricted = model_.restricted_to(used_symbols_);
+  const Model of_elements = model_.restricted_to(used_symbols_);
+  const Model restricted =
+      settings_.has_field() ? of_elements.with_field(settings_.field) : of_elements.without_observables();
   return on_device ? make_on_device(restricted, options) : make_host_evaluator(restricted, options);
 }
 
@@ -130,6 +137,14 @@ std::string Calculator::describe() {
   std::string text = model_.file + "\n  " + model_.framework + " " + model_.architecture +
                      " model, elements in use:" + elements + ", cutoff " + cutoff + "\n";
   if (model_.mixture) text += "  a file for all systems, used for " + model_.mixture->describe() + "\n";
+  if (settings_.has_field()) {
+    const std::array<double, 3> &e = settings_.field;
+    char numbers[80];
+    std::snprintf(numbers, sizeof numbers, "%.6g %.6g %.6g", e[0], e[1], e[2]);
+    text += std::string("  its dipole is in a field of ") + numbers + " V/Angstrom\n";
+  }
+  if (const std::string fault = electron_fault(model_, count_elements()); has_structure() && !fault.empty())
+    text += "  warning: " + fault + "\n";
   for (const std::string &note : model_.notes) text += "  " + note + "\n";
   return text + evaluator_->describe();
 }
@@ -149,7 +164,8 @@ void Calculator::fit_system() {
   made_for_ = wanted;
   evaluator_.reset();
   directional_.reset();
-  is_set_ = is_set_in_directional_ = false;
+  observables_.reset();
+  is_set_ = is_set_in_directional_ = is_set_in_observables_ = false;
 }
 
 void Calculator::check_composition() const {
@@ -182,15 +198,20 @@ void Calculator::set_atoms(int num_atoms, const int *types, const double *positi
     for (const double component : cell_.vectors[k])
       if (!std::isfinite(component)) throw std::invalid_argument("a vector of the cell is not finite");
   }
-  if (neighbors_.update(places, species, cell_, memory_limit_)) is_set_ = is_set_in_directional_ = false;
+  if (neighbors_.update(places, species, cell_, memory_limit_))
+    is_set_ = is_set_in_directional_ = is_set_in_observables_ = false;
   types_.assign(types, types + num_atoms);
+}
+
+void Calculator::fit_to_structure() {
+  if (!has_structure()) throw std::logic_error("no atoms are set");
+  fit_system();
+  check_composition();
 }
 
 // The evaluator for the present structure.
 void Calculator::use_structure() {
-  if (!has_structure()) throw std::logic_error("no atoms are set");
-  fit_system();
-  check_composition();
+  fit_to_structure();
   if (!evaluator_) {
     evaluator_ = make_evaluator(false);
     is_set_ = false;
@@ -258,6 +279,46 @@ void Calculator::compute(const CalculatorResults &results) {
   for (int k = 0; k < 6; ++k) {
     if (results.virial) results.virial[k] = voigt[k];
     if (results.stress) results.stress[k] = -voigt[k] / size;
+  }
+}
+
+std::string Calculator::observable_unit(const std::string &name) const {
+  if (model_.observable_offset(name) < 0) {
+    std::string known;
+    for (const std::string &observable : model_.observables()) known += (known.empty() ? "" : ", ") + observable;
+    throw std::invalid_argument(model_.file + ": the model has no " + name +
+                                (known.empty() ? "" : "; it has " + known));
+  }
+  return name == "charge" ? "e" : name == "dipole" ? "e*Angstrom" : model_.unit_of(name);
+}
+
+void Calculator::compute_observable(const std::string &name, double *values) {
+  if (!values) throw std::invalid_argument("values must not be null");
+  observable_unit(name);    // throws if there is none
+  fit_to_structure();
+  if (!observables_) {
+    observables_ = make_host_evaluator(model_.restricted_to(used_symbols_).for_observables(), options());
+    is_set_in_observables_ = false;
+  }
+  if (!is_set_in_observables_) observables_->set_neighborhood(neighbors_.neighborhood());
+  is_set_in_observables_ = true;
+
+  const std::size_t all = model_.num_observable_numbers(), first = model_.observable_offset(name);
+  std::vector<double> numbers(all * neighbors_.positions().size());
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(neighbors_.positions().data());
+  request.observables = numbers.data();
+  evaluate(*observables_, request);
+  const std::size_t width = Observable::width(name);
+  for (std::size_t a = 0; a < types_.size(); ++a) {
+    const double *from = numbers.data() + all * a + first;
+    if (name != "polarizability") {
+      std::copy_n(from, width, values + width * a);
+      continue;
+    }
+    const std::array<double, 6> t = polarizability_tensor(from);    // xx, yy, zz, xy, xz, yz
+    const double voigt[6] = {t[0], t[1], t[2], t[5], t[4], t[3]};
+    std::copy_n(voigt, width, values + width * a);
   }
 }
 

@@ -33,13 +33,18 @@ class Calculator {
   void set_atoms(int num_atoms, const int *types, const double *positions, const double *cell, const int *periodic);
   void compute(const CalculatorResults &results);
   void compute_hessian(double *hessian);
+  // As equi_compute_observable() and equi_observable_unit(). Both throw if the model has no quantity of this name.
+  void compute_observable(const std::string &name, double *values);
+  std::string observable_unit(const std::string &name) const;
 
  private:
+  EvaluatorOptions options() const;
   std::unique_ptr<Evaluator> make_evaluator(bool directional) const;
   // The matrices of a file for all systems depend on the atoms.
   void fit_system();
   std::map<std::string, int64_t> count_elements() const;    // by symbol
   void check_composition() const;
+  void fit_to_structure();
   void use_structure();
   bool has_structure() const { return !types_.empty(); }
   // Evaluates, and puts the numbers of atoms into the errors.
@@ -54,12 +59,13 @@ class Calculator {
   std::vector<std::string> used_symbols_;    // without repetitions, in the order of species
   std::vector<int> type_species_;            // [types]
   double memory_limit_ = 0.0;
-  std::unique_ptr<Evaluator> evaluator_, directional_;    // made when first needed
+  std::unique_ptr<Evaluator> evaluator_, directional_, observables_;    // made when first needed
 
   StructureNeighbors neighbors_;
   std::vector<int> types_;    // [atoms]
   PeriodicCell cell_;
-  bool is_set_ = false, is_set_in_directional_ = false;    // whether the evaluators have the present neighborhood
+  // Whether the evaluators have the present neighborhood.
+  bool is_set_ = false, is_set_in_directional_ = false, is_set_in_observables_ = false;
 };
 
 // Threads of all calculators; 0 before the first one.

@@ -33,9 +33,10 @@ std::optional<double> real_number(const std::string &word) {
                                                                                : std::nullopt;
 }
 
-// The value of a keyword that is being read.
+// The value of a keyword that is being read: words, of which `word` is the present one.
 struct Value {
   std::string keyword, choices, word;
+  std::vector<std::string> words;
 
   [[noreturn]] void refuse() const {
     throw std::invalid_argument("keyword " + keyword + " must be " + choices + ", not " + word);
@@ -45,10 +46,15 @@ struct Value {
     if (!number) refuse();
     return *number;
   }
-  double positive(double scale) const {
+  double finite() const {
     const std::optional<double> number = real_number(word);
-    if (!number || !(*number > 0.0) || !std::isfinite(*number)) refuse();
-    return scale * *number;
+    if (!number || !std::isfinite(*number)) refuse();
+    return *number;
+  }
+  double positive(double scale) const {
+    const double number = finite();
+    if (!(number > 0.0)) refuse();
+    return scale * number;
   }
   bool is_first_of_two(const char *first, const char *second) const {
     if (word != first && word != second) refuse();
@@ -59,6 +65,7 @@ struct Value {
 struct Keyword {
   const char *name, *choices;
   void (*read)(const Value &value, CalculatorSettings &settings);
+  int num_words = 1;
 };
 
 void read_precision(const Value &value, CalculatorSettings &settings) {
@@ -86,6 +93,20 @@ void read_kernels(const Value &value, CalculatorSettings &settings) {
     settings.kernels = value.is_first_of_two("host", "device") ? Kernels::host : Kernels::device;
 }
 
+void read_system(const Value &value, CalculatorSettings &settings) {
+  const std::string &name = value.words.front();
+  if (!settings.system.inputs.emplace(name, value.finite()).second)
+    throw std::invalid_argument("keyword system sets " + name + " twice");
+}
+
+void read_field(const Value &value, CalculatorSettings &settings) {
+  Value component = value;
+  for (std::size_t k = 0; k < settings.field.size(); ++k) {
+    component.word = value.words[k];
+    settings.field[k] = component.finite();
+  }
+}
+
 // In the order of the error that lists them. doc/c_interface.rst has them, too, and a test compares the two.
 const Keyword KEYWORDS[] = {
     {"precision", "mixed or double", read_precision},
@@ -106,6 +127,8 @@ const Keyword KEYWORDS[] = {
      [](const Value &value, CalculatorSettings &settings) { settings.system.charge = value.integer(); }},
     {"spin", "a whole number",
      [](const Value &value, CalculatorSettings &settings) { settings.system.spin = value.integer(); }},
+    {"system", "the name of an input and a number", read_system, 2},
+    {"field", "three numbers, V/Angstrom", read_field, 3},
     {"threads", "a whole number above 0",
      [](const Value &value, CalculatorSettings &settings) {
        settings.num_threads = value.integer();
@@ -133,12 +156,17 @@ CalculatorSettings read_calculator_settings(const std::string &keywords) {
       for (const Keyword &keyword : KEYWORDS) names += (names.empty() ? "" : ", ") + std::string(keyword.name);
       throw std::invalid_argument("unknown keyword " + word + "; known are " + names);
     }
-    Value value{word, known->choices, ""};
+    Value value{word, known->choices, "", {}};
     if (word == "radial" && w + 1 < words.size() && words[w + 1] == "table") ++w;
-    if (++w == words.size()) throw std::invalid_argument("keyword " + word + " needs a value: " + known->choices);
-    value.word = words[w];
+    for (int n = 0; n < known->num_words; ++n) {
+      if (++w == words.size()) throw std::invalid_argument("keyword " + word + " needs a value: " + known->choices);
+      value.words.push_back(words[w]);
+    }
+    value.word = value.words.back();
     known->read(value, settings);
   }
+  if (settings.has_field() && settings.forces_of == ForcesOf::features)
+    throw std::invalid_argument("a field acts on forces that are derivatives of the energy: leave out forces direct");
   return settings;
 }
 

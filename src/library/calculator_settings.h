@@ -6,6 +6,7 @@
 #include "src/evaluation/evaluator.h"
 #include "src/model/model_file.h"
 
+#include <array>
 #include <string>
 
 namespace equi {
@@ -14,9 +15,12 @@ struct CalculatorSettings {
   EvaluatorOptions options;    // without the limit of the memory
   ForcesOf forces_of = ForcesOf::energy;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
-  double memory_limit = -1.0;    // bytes; 0: none; -1: the available memory
-  AtomicSystem system;           // task, charge and spin, for files for all systems
-  int num_threads = 0;           // 0: OMP_NUM_THREADS, else the cores
+  double memory_limit = -1.0;       // bytes; 0: none; -1: the available memory
+  AtomicSystem system;              // task, charge, spin and other inputs, for files for all systems
+  std::array<double, 3> field{};    // V/Angstrom, for models with a dipole
+  int num_threads = 0;              // 0: OMP_NUM_THREADS, else the cores
+
+  bool has_field() const { return field != std::array<double, 3>{}; }
 };
 
 // Throws std::invalid_argument, which names the keyword and what it accepts.

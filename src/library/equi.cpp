@@ -14,7 +14,7 @@ struct equi_calculator {
   equi_calculator(const char *file, const char *elements, const char *keywords)
       : calculator(file, elements ? elements : "", keywords ? keywords : "") {}
   equi::Calculator calculator;
-  std::string description;
+  std::string description, unit;
 };
 
 namespace {
@@ -125,5 +125,15 @@ int equi_compute(equi_calculator *calculator, double *energy, double *energies, 
 
 int equi_hessian(equi_calculator *calculator, double *hessian) {
   return status(calculator, [&] { calculator->calculator.compute_hessian(hessian); });
+}
+
+int equi_compute_observable(equi_calculator *calculator, const char *name, double *values) {
+  return status(calculator, [&] { calculator->calculator.compute_observable(name ? name : "", values); });
+}
+
+const char *equi_observable_unit(equi_calculator *calculator, const char *name) {
+  const int fault =
+      status(calculator, [&] { calculator->unit = calculator->calculator.observable_unit(name ? name : ""); });
+  return fault == EQUI_OK ? calculator->unit.c_str() : nullptr;
 }
 }

@@ -15,7 +15,7 @@
 #define EQUI_H
 
 /* The version of this interface. It grows with each function or keyword that is added; none is changed or removed. */
-#define EQUI_API_VERSION 1
+#define EQUI_API_VERSION 2
 
 #define EQUI_OK    0
 #define EQUI_ERROR 1
@@ -46,8 +46,8 @@ EQUI_API const char *equi_last_error(void);
  * own order. Tables are made only for the elements in the list.
  *
  * keywords: words with their values, separated by blanks, as in LAMMPS's command pair_style equi; NULL: none. Known
- * are precision, radial, memory, deterministic, kernels, forces, task, charge, spin, and `threads NUMBER`. The first
- * calculator of a process starts the threads of all; another number later is an error.
+ * are precision, radial, memory, deterministic, kernels, forces, task, charge, spin, system, field, and
+ * `threads NUMBER`. The first calculator of a process starts the threads of all; another number later is an error.
  *
  * Returns NULL at errors. equi_free() releases the calculator; it accepts NULL. */
 EQUI_API equi_calculator *equi_create(const char *file, const char *elements, const char *keywords);
@@ -86,6 +86,14 @@ EQUI_API int equi_compute(equi_calculator *calculator, double *energy, double *e
 /* Second derivatives of the energy by positions, eV/Angstrom^2: hessian[3 * num_atoms][3 * num_atoms], x, y, z of the
  * first atom, then of the next. All periodic images of an atom move with it. */
 EQUI_API int equi_hessian(equi_calculator *calculator, double *hessian);
+
+/* A quantity of atoms that the model computes besides the energy. values[num_atoms][n]: "charge", n = 1, in e;
+ * "dipole", n = 3, in e Angstrom, without the part of charges times positions; "polarizability", n = 6, in the order xx
+ * yy zz yz xz xy. It is an error if the model has none. CPUs compute it, also if a GPU computes the energy. */
+EQUI_API int equi_compute_observable(equi_calculator *calculator, const char *name, double *values);
+/* The unit of its values: that of a polarizability is the unit of the training data, "unknown" if the file does not
+ * state it. NULL if the model has no quantity of this name. Valid until the next call with this calculator. */
+EQUI_API const char *equi_observable_unit(equi_calculator *calculator, const char *name);
 
 #ifdef __cplusplus
 }

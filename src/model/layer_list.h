@@ -18,6 +18,7 @@
 #include "src/layers/local_network.h"
 #include "src/layers/node_product.h"
 #include "src/layers/norm_scale.h"
+#include "src/layers/observable.h"
 #include "src/layers/pair_attention.h"
 #include "src/layers/pair_repulsion.h"
 #include "src/layers/readout.h"
@@ -43,7 +44,7 @@ struct LayerList {
 using Layers =
     LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, LocalNetwork, Gate,
               DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork,
-              SymmetricContraction, Readout, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
+              SymmetricContraction, Readout, Observable, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

@@ -2,6 +2,8 @@
 // Describes the system that a model was made for, and compares two systems.
 #include "src/model/mixture.h"
 
+#include "src/document/json_field.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -36,13 +38,32 @@ std::string Mixture::describe() const {
     text += std::string(text.empty() ? "" : ", ") + name + " " + value;
   };
   if (!tasks.empty()) add("task", task);
-  if (depends_on_charge) add("charge", std::to_string(charge));
-  if (depends_on_spin) add("spin", std::to_string(spin));
+  const auto add_whole = [&](const char *name, bool depends, SystemInput::Meaning meaning, int number) {
+    if (const SystemInput *input = find(meaning))
+      add(name, text_of(input->value));
+    else if (depends)
+      add(name, std::to_string(number));
+  };
+  add_whole("charge", depends_on_charge, SystemInput::Meaning::charge, charge);
+  add_whole("spin", depends_on_spin, SystemInput::Meaning::spin, spin);
+  for (const SystemInput &input : inputs)
+    if (input.meaning == SystemInput::Meaning::other) add(input.name.c_str(), text_of(input.value));
   return text;
 }
 
+bool Mixture::is_usual() const {
+  return charge == 0 && spin == 1 &&
+         std::all_of(inputs.begin(), inputs.end(), [](const SystemInput &input) { return input.value == input.usual; });
+}
+
+const SystemInput *Mixture::find(SystemInput::Meaning meaning) const {
+  const auto found =
+      std::find_if(inputs.begin(), inputs.end(), [&](const SystemInput &input) { return input.meaning == meaning; });
+  return found == inputs.end() ? nullptr : &*found;
+}
+
 bool Mixture::is_same_for(const AtomicSystem &a, const AtomicSystem &b) const {
-  if (a.task != b.task || a.charge != b.charge || a.spin != b.spin) return false;
+  if (a.task != b.task || a.charge != b.charge || a.spin != b.spin || a.inputs != b.inputs) return false;
   if (depends_on_number) return a.atoms == b.atoms;
   return !depends_on_composition || has_same_fractions(a, b);
 }

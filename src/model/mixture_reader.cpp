@@ -42,15 +42,20 @@ void append(std::vector<double> &to, const Matrix &rows, size_t row) {
   to.insert(to.end(), rows.data.begin() + row * rows.cols, rows.data.begin() + (row + 1) * rows.cols);
 }
 
-// Appends the row of a number, charge or spin, from a table whose first row belongs to the number "first".
-void append_row(std::vector<double> &to, const JsonField &table, const char *name, int number, TensorReader &reader) {
-  table.only_keys({"rows", "first"});
+// Appends the row of a number from a table whose first row belongs to the number "first".
+void append_row_of(std::vector<double> &to, const JsonField &table, const std::string &name, int number,
+                   TensorReader &reader) {
   const Matrix rows = reader.matrix(table["rows"], ANY_LENGTH, ANY_LENGTH);
   const int first = table["first"].integer(-MAX_SYSTEM_NUMBER, MAX_SYSTEM_NUMBER), last = first + rows.rows - 1;
   if (number < first || number > last)
-    table.refuse(std::string(name) + " " + std::to_string(number) + ": the model knows those from " +
-                 std::to_string(first) + " to " + std::to_string(last));
+    table.refuse(name + " " + std::to_string(number) + ": the model knows those from " + std::to_string(first) +
+                 " to " + std::to_string(last));
   append(to, rows, number - first);
+}
+// The same for a charge or a spin, whose table has no other fields.
+void append_row(std::vector<double> &to, const JsonField &table, const char *name, int number, TensorReader &reader) {
+  table.only_keys({"rows", "first"});
+  append_row_of(to, table, name, number, reader);
 }
 
 struct Embedding {
@@ -192,12 +197,147 @@ std::vector<double> read_all_shares(const JsonField &field, const std::vector<st
   return sum;
 }
 
+// ---- numbers of the whole system, by the names of the file
+
+struct Inputs {
+  std::vector<double> added;      // [channels], added to the rows of all species; empty: the file has no inputs
+  std::vector<double> readout;    // [channels], the derivative of an atom's energy by its row; or empty
+  std::vector<double> rows;       // of all species, with what is added
+};
+
+using Meaning = SystemInput::Meaning;
+
+// The value of an input: that of the system, or the usual one.
+double value_of_input(const JsonField &field, const SystemInput &input, const AtomicSystem &system) {
+  const auto named = system.inputs.find(input.name);
+  const std::optional<int> of_keyword = input.meaning == Meaning::charge ? system.charge
+                                        : input.meaning == Meaning::spin ? system.spin
+                                                                         : std::nullopt;
+  if (of_keyword && named != system.inputs.end())
+    field.refuse("two values of " + input.name + ": it is the " +
+                 (input.meaning == Meaning::charge ? "charge" : "spin") + " of the system");
+  if (of_keyword) return *of_keyword;
+  return named == system.inputs.end() ? input.usual : named->second;
+}
+
+// Appends the embedding of an input: a row of a table, or a network with one hidden layer.
+void append_input(std::vector<double> &to, const JsonField &field, const SystemInput &input, TensorReader &reader) {
+  if (!(std::fabs(input.value) <= MAX_SYSTEM_NUMBER))
+    field.refuse(input.name + " " + text_of(input.value) + ": expected a number of at most " +
+                 std::to_string(MAX_SYSTEM_NUMBER));
+  if (field.has("rows")) {
+    field.only_keys({"name", "meaning", "usual", "rows", "first"});
+    if (input.value != std::floor(input.value))
+      field.refuse(input.name + " " + text_of(input.value) + ": the model knows only whole numbers");
+    return append_row_of(to, field, input.name, static_cast<int>(input.value), reader);
+  }
+  field.only_keys({"name", "meaning", "usual", "weights", "biases"});
+  const JsonField weights = field["weights"];
+  weights.size(2, "matrices");
+  const Matrix first = reader.matrix(weights[size_t(0)], 1, ANY_LENGTH);
+  const Matrix second = reader.matrix(weights[size_t(1)], first.cols, ANY_LENGTH);
+  std::vector<double> hidden(first.cols, 0.0), y(second.cols, 0.0);
+  if (field.has("biases")) {
+    const JsonField biases = field["biases"];
+    biases.size(2, "tensors, one per matrix");
+    hidden = reader.values(biases[size_t(0)], {first.cols});
+    y = reader.values(biases[size_t(1)], {second.cols});
+  }
+  add_product({input.value}, first, hidden);
+  add_product(silu(std::move(hidden)), second, y);
+  to.insert(to.end(), y.begin(), y.end());
+}
+
+SystemInput read_input(const JsonField &field, const AtomicSystem &system, const Mixture &mixture) {
+  SystemInput input;
+  input.name = printable(field["name"].text(), SHOWN_NAME);
+  const std::string meaning = field["meaning"].text();
+  if (meaning != "charge" && meaning != "spin" && meaning != "other") field["meaning"].fail("charge, spin or other");
+  input.meaning = meaning == "charge" ? Meaning::charge : meaning == "spin" ? Meaning::spin : Meaning::other;
+  for (const SystemInput &earlier : mixture.inputs) {
+    if (earlier.name == input.name) field["name"].fail("each name once", input.name + " again");
+    if (earlier.meaning == input.meaning && input.meaning != Meaning::other)
+      field["meaning"].fail("one input that is the " + meaning, "another");
+  }
+  input.usual = field["usual"].number(-MAX_SYSTEM_NUMBER, MAX_SYSTEM_NUMBER);
+  input.value = value_of_input(field, input, system);
+  return input;
+}
+
+// silu(W [e_1; e_2; ...]) with the embeddings e of all inputs.
+Inputs read_inputs(const JsonField &field, const AtomicSystem &system, Mixture &mixture, TensorReader &reader) {
+  field.only_keys({"values", "weight", "readout"});
+  const JsonField values = field["values"];
+  values.size_between(1, MAX_SYSTEM_INPUTS, "inputs");
+  std::vector<double> x;
+  for (size_t k = 0; k < values.size(); ++k) {
+    const SystemInput input = read_input(values[k], system, mixture);
+    append_input(x, values[k], input, reader);
+    if (input.meaning == Meaning::charge) mixture.depends_on_charge = true;
+    if (input.meaning == Meaning::spin) mixture.depends_on_spin = true;
+    mixture.inputs.push_back(input);
+  }
+  Inputs inputs;
+  const Matrix weight = reader.matrix(field["weight"], static_cast<int64_t>(x.size()), ANY_LENGTH);
+  inputs.added.assign(weight.cols, 0.0);
+  add_product(x, weight, inputs.added);
+  inputs.added = silu(std::move(inputs.added));
+  if (field.has("readout")) inputs.readout = reader.values(field["readout"], {weight.cols});
+  return inputs;
+}
+
+// Adds the inputs to the rows of species.
+std::vector<double> with_inputs(std::vector<double> rows, const JsonField &name, Inputs &inputs) {
+  const size_t width = inputs.added.size();
+  if (width == 0 || rows.size() % width != 0)
+    name.fail("rows of " + std::to_string(width) + " numbers, as many as the inputs add");
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] += inputs.added[i % width];
+  inputs.rows.insert(inputs.rows.end(), rows.begin(), rows.end());
+  return rows;
+}
+// Adds what is read from these rows to the energies of species.
+std::vector<double> with_energies_of_inputs(std::vector<double> shifts, const JsonField &name, const Inputs &inputs) {
+  const size_t width = inputs.readout.size();
+  if (width == 0 || inputs.rows.size() != shifts.size() * width)
+    name.fail("a number per species, and a readout of the rows that the inputs are added to");
+  for (size_t s = 0; s < shifts.size(); ++s) {
+    double energy = 0.0;
+    for (size_t c = 0; c < width; ++c) energy += inputs.readout[c] * inputs.rows[s * width + c];
+    shifts[s] += energy;
+  }
+  return shifts;
+}
+
+// Refuses numbers of the system that the model does not read.
+void check_system(const JsonField &field, const AtomicSystem &system, const Mixture &mixture) {
+  if (system.charge && !mixture.depends_on_charge) field.refuse("no charge: the model does not depend on it");
+  if (system.spin && !mixture.depends_on_spin) field.refuse("no spin: the model does not depend on it");
+  for (const auto &[name, value] : system.inputs) {
+    std::string known;
+    bool is_known = false;
+    for (const SystemInput &input : mixture.inputs) {
+      is_known = is_known || input.name == name;
+      known += (known.empty() ? "" : ", ") + input.name;
+    }
+    if (!is_known)
+      field.refuse("no input " + printable(name, SHOWN_NAME) + ": the model has " + (known.empty() ? "none" : known));
+  }
+}
+
+// The names of the tensors and their kinds. Energies are read from rows with inputs, which therefore come first.
+std::vector<std::pair<std::string, const nlohmann::json *>> tensors_in_order(const JsonField &kinds) {
+  std::vector<std::pair<std::string, const nlohmann::json *>> tensors;
+  for (const auto &item : kinds.json().items()) tensors.emplace_back(item.key(), &item.value());
+  std::stable_partition(tensors.begin(), tensors.end(), [](const auto &tensor) { return *tensor.second == "inputs"; });
+  return tensors;
+}
+
 }    // namespace
 
 SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile &container,
                                   const std::vector<std::string> &elements, const std::string &file,
                                   const AtomicSystem &system) {
-  field.only_keys({"tasks", "embedding", "experts", "shares", "tensors"});
+  field.only_keys({"tasks", "embedding", "experts", "shares", "inputs", "tensors"});
   SystemTensors result{{}, container, {}};
   Mixture &mixture = result.mixture;
   TensorReader reader(container, static_cast<int>(elements.size()));
@@ -214,15 +354,20 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
     field.refuse("no task " + printable(system.task, SHOWN_NAME) + ": the model has no tasks");
   }
   const std::vector<double> shares = read_all_shares(field, elements, system, mixture, reader);
+  Inputs inputs;
+  if (field.has("inputs")) {
+    if (field.has("tasks") || field.has("shares")) field["inputs"].refuse("no inputs beside tasks or shares");
+    inputs = read_inputs(field["inputs"], system, mixture, reader);
+  }
   for (const std::string &name : reader.used()) result.container.tensors.erase(name);    // no layer reads them
 
   const JsonField kinds = field["tensors"];
   kinds.object();
-  for (const auto &item : kinds.json().items()) {
-    const JsonField kind(item.value(), file, kinds.name() + "." + printable(item.key(), SHOWN_NAME));
-    const nlohmann::json key = item.key();
+  for (const auto &[tensor_name, value] : tensors_in_order(kinds)) {
+    const JsonField kind(*value, file, kinds.name() + "." + printable(tensor_name, SHOWN_NAME));
+    const nlohmann::json key = tensor_name;
     const JsonField name(key, file, kind.name());
-    const auto it = result.container.tensors.find(item.key());
+    const auto it = result.container.tensors.find(tensor_name);
     if (it == result.container.tensors.end()) name.fail("a tensor of the file which nothing else of the mixture reads");
     StoredTensor &tensor = it->second;
     std::vector<double> all = reader.values(name, tensor.shape), made;
@@ -238,6 +383,10 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
                   tensor.shape_text());
       made = std::move(all);
       for (size_t i = 0; i < made.size(); ++i) made[i] += shares[i];
+    } else if (kind.text() == "inputs") {    // added to each row
+      made = with_inputs(std::move(all), name, inputs);
+    } else if (kind.text() == "inputs_energy") {    // read from the rows with inputs
+      made = with_energies_of_inputs(std::move(all), name, inputs);
     } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by the number
       const bool is_charge = kind.text() == "charge";
       (is_charge ? mixture.depends_on_charge : mixture.depends_on_spin) = true;
@@ -260,14 +409,13 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       for (size_t e = 0; e < factors.size(); ++e)
         for (size_t i = 0; i < size && factors[e] != 0.0; ++i) made[i] += factors[e] * all[e * size + i];
     } else {
-      kind.fail("embedding, experts, shares, task, charge or spin");
+      kind.fail("embedding, experts, shares, inputs, inputs_energy, task, charge or spin");
     }
     result.made.push_back(std::move(made));
     tensor.is_double = true;
     tensor.data = reinterpret_cast<const char *>(result.made.back().data());
   }
-  if (system.charge && !mixture.depends_on_charge) field.refuse("no charge: the model does not depend on it");
-  if (system.spin && !mixture.depends_on_spin) field.refuse("no spin: the model does not depend on it");
+  check_system(field, system, mixture);
   return result;
 }
 

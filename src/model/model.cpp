@@ -61,13 +61,19 @@ Model Model::restricted_to(const std::vector<std::string> &symbols) const {
   return m;
 }
 
-std::vector<bool> Model::layers_of_energy() const {
+namespace {
+
+// For each layer, whether it is among those that fulfill `is_kept` or leads to one of them. A layer without an output
+// is kept if it fulfills `is_kept`; others need a reader.
+template <class F>
+std::vector<bool> layers_that_lead_to(const Model &model, const F &is_kept) {
+  const std::vector<Layer> &layers = model.layers;
   std::vector<bool> kept(layers.size());
   std::transform(layers.begin(), layers.end(), kept.begin(),
-                 [](const Layer &layer) { return !traits(layer).gives_forces; });
+                 [&](const Layer &layer) { return ports(layer).output >= 0 || is_kept(layer); });
   for (bool changed = true; changed;) {
     changed = false;
-    std::vector<bool> is_read(features.size(), false);
+    std::vector<bool> is_read(model.features.size(), false);
     for (size_t k = 0; k < layers.size(); ++k)
       if (kept[k]) ports(layers[k]).for_inputs([&](int f) { is_read[f] = true; });
     for (size_t k = 0; k < layers.size(); ++k) {
@@ -80,12 +86,88 @@ std::vector<bool> Model::layers_of_energy() const {
   return kept;
 }
 
-Model Model::without_direct_forces() const {
-  Model m = *this;
-  const std::vector<bool> kept = layers_of_energy();
+Model with_layers(const Model &model, const std::vector<bool> &kept) {
+  Model m = model;
   m.layers.clear();
-  for (size_t k = 0; k < layers.size(); ++k)
-    if (kept[k]) m.layers.push_back(layers[k]);
+  for (size_t k = 0; k < kept.size(); ++k)
+    if (kept[k]) m.layers.push_back(model.layers[k]);
+  return m;
+}
+
+// Observables in the order of their numbers.
+const std::vector<std::string> ALL_OBSERVABLES = {"charge", "dipole", "polarizability"};
+
+const Observable *find_observable(const Model &model, const std::string &name) {
+  for (const Layer &layer : model.layers)
+    if (const auto *found = std::get_if<Observable>(&layer); found && found->name == name) return found;
+  return nullptr;
+}
+
+}    // namespace
+
+std::vector<bool> Model::layers_of_energy() const {
+  return layers_that_lead_to(*this, [](const Layer &layer) { return !traits(layer).gives_forces; });
+}
+
+Model Model::without_direct_forces() const {
+  return with_layers(*this, layers_of_energy());
+}
+
+std::vector<std::string> Model::observables() const {
+  std::vector<std::string> found;
+  for (const std::string &name : ALL_OBSERVABLES)
+    if (find_observable(*this, name)) found.push_back(name);
+  return found;
+}
+
+std::string Model::unit_of(const std::string &observable) const {
+  const Observable *found = find_observable(*this, observable);
+  return found ? found->unit : "";
+}
+
+int Model::num_observable_numbers() const {
+  int sum = 0;
+  for (const std::string &name : observables()) sum += Observable::width(name);
+  return sum;
+}
+
+int Model::observable_offset(const std::string &observable) const {
+  int offset = 0;
+  for (const std::string &name : observables()) {
+    if (name == observable) return offset;
+    offset += Observable::width(name);
+  }
+  return -1;
+}
+
+Model Model::without_observables() const {
+  if (!any_layer(layers, &LayerTraits::is_observable)) return *this;
+  return with_layers(
+      *this, layers_that_lead_to(*this, [](const Layer &layer) { return !std::holds_alternative<Observable>(layer); }));
+}
+
+Model Model::for_observables(const std::string &observable) const {
+  return with_layers(*this, layers_that_lead_to(*this, [&](const Layer &layer) {
+    const auto *found = std::get_if<Observable>(&layer);
+    return found && (observable.empty() || found->name == observable);
+  }));
+}
+
+Model Model::with_field(const std::array<double, 3> &field) const {
+  if (!find_observable(*this, "dipole")) throw std::invalid_argument(file + ": the model has no dipole");
+  if (find_observable(*this, "charge"))
+    throw std::invalid_argument(file +
+                                ": the dipole of the model has a part of charges, whose energy in a field is not "
+                                "supported");
+  Model m = with_layers(*this, layers_that_lead_to(*this, [](const Layer &layer) {
+    const auto *found = std::get_if<Observable>(&layer);
+    return !found || found->name == "dipole";
+  }));
+  for (Layer &layer : m.layers)
+    if (auto *found = std::get_if<Observable>(&layer)) found->field = field;
+  // The energy in a field is not scaled: its layers follow scale_shift.
+  std::stable_partition(m.layers.begin(), m.layers.end(),
+                        [](const Layer &layer) { return !std::holds_alternative<Observable>(layer); });
   return m;
 }
 

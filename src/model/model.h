@@ -103,6 +103,19 @@ struct Model {
   Model without_direct_forces() const;
   // For each layer, whether that model has it.
   std::vector<bool> layers_of_energy() const;
+
+  // The quantities that its layers `observable` compute, in the order of their numbers.
+  std::vector<std::string> observables() const;
+  std::string unit_of(const std::string &observable) const;
+  int num_observable_numbers() const;                            // of an atom
+  int observable_offset(const std::string &observable) const;    // of its first number; -1: the model has none
+  // The same model without these layers and those that lead only to them.
+  Model without_observables() const;
+  // The layers that lead to these quantities (of all, if the name is empty): a model whose energy is zero.
+  Model for_observables(const std::string &observable = "") const;
+  // The same model with the energy of its dipole in a field (V/Angstrom), and without other observables. Throws
+  // std::invalid_argument if it has no dipole, or one that depends on charges.
+  Model with_field(const std::array<double, 3> &field) const;
 };
 
 }    // namespace equi

@@ -2,8 +2,11 @@
 // Checks before an evaluation, with the errors that users see.
 #include "src/model/model_checks.h"
 
+#include "src/model/chemical_elements.h"
 #include "src/model/model_file.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -67,6 +70,22 @@ std::string composition_fault(const Model &model, const std::map<std::string, in
   if (is_valid) return "";
   return model.file + " holds for the composition " + formula(model.composition, model.elements) +
          " alone, for which its numbers were made, and the atoms are " + formula(numbers, model.elements);
+}
+
+std::string electron_fault(const Model &model, const std::map<std::string, int64_t> &atoms) {
+  using Meaning = SystemInput::Meaning;
+  const SystemInput *charge = model.mixture ? model.mixture->find(Meaning::charge) : nullptr,
+                    *spin = charge ? model.mixture->find(Meaning::spin) : nullptr;
+  const auto is_whole = [](const SystemInput *input) { return input->value == std::floor(input->value); };
+  if (!spin || spin->value < 1.0 || !is_whole(spin) || !is_whole(charge)) return "";
+  const std::vector<std::string> elements = chemical_symbols();
+  int64_t electrons = -static_cast<int64_t>(charge->value);
+  for (const auto &[symbol, number] : atoms)
+    electrons += number * (std::find(elements.begin(), elements.end(), symbol) - elements.begin() + 1);
+  const int64_t unpaired = static_cast<int64_t>(spin->value) - 1;
+  if ((electrons - unpaired) % 2 == 0 && electrons >= unpaired) return "";
+  return model.file + ": atoms with " + std::to_string(electrons) + " electrons cannot have the spin multiplicity " +
+         std::to_string(unpaired + 1);
 }
 
 }    // namespace equi

@@ -25,6 +25,9 @@ void check_task(const Model &model, const AtomicSystem &system);
 // What is wrong with the atoms, whose numbers are given by symbol, or empty if the model is valid for them.
 std::string composition_fault(const Model &model, const std::map<std::string, int64_t> &atoms);
 
+// Why atoms with the charge of a model that reads charge and spin cannot have this spin, or empty if they can.
+std::string electron_fault(const Model &model, const std::map<std::string, int64_t> &atoms);
+
 }    // namespace equi
 
 #endif

@@ -167,7 +167,8 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
     if (const LayerTraits t = traits(layer); t.needs_all_pairs && t.far_cutoff < far_cutoff(layers))
       fields.fail(std::string("no larger cutoff than that of ") + layer_type(layer) + ", which is over all pairs",
                   text_of(far_cutoff(layers)));
-  if (!any_layer(layers, &LayerTraits::is_readout)) fields.fail("a readout layer", "none");
+  if (!any_layer(layers, &LayerTraits::is_readout) && !any_layer(layers, &LayerTraits::is_observable))
+    fields.fail("a readout layer", "none");
   const auto gives_forces = [](const Layer &layer) { return traits(layer).gives_forces; };
   const auto direct = std::find_if(layers.begin(), layers.end(), gives_forces);
   for (const Layer &layer : layers)
@@ -285,9 +286,10 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   if (document.has("mixture"))
     of_system = read_mixture(document, container, system, model);
   else if (system.says_something())
-    throw ModelFileError(model.file +
-                         ": expected no task, charge or spin: the file is not one for all systems, and what its model "
-                         "has of these is fixed when it is converted");
+    throw ModelFileError(
+        model.file +
+        ": expected no task, charge, spin or other input: the file is not one for all systems, and what its model "
+        "has of these is fixed when it is converted");
   TensorReader tensors(of_system ? of_system->container : container, model.num_species());
   RadialBasis basis = read_radial_basis(document["radial_basis"], model.cutoff, tensors);
   model.pair_cutoff = basis.pair_cutoff;
@@ -309,7 +311,7 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   double num_pairs = 0.0;
   for (size_t k = 0; k < structures.size(); ++k)
     model.self_check.push_back(read_structure(structures[k], model, reader.num_components(), num_pairs));
-  if (model.mixture && !model.mixture->is_neutral_singlet()) model.self_check.clear();
+  if (model.mixture && !model.mixture->is_usual()) model.self_check.clear();
   return model;
 }
 

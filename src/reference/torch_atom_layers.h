@@ -239,6 +239,31 @@ inline TorchDirectForces make_layer(const DirectForces &l, const LayerOptions &o
   return {l.input, l.block, o.model.features[l.input], l.scale};
 }
 
+struct TorchObservable {
+  int input;
+  std::vector<int> blocks;
+  Irreps irreps;
+  int64_t offset;
+  double scale;
+  std::array<double, 3> field;
+  bool has_field;
+
+  void evaluate(auto &run) const {
+    int64_t first = offset;
+    for (const int block : blocks) {
+      const Tensor x = scale * run.owned(block_of(run.read(input), irreps, block).flatten(1)).to(at::kDouble);
+      run.observables.narrow(1, first, x.size(1)).add_(x.detach());
+      first += x.size(1);
+      if (has_field) run.energy() = run.energy() - at::mv(x, at::tensor(field, at::kDouble));
+    }
+  }
+};
+
+inline TorchObservable make_layer(const Observable &l, const LayerOptions &o) {
+  return {l.input, l.blocks,     o.model.features[l.input], o.model.observable_offset(l.name), l.scale,
+          l.field, l.has_field()};
+}
+
 struct TorchScaleShift {
   Tensor scale, shift;
 

@@ -143,6 +143,7 @@ struct TorchModel::Impl {
   double far_cutoff = 0.0;    // cutoff of the far edges of a layer (LayerTraits); 0: none
   bool needs_all_pairs = false;
   bool has_direct_forces = false;
+  int64_t num_observable_numbers = 0;
   std::vector<TorchLayer> layers;
   std::vector<int64_t> feature_dims;
   const Neighborhood *neighborhood = nullptr;
@@ -167,6 +168,7 @@ struct TorchModel::Impl::Run {
   std::vector<Stage> stages;
   std::vector<Record> records;
   Tensor direct_forces;    // [N, 3] float64, for a model that has them
+  Tensor observables;      // [N, numbers] float64, for a model that has them
 
   Run(const Impl &model, GhostExchange &exchange, const Edges &near_edges, const Edges &far_edges, bool want_gradient)
       : model(model),
@@ -177,6 +179,7 @@ struct TorchModel::Impl::Run {
         num_owned(model.neighborhood->num_receivers),
         num_rows(model.neighborhood->num_rows) {
     write(ENERGY, at::zeros({num_owned}, at::kDouble), true);    // all receivers have a row from the start
+    observables = at::zeros({num_owned, model.num_observable_numbers}, at::kDouble);
   }
 
   Tensor read(int feature) const {
@@ -461,6 +464,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.far_cutoff = far_cutoff(model.layers);
   m.needs_all_pairs = needs_all_pairs(model.layers);
   m.has_direct_forces = has_direct_forces(model.layers);
+  m.num_observable_numbers = model.num_observable_numbers();
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   for (const Layer &layer : model.layers) m.layers.push_back(make_torch_layer(layer, {model, m.type, chunk_bytes}));
 }
@@ -578,6 +582,13 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
       if (!std::isfinite(f[0] + f[1] + f[2])) failure.record("a force is not finite", n.receiver[i], -1, 0.0);
       for (int k = 0; k < 3; ++k) request.forces[n.receiver[i]][k] += f[k];
     }
+  }
+  if (request.observables) {
+    const Tensor found = run.observables.contiguous();
+    const double *o = found.data_ptr<double>();
+    const int64_t width = impl_->num_observable_numbers;
+    for (int i = 0; i < n.num_receivers; ++i)
+      for (int64_t k = 0; k < width; ++k) request.observables[width * n.receiver[i] + k] += *o++;
   }
   if (want_gradient) {
     add_forces(edges, gradient[0].contiguous());

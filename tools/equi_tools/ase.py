@@ -10,8 +10,10 @@ Units are ASE's: eV, Angstrom, and stresses positive under tension.
 
 import os
 from contextlib import contextmanager
+from math import isfinite
 from numbers import Integral, Real
 
+import numpy as np
 from ase.calculators.calculator import CalculationFailed, Calculator, InputError, all_changes
 
 from . import equi_file
@@ -19,8 +21,9 @@ from .errors import EquiError
 from .library import LibraryCalculator
 
 PRECISIONS = ("double", "mixed")
-SYSTEM = ("task", "charge", "spin")  # of files for all systems
+SYSTEM = ("task", "charge", "spin", "system")  # of files for all systems
 FORCES = ("energy", "direct")
+OBSERVABLES = {"charges": "charge", "dipole": "dipole", "polarizability": "polarizability"}  # of some models
 LEAST_VOLUME = 1e-3  # Angstrom^3; smaller cells have no stress
 
 
@@ -33,8 +36,8 @@ class EquiCalculator(Calculator):
     forked after an evaluation must not evaluate.
     """
 
-    implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
-    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", "task", "charge", "spin"))
+    implemented_properties = ["energy", "free_energy", "forces", "stress", "energies", *OBSERVABLES]
+    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", *SYSTEM, "field"))
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
@@ -45,7 +48,9 @@ class EquiCalculator(Calculator):
         that of the pair style. threads: their number, by default OMP_NUM_THREADS, else the cores. The first
         evaluation in a process decides for all; another number later raises CalculationFailed. forces: "energy" (the
         default) or "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a
-        file for all systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
+        file for all systems, as the keywords of the pair style. system: a dict of further numbers of the whole system by
+        the names in the file. field: an electric field in V/Angstrom that acts on the dipoles of the model.
+        Unknown names and values raise ASE's InputError.
         """
         self._evaluator = None  # a LibraryCalculator, from the first evaluation on
         super().__init__(model=model, **parameters)
@@ -75,9 +80,15 @@ class EquiCalculator(Calculator):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         has_stress = self.parameters.forces != "direct" and self.atoms.cell.volume > LEAST_VOLUME
+        wanted = [name for name in OBSERVABLES if name in properties]
         with _failures():
-            result = self._evaluator_of(self.atoms).compute(has_stress)
-        self.results = {
+            evaluator = self._evaluator_of(self.atoms)
+            result = evaluator.compute(has_stress)
+            observed = {} if system_changes else {name: self.results[name] for name in OBSERVABLES if name in self.results}
+            for name in wanted:
+                if evaluator.has_observable(OBSERVABLES[name]):
+                    observed[name] = self._observed(name, evaluator)
+        self.results = observed | {
             "energy": result.energy,
             "free_energy": result.energy,
             "forces": result.forces,
@@ -85,6 +96,17 @@ class EquiCalculator(Calculator):
         }
         if has_stress:
             self.results["stress"] = result.stress
+
+    def _observed(self, name, evaluator):
+        values = evaluator.observable(OBSERVABLES[name])
+        if name == "charges":
+            return values
+        if name == "dipole" and evaluator.has_observable("charge"):
+            return values.sum(axis=0) + evaluator.observable("charge") @ self.atoms.positions
+        if name == "dipole":
+            return values.sum(axis=0)
+        xx, yy, zz, yz, xz, xy = values.sum(axis=0)
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
     def hessian(self, atoms=None):
         """Exact second derivatives of the energy by positions [3N, 3N] in eV/Angstrom^2, without constraints.
@@ -117,8 +139,11 @@ class EquiCalculator(Calculator):
         return self._evaluator
 
     def _keywords(self):
-        names = ("precision", "radial", "threads", "forces", *SYSTEM)
-        return " ".join(f"{name} {self.parameters[name]}" for name in names if self.parameters[name] is not None)
+        p = self.parameters
+        names = ("precision", "radial", "threads", "forces", "task", "charge", "spin")
+        words = [f"{name} {p[name]}" for name in names if p[name] is not None]
+        words += [f"system {name} {float(number)!r}" for name, number in (p.system or {}).items()]
+        return " ".join(words + ([] if p.field is None else ["field", *(repr(float(number)) for number in p.field)]))
 
 
 @contextmanager
@@ -152,3 +177,15 @@ def _check(parameters):
     for name in ("charge", "spin"):
         if not (parameters[name] is None or _is_number(parameters[name], Integral)):
             raise InputError(f"{name} must be a whole number, not {parameters[name]!r}")
+    system = parameters["system"]
+    if system is not None and not (isinstance(system, dict) and all(map(_is_input, system.items()))):
+        raise InputError(f"system must be a dict of numbers by the names of inputs, not {system!r}")
+    field = parameters["field"]
+    if field is not None and not (np.shape(field) == (3,) and all(_is_number(x, Real) and isfinite(x) for x in field)):
+        raise InputError(f"field must be three numbers in V/Angstrom, not {field!r}")
+
+
+def _is_input(item):
+    name, number = item
+    is_word = isinstance(name, str) and name and not set(name) & set(" \t\n$&#\"'")
+    return is_word and _is_number(number, Real) and isfinite(number)

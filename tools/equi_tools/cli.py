@@ -63,6 +63,12 @@ def _types(text):
     return parse_types(text)
 
 
+def _system(text):
+    from .convert import parse_system
+
+    return parse_system(text)
+
+
 def _settings(text):
     from .convert import parse_settings
 
@@ -97,12 +103,17 @@ MODEL_OPTIONS = (
     ("length-unit", None, "UNIT", "unit of its lengths: Angstrom (default), Bohr, nm"),
     (
         "charge", _number, "Q",
-        "total charge, in e, of the systems that a torchmd-net, fairchem or mlip model is converted for (default except for mlip: 0)",
+        "total charge, in e, of the systems that a torchmd-net, fairchem, mlip or MACE model is converted for (default except for mlip: 0)",
     ),
     (
         "spin", _number, "S",
-        "spin multiplicity of the systems that a fairchem or mlip model is converted for (default except for mlip: 1 for the task omol, "
-        "otherwise 0, unknown)",
+        "spin multiplicity of the systems that a fairchem, mlip or MACE model is converted for (default except for mlip: 1 for the task "
+        "omol and for MACE, otherwise 0, unknown)",
+    ),
+    (
+        "system", _system, "NAME=VALUE,...",
+        "further numbers of the whole system, by their names in the file, that a MACE model is converted for; with any of --charge, "
+        "--spin and --system the others are the usual ones, and without them the file is for all systems",
     ),
     (
         "coulomb-cutoff", _positive_number, "R",
@@ -218,6 +229,9 @@ def _add_data(parser):
     )
     parser.add_argument(
         "--spin", type=_number, metavar="S", help="its spin multiplicity, for a model of all systems (default: that of the task)"
+    )
+    parser.add_argument(
+        "--system", type=_system, metavar="NAME=VALUE,...", help="further numbers of the whole structure, for a model of all systems"
     )
     parser.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN next to the data file")
     parser.add_argument("--temperature", type=_positive_number, default=300.0, metavar="K", help="default: %(default)s")

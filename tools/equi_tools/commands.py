@@ -64,7 +64,7 @@ def run_data(args):
 
     job = data.make(
         args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure,
-        args.task, args.charge, args.spin, args.symbols, args.cell, args.rattle, args.relaxed, args.force,
+        args.task, args.charge, args.spin, args.symbols, args.cell, args.rattle, args.relaxed, args.force, args.system,
     )  # fmt: skip
     _print(args, data.facts(job), data.text)
     return 0
@@ -138,6 +138,7 @@ def run_certify(args):
 
 def run_compare(args):
     from . import compare, equi_file, frameworks, model_units, plot, reference_values, self_check, structures
+    from . import document as document_rules
     from .convert import check_ignored, check_settings, stored_settings
     from .convert import chosen as choice_of
 
@@ -145,6 +146,8 @@ def run_compare(args):
     if args.plot is not None:
         plot.check_output(args.plot)
     document, _ = equi_file.read(args.file)
+    if not document_rules.has_energy(document):
+        raise EquiError(f"{args.file}: the model has no energies to compare: compute equi/dipole prints its dipoles")
     framework, options = frameworks.require(args.source), _model_options(args)
     choice = choice_of(framework, options) or document["provenance"].get(framework.choice)
     given = check_settings(framework, options)
@@ -154,7 +157,8 @@ def run_compare(args):
     if settings or args.ignore_key:
         source, units = model_units.load(framework, args.source, args.ignore_key, settings)
     if "mixture" in document:
-        native.keywords += tuple(compare.keywords_of_system(document, choice, args.charge, args.spin))
+        task = choice if framework.choice == "task" else None
+        native.keywords += tuple(compare.keywords_of_system(document, task, args.charge, args.spin, args.system))
     chosen = structures.read_files(args.structures, args.symbols)
     for name, atoms in chosen:
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
@@ -163,6 +167,8 @@ def run_compare(args):
     if args.builtin:
         beside = sys.stderr if args.json else sys.stdout
         chosen += compare.select_builtin(document, lambda line: print(line, file=beside))
+    if args.store and "mixture" in document and any(given.get(name) is not None for name in ("charge", "spin", "system")):
+        raise EquiError("--store: a file for all systems stores values of neutral ones: leave out --charge, --spin and --system")
     if args.store:
         if native.has_direct_forces:
             raise EquiError("--store: stored forces are derivatives of the energy: leave out the keyword forces")

@@ -182,8 +182,8 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
     return show(differences, bars, write)
 
 
-def keywords_of_system(document, task, charge, spin):
-    """Keywords of pair_style for a file for all systems."""
+def keywords_of_system(document, task, charge, spin, system=None):
+    """Keywords of pair_style for a file for all systems. system: numbers by name, or None."""
     known = [entry["name"] for entry in document["mixture"].get("tasks", [])]
     if task is None and len(known) > 1:
         raise EquiError(f"the model has several tasks, choose one: --task {' | '.join(known)}")
@@ -195,6 +195,8 @@ def keywords_of_system(document, task, charge, spin):
             )
         if value is not None:
             yield from (name, value if isinstance(value, str) else f"{value:.0f}")
+    for name, value in (system or {}).items():
+        yield from ("system", name, repr(float(value)))
 
 
 def select_builtin(document, write=print):

@@ -3,6 +3,7 @@
 
 import datetime
 import json
+import math
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,23 @@ def parse_types(text):
     if len({name for name, _ in pairs}) != len(pairs):
         raise EquiError("--types: a type is named twice")
     return dict(pairs)
+
+
+def parse_system(text):
+    """'elec_temp=300,NAME=VALUE' as a dict from the names of a model's inputs to finite numbers."""
+    found = {}
+    for pair in text.replace(",", " ").split():
+        name, _, word = pair.partition("=")
+        try:
+            number = float(word)
+        except ValueError:
+            number = math.nan
+        if not name or not math.isfinite(number) or name in found:
+            raise EquiError(f"--system: expected NAME=VALUE,... with each name once, found '{text}'")
+        found[name] = number
+    if not found:
+        raise EquiError(f"--system: expected NAME=VALUE,..., found '{text}'")
+    return found
 
 
 def parse_settings(text):
@@ -81,7 +99,7 @@ def check_ignored(framework, keys):
 # Names of the settings in provenance, and readers of their values.
 PROVENANCE = {
     "types": ("types", parse_types), "unit": ("energy_unit", str), "length_unit": ("length_unit", str), "charge": ("charge", float),
-    "spin": ("spin", float), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
+    "spin": ("spin", float), "system": ("system", json.loads), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
     "dispersion_damping": ("dispersion_damping", float),
     "framework_version": ("framework_version", str), "settings": ("settings", json.loads),
 }  # fmt: skip
@@ -91,8 +109,9 @@ def _settings_as_text(settings):
     texts = {PROVENANCE[name][0]: str(value) for name, value in settings.items()}
     if "types" in settings:
         texts["types"] = ",".join(f"{name}={symbol}" for name, symbol in settings["types"].items())
-    if "settings" in settings:
-        texts["settings"] = json.dumps(settings["settings"])
+    for name in ("settings", "system"):
+        if name in settings:
+            texts[name] = json.dumps(settings[name])
     return texts
 
 
@@ -130,6 +149,8 @@ def convert(source, output, elements=None, ignore_keys=(), license=None, citatio
             units.convert(body, tensors)
         if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
+        if reference and not document_rules.has_energy(body):
+            raise EquiError("the model has no energies, which are what the values of a framework consist of")
         remarks += [*checkpoint.remarks, *notes(body, framework)]
         if "unit" in framework.settings:
             settings |= {"unit": units.energy, "length_unit": units.length}

@@ -203,12 +203,12 @@ def _document(name, symbols, atoms):
     return document
 
 
-def _system(document, task, charge, spin):
+def _system(document, task, charge, spin, inputs):
     """The keywords of pair_style for a file for all systems."""
     if document is not None and "mixture" in document:
-        return "".join(f" {word}" for word in keywords_of_system(document, task, charge, spin))
-    if (task, charge, spin) != (None, None, None):
-        raise EquiError("--task, --charge, --spin: only files for all systems accept them, named with --model FILE.equi")
+        return "".join(f" {word}" for word in keywords_of_system(document, task, charge, spin, inputs))
+    if (task, charge, spin, inputs) != (None, None, None, None):
+        raise EquiError("--task, --charge, --spin, --system: only files for all systems accept them, named with --model FILE.equi")
     return ""
 
 
@@ -243,9 +243,10 @@ def _script(kind, job, model, system, triclinic, temperature, pressure, relaxed)
 
 
 def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, temperature=300.0, pressure=0.0, task=None,
-         charge=None, spin=None, elements=None, cell=None, rattle=0.0, relaxed=False, force=False):  # fmt: skip
+         charge=None, spin=None, elements=None, cell=None, rattle=0.0, relaxed=False, force=False,
+         system=None):  # fmt: skip
     """Writes the data file, and next to it the script in.RUN if `run` names one of SCRIPTS; returns a Job. task,
-    charge, spin: for a model that is one for all systems. elements: those of the atom types of a LAMMPS file that is
+    charge, spin, system (numbers by name): for a model that is one for all systems. elements: those of the atom types of a LAMMPS file that is
     read. cell: three lengths in Angstrom, and perhaps three angles in degrees, of a periodic cell. rattle: standard
     deviation of random displacements in Angstrom. relaxed: the script relaxes the structure before the dynamics.
     force: overwrites another script."""
@@ -263,7 +264,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
     symbols = [kind.symbol for kind in types]
     folder = Path(output).parent
     document = _document(model, symbols, atoms) if model is not None else None
-    system = _system(document, task, charge, spin)
+    system = _system(document, task, charge, spin, system)
     chosen = _name_in_script(model, folder) if model is not None else "FILE.equi"
     # An empty cell has no vectors to repeat along.
     repeated = [n for n, p in zip(supercell, atoms.pbc) if n > 1 and not p]

@@ -199,7 +199,7 @@ def kinds_of_tensors(value, where, tensors):
         _fail(where, "an object", value)
     for key, item in value.items():
         tensor(key, where, tensors)
-        one_of("embedding", "experts", "shares", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
+        one_of("embedding", "experts", "shares", "inputs", "inputs_energy", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
 
 
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({}), "none": record({})})
@@ -299,12 +299,22 @@ EXPERTS = record(
 
 SHARE = record({"query": tensor, "key": tensor, "value": tensor, "scale": number, "epsilon": number, "weights": list_of(tensor, 2, 2)})
 SHARES = record({}, {"charge": SHARE, "spin": SHARE})
+INPUT = {"name": text, "meaning": one_of("charge", "spin", "other"), "usual": number}
+TABLE_INPUT = record(INPUT | {"rows": tensor, "first": whole(-(10**6))})
+NETWORK_INPUT = record(INPUT | {"weights": list_of(tensor, 2, 2)}, {"biases": list_of(tensor, 2, 2)})
+
+
+def system_input(value, where, tensors):
+    (TABLE_INPUT if isinstance(value, dict) and "rows" in value else NETWORK_INPUT)(value, where, tensors)
+
+
+INPUTS = record({"values": list_of(system_input, 1, 64), "weight": tensor}, {"readout": tensor})
 
 
 def mixture(value, where, tensors):
     """Checks a mixture of tasks, or one whose numbers depend only on the charge, the spin and the numbers of atoms."""
     has_tasks = isinstance(value, dict) and not {*TASKS, "experts"}.isdisjoint(value)
-    required, optional = (TASKS, {"experts": EXPERTS}) if has_tasks else ({}, {"shares": SHARES})
+    required, optional = (TASKS, {"experts": EXPERTS}) if has_tasks else ({}, {"shares": SHARES, "inputs": INPUTS})
     record({"tensors": kinds_of_tensors} | required, optional)(value, where, tensors)
 
 
@@ -345,6 +355,12 @@ DOCUMENT = record(
 HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
                   "max_neighbors", "nearest_neighbors", "composition", "mixture", "radial_basis",
                   "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+
+
+def has_energy(document):
+    """Whether a model has an energy, and not only dipoles or polarizabilities."""
+    kinds = {layer["type"] for layer in document["layers"]}
+    return "observable" not in kinds or "readout" in kinds
 
 
 def is_of_clusters(document):

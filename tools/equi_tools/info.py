@@ -148,12 +148,14 @@ def summary(path):
         experts = document["mixture"].get("experts", {})
         tasks = [task["name"] for task in document["mixture"].get("tasks", [])]
         kinds = {"task", "charge", "spin"} if tasks else {*document["mixture"]["tensors"].values(), *document["mixture"].get("shares", {})}
+        inputs = document["mixture"].get("inputs", {}).get("values", [])
+        kinds |= {one["meaning"] if one["meaning"] != "other" else f"system {one['name']}" for one in inputs}
         facts["mixture"] = {
             "tasks": tasks,
-            "keywords": sorted(kinds - {"shares"}),
+            "keywords": sorted(kinds - {"shares", "inputs", "inputs_energy"}),
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
-        }
+        } | ({"inputs": [_input(one, tensors) for one in inputs]} if inputs else {})
     # Couplings of products are mathematical constants, not parameters.
     couplings = {
         term["coupling"]
@@ -182,9 +184,21 @@ def summary(path):
     return facts
 
 
+def _input(one, tensors):
+    """A number of the whole system: its name, what it is, the usual number and, for whole numbers, their range."""
+    facts = {key: one[key] for key in ("name", "meaning", "usual")}
+    if "rows" in one:
+        facts["range"] = [one["first"], one["first"] + len(tensors[one["rows"]]) - 1]
+    return facts
+
+
 def _mixture_lines(mixture):
     if mixture is None:
         return
+    for one in mixture.get("inputs", []):
+        known = "whole numbers from {} to {}".format(*one["range"]) if "range" in one else "any number"
+        keyword = one["meaning"] if one["meaning"] != "other" else f"system {one['name']}"
+        yield f"input {one['name']}: keyword {keyword}, {known}, by default {one['usual']:g}"
     if not mixture["tasks"]:
         words = mixture["keywords"]
         yield f"for all systems: {' and '.join(words)} {'is a keyword' if len(words) == 1 else 'are keywords'} of pair_style"

@@ -17,7 +17,10 @@ from .errors import EquiError
 from .lammps_runner import build_folder
 
 FILE = "libequi.so.1"
-API_VERSION = 1
+API_VERSION = 2
+
+
+OBSERVABLES = {"charge": 1, "dipole": 3, "polarizability": 6}  # numbers of an atom
 
 
 @dataclass
@@ -54,6 +57,8 @@ def _loaded(path):
             "equi_set_atoms": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, numbers, numbers, numbers, numbers]),
             "equi_compute": (ctypes.c_int, [ctypes.c_void_p, *[numbers] * 5]),
             "equi_hessian": (ctypes.c_int, [ctypes.c_void_p, numbers]),
+            "equi_compute_observable": (ctypes.c_int, [ctypes.c_void_p, words, numbers]),
+            "equi_observable_unit": (words, [ctypes.c_void_p, words]),
         }
         for name, (result, arguments) in functions.items():
             function = getattr(library, name)
@@ -122,6 +127,19 @@ class LibraryCalculator:
             )
         )
         return Result(float(energy[0]), energies, forces, stress)
+
+    def has_observable(self, name):
+        """Whether the model computes "charge", "dipole" or "polarizability" of atoms."""
+        return self._library.equi_observable_unit(self._handle, name.encode()) is not None
+
+    def observable(self, name):
+        """Charges [N] in e, dipoles [N, 3] in e Angstrom, or polarizabilities [N, 6] (xx yy zz yz xz xy) of the atoms.
+
+        EquiError if the model has none.
+        """
+        values = np.zeros((self._num_atoms, OBSERVABLES[name]))
+        self._check(self._library.equi_compute_observable(self._handle, name.encode(), _pointer(values)))
+        return values[:, 0] if name == "charge" else values
 
     def hessian(self):
         """Second derivatives of the energy by positions [3N, 3N], eV/Angstrom^2."""

@@ -148,7 +148,7 @@ def hole(falls):
 
 def not_examined(document):
     """Why a model cannot be examined, or nothing: two atoms are another system than the one that it holds for."""
-    if "mixture" in document or "composition" in document:
+    if "composition" in document or "mixture" in document and "inputs" not in document["mixture"]:
         return "the model depends on the composition of a system, and a pair of atoms has another one"
     return ""
 

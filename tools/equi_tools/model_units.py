@@ -74,6 +74,11 @@ class _Conversion:
         self.number(self.body, "cutoff", self.L)
         self.number(self.body.get("nearest_neighbors", {}), "tolerance", self.L**2)
         self.radial_basis(self.body["radial_basis"])
+        inputs = self.body.get("mixture", {}).get("inputs", {})
+        if "readout" in inputs:
+            self.tensor(inputs["readout"], self.E)
+        if any(layer["type"] == "observable" for layer in self.body["layers"]):
+            raise EquiError("--unit, --length-unit: a model with dipoles or polarizabilities has the units of mace: eV and Angstrom")
         is_scaled = any(layer["type"] == "scale_shift" for layer in self.body["layers"])
         if not is_scaled:
             raise EquiError("internal: the model has no layer whose scale its unit could be")

@@ -232,6 +232,79 @@ TEST(Mixture, refuses_shares_that_do_not_fit) {
       {"mixture.shares", "no shares beside tasks"});
 }
 
+// The rows of the embedding and the shifts for two numbers of the system.
+void expect_inputs(const ModelDocument &d, const Model &m, double temperature, int charge) {
+  const auto at = [&](const char *name) { return d.tensors.at(name).values; };
+  const auto silu = [](double x) { return x / (1.0 + std::exp(-x)); };
+  Vector e(6, 0.0);
+  for (int j = 0; j < 4; ++j) {
+    e[j] = at("in.second.bias")[j];
+    for (int i = 0; i < 3; ++i)
+      e[j] += at("in.second")[4 * i + j] * silu(at("in.first")[i] * temperature + at("in.first.bias")[i]);
+  }
+  for (int j = 0; j < 2; ++j) e[4 + j] = at("in.charge")[2 * (charge + 2) + j];
+  const auto *rows = std::get_if<SpeciesEmbedding>(&m.layers.front());
+  ASSERT_TRUE(rows);
+  const size_t channels = d.tensors.at("embedding").shape[1];
+  Vector shifts = at("shift");
+  for (size_t s = 0; s < 2; ++s)
+    for (size_t c = 0; c < channels; ++c) {
+      double v = 0.0;
+      for (int i = 0; i < 6; ++i) v += e[i] * at("in.weight")[channels * i + c];
+      const double row = at("embedding")[channels * s + c] + silu(v);
+      EXPECT_NEAR(rows->weight.data[channels * s + c], row, SAME * 10);
+      shifts[s] += at("in.readout")[c] * row;
+    }
+  for (size_t s = 0; s < 2; ++s) EXPECT_NEAR(m.energy_scale().shift[s], shifts[s], SAME * 100);
+}
+
+TEST(Mixture, has_inputs_by_the_names_of_the_file) {
+  const ModelDocument d = with_inputs(make_tiny_model({}));
+  expect_inputs(d, model(d, {}), 0.5, 0);
+  expect_inputs(d, model(d, {"", -2, {}, {{"Na", 1}}}), 0.5, -2);
+  expect_inputs(d, model(d, {"", {}, {}, {}, {{"elec_temp", -7.25}, {"total_charge", 2.0}}}), -7.25, 2);
+  const Model m = model(d, {"", 1, {}, {}, {{"elec_temp", 3.0}}});
+  expect_inputs(d, m, 3.0, 1);
+  EXPECT_EQ(m.mixture->describe(), "charge 1, elec_temp 3");
+  EXPECT_FALSE(m.mixture->depends_on_composition || m.mixture->depends_on_number || m.mixture->is_usual());
+  EXPECT_TRUE(model(d, {}).mixture->is_usual());
+  const AtomicSystem usual, hot{"", {}, {}, {}, {{"elec_temp", 3.0}}};
+  EXPECT_TRUE(m.mixture->is_same_for(hot, hot));
+  EXPECT_FALSE(m.mixture->is_same_for(usual, hot));
+}
+
+TEST(Mixture, refuses_inputs_that_do_not_fit) {
+  const auto refused = [](
+                           const AtomicSystem &system, const std::string &part,
+                           const std::function<void(Json &)> &change = [](Json &) {}) {
+    ModelDocument d = with_inputs(make_tiny_model({}));
+    change(d.document["mixture"]);
+    try {
+      model(d, system);
+      ADD_FAILURE() << "accepted; expected " << part;
+    } catch (const ModelFileError &e) {
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+  };
+  refused({"", 3, {}, {}}, "total_charge 3: the model knows those from -2 to 2");
+  refused({"", {}, 2, {}}, "no spin: the model does not depend on it");
+  refused({"", {}, {}, {}, {{"total_charge", 0.5}}}, "total_charge 0.5: the model knows only whole numbers");
+  refused({"", 1, {}, {}, {{"total_charge", 1.0}}}, "two values of total_charge: it is the charge of the system");
+  refused({"", {}, {}, {}, {{"pressure", 1.0}}}, "no input pressure: the model has elec_temp, total_charge");
+  refused({"", {}, {}, {}, {{"elec_temp", 1e7}}}, "elec_temp 10000000: expected a number of at most 1000000");
+  refused({"", {}, {}, {}, {{"elec_temp", NAN}}}, "elec_temp nan");
+  refused({"a", {}, {}, {}}, "no task a");
+  refused({}, "mixture.inputs.values", [](Json &m) { m["inputs"]["values"] = Json::array(); });
+  refused({}, "each name once", [](Json &m) { m["inputs"]["values"][1]["name"] = "elec_temp"; });
+  refused({}, "charge, spin or other", [](Json &m) { m["inputs"]["values"][1]["meaning"] = "field"; });
+  refused({}, "one input that is the charge", [](Json &m) { m["inputs"]["values"][0]["meaning"] = "charge"; });
+  refused({}, "inputs.weight", [](Json &m) { m["inputs"]["values"].erase(1); });
+  refused({}, "mixture.tensors.shift", [](Json &m) { m["inputs"].erase("readout"); });
+  refused({}, "mixture.tensors", [](Json &m) { m["tensors"]["shift"] = "inputs"; });
+  refused({}, "mixture.tensors", [](Json &m) { m["tensors"].erase("embedding"); });
+  refused({}, "no inputs beside tasks or shares", [](Json &m) { m["shares"] = Json::object(); });
+}
+
 TEST(Mixture, says_what_it_has_been_made_for) {
   const Model m = model(document(), {"b", -1, {}, {{"Na", 3}}});
   ASSERT_TRUE(m.mixture);
@@ -283,7 +356,7 @@ TEST(Mixture, refuses_systems_that_it_does_not_know) {
   refused({"", 3, {}, {}}, "charge 3: the model knows those from -2 to 2");
   refused({"", {}, -1, {}}, "spin -1: the model knows those from 0 to 2");
   refused({"", {}, {}, {{"O", 1}}}, "does not know element O");
-  refused({"", 0, {}, {}}, "expected no task, charge or spin", make_tiny_model({}));
+  refused({"", 0, {}, {}}, "expected no task, charge, spin or other input", make_tiny_model({}));
   refused({"a", {}, {}, {}}, "no task a: the model has no tasks", charged_document());
   refused({"", 1, 2, {}}, "no spin: the model does not depend on it", charged_document());
   ModelDocument of_spin = charged_document();
@@ -306,7 +379,7 @@ TEST(Mixture, refuses_documents_that_do_not_fit) {
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "experts"; }, {"mixture.tensors", "3 experts"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "embedding"; }, {"mixture.tensors", "rows of 5"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "other"; },
-          {"mixture.tensors", "embedding, experts, shares, task, charge or spin"});
+          {"mixture.tensors", "embedding, experts, shares, inputs, inputs_energy, task, charge or spin"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["system.task"] = "task"; }, {"mixture.tensors", "nothing else"});
   refused([](Json &m, ModelDocument &) { m["tensors"].erase("shift"); }, {"shape [2]", "[2, 2]"});
   refused([](Json &m, ModelDocument &) { m.erase("experts"); }, {"mixture.tensors"});

@@ -7,6 +7,7 @@
 #include "unittest/support/linear_chain.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
+#include "unittest/support/observables.h"
 #include "unittest/support/sharp_attention.h"
 
 #include <gtest/gtest.h>
@@ -73,6 +74,24 @@ TEST(ModelTorchAttention, of_any_scores_agrees_with_autograd) {
     ASSERT_GT(largest_force(expected.forces), 1e-2);
     expect_same(evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images), expected,
                 {0.0, 1e-13 * sharp.spread * sharp.spread}, sharp.name);
+  }
+}
+
+TEST(ModelTorchObservables, agree_with_autograd) {
+  for (const TinyCase &tiny : observable_cases()) {
+    const Model all = observed_model(tiny), observed = all.for_observables();
+    const ImageStructure images = random_structure(all.num_species(), 22).images(all.reach());
+    const std::vector<double> expected = observables_of(*make_torch(observed), observed, images);
+    double largest = 0.0;
+    for (const double number : expected) largest = std::max(largest, std::fabs(number));
+    ASSERT_GT(largest, 1e-2);
+    for (const auto &[precision, tolerance] : {std::pair{Precision::double_, 1e-12}, {Precision::mixed, 1e-5}}) {
+      const std::vector<double> found = observables_of(*make_kokkos(observed, {precision, true}), observed, images);
+      for (size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(found[k], expected[k], tolerance * largest) << tiny.name;
+    }
+    const Model in_field = observed_model(tiny, false).with_field({0.3, -0.2, 0.5});
+    expect_same(evaluate_whole(*make_kokkos(in_field, {Precision::double_, true}), images),
+                evaluate_whole(*make_torch(in_field), images), ROUNDING, tiny.name);
   }
 }
 

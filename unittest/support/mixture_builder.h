@@ -44,6 +44,31 @@ inline ModelDocument with_shares(ModelDocument d) {
   return d;
 }
 
+// The embedding of species has inputs: a charge from -2 to 2, and a temperature; the shift of energies is read from it.
+inline ModelDocument with_inputs(ModelDocument d) {
+  std::mt19937_64 random(9);
+  const auto tensor = [&](const char *name, const std::vector<int64_t> &shape) {
+    return random_tensor(d, random, name, shape);
+  };
+  const int64_t channels = d.tensors.at("embedding").shape[1];
+  const Json temperature = {{"name", "elec_temp"},
+                            {"meaning", "other"},
+                            {"usual", 0.5},
+                            {"weights", {tensor("in.first", {1, 3}), tensor("in.second", {3, 4})}},
+                            {"biases", {tensor("in.first.bias", {3}), tensor("in.second.bias", {4})}}};
+  const Json charge = {{"name", "total_charge"},
+                       {"meaning", "charge"},
+                       {"usual", 0},
+                       {"rows", tensor("in.charge", {5, 2})},
+                       {"first", -2}};
+  d.document["mixture"] = {{"inputs",
+                            {{"values", {temperature, charge}},
+                             {"weight", tensor("in.weight", {6, channels})},
+                             {"readout", tensor("in.readout", {channels})}}},
+                           {"tensors", {{"embedding", "inputs"}, {"shift", "inputs_energy"}}}};
+  return d;
+}
+
 // Charges from -2 to 2, spins from 0 to 2, the tasks a and b. The embedding of species depends on the system, the shift
 // of energies on the task, and the first matrix of the first linear layer is a mixture of three experts.
 inline ModelDocument with_mixture(ModelDocument d) {

@@ -18,6 +18,7 @@
 #include "compute.h"
 #include "domain.h"
 #include "error.h"
+#include "fix.h"
 #include "force.h"
 #include "group.h"
 #include "modify.h"
@@ -98,6 +99,18 @@ void SetupChecks::check() {
   check_exclusions();
   has_pair_.assign(pair_index(atom->ntypes + 1, 0), 0);
   check_pressure();
+  check_field();
+}
+
+// Charges of LAMMPS's atoms and the dipole of the model are two descriptions of the same electrons.
+void SetupChecks::check_field() const {
+  if (!settings_.has_field()) return;
+  for (const Fix *fix : modify->get_fix_list())
+    if (utils::strmatch(fix->style, "^efield"))
+      error->all(
+          FLERR,
+          "Pair style equi: fix {} {} and the keyword field would act on the same charges: leave out one of them",
+          fix->id, fix->style);
 }
 
 void SetupChecks::check_images() const {

@@ -47,6 +47,7 @@ class SetupChecks : public PairPart {
   // A hybrid style asks this style for the cutoffs only of the pairs of types that it assigns to it.
   void check_pairs_of_types();
   void check_pressure() const;
+  void check_field() const;
   void warn_of_hidden_pairs(const std::string &command);
   std::size_t pair_index(int type_i, int type_j) const;
 

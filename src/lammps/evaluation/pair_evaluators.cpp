@@ -79,10 +79,28 @@ EvaluatorMaker *PairEvaluators::maker() const {
   return on_device ? make_on_device : make_host_evaluator;
 }
 
+Model PairEvaluators::model_of_step(const Model &model) const {
+  const Model of_elements = model.restricted_to(models_.symbols);
+  return settings_.has_field() ? of_elements.with_field(settings_.field) : of_elements.without_observables();
+}
+
+std::vector<std::unique_ptr<Evaluator>> PairEvaluators::make_observables(EvaluatorOptions options) const {
+  options.memory_limit /= static_cast<double>(models_.models.size());
+  EvaluatorMaker *make = settings_.reference ? make_reference_evaluator : make_host_evaluator;
+  std::vector<std::unique_ptr<Evaluator>> members;
+  for (const Model &model : models_.models) {
+    if (model.observables().empty()) throw std::invalid_argument(model.file + ": the model has no observables");
+    if (model.observables() != models_.models.front().observables())
+      throw std::invalid_argument(model.file + ": the models of the committee have different observables");
+    members.push_back(make(model.restricted_to(models_.symbols).for_observables(), options));
+  }
+  return members;
+}
+
 std::unique_ptr<Evaluator> PairEvaluators::make(EvaluatorMaker *make, EvaluatorOptions options) const {
   options.memory_limit /= static_cast<double>(models_.models.size());
   std::vector<std::unique_ptr<Evaluator>> members;
-  for (const Model &model : models_.models) members.push_back(make(model.restricted_to(models_.symbols), options));
+  for (const Model &model : models_.models) members.push_back(make(model_of_step(model), options));
   if (members.size() == 1) return std::move(members.front());
   if (make == make_on_device) return make_committee_on_device(std::move(members));
   return std::make_unique<Committee>(std::move(members));
@@ -128,6 +146,15 @@ void PairEvaluators::log_model(const Model &model) const {
         model.composition.empty() ? "" : " and the composition " + formula(model.composition, model.elements));
   if (model.offers_direct_forces && !settings_.has_direct_forces())
     log("  forces are derivatives of the energy; the file has direct ones, too (keyword forces)\n");
+  if (const std::vector<std::string> observables = model.observables(); !observables.empty()) {
+    std::string names;
+    for (const std::string &name : observables)
+      names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", name, model.unit_of(name));
+    log("  the model also has: {}; computes equi/NAME print them\n", names);
+    if (settings_.has_field())
+      log("  its dipole is in a field of {:.6g} {:.6g} {:.6g} V/Angstrom\n", settings_.field[0], settings_.field[1],
+          settings_.field[2]);
+  }
   if (!model.has_mirror_symmetry)
     log("  equivariant under rotations only, SO(3): energies of mirror images may differ\n");
   if (model.provenance.count("properties"))

@@ -17,6 +17,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace equi {
 
@@ -34,6 +35,9 @@ class PairEvaluators : public PairPart {
   EvaluatorMaker *maker() const;
   // The mean of several models, each of which may use its share of the memory.
   std::unique_ptr<Evaluator> make(EvaluatorMaker *make, EvaluatorOptions options) const;
+  // The layers of each model that lead to its observables, on CPUs. Throws std::invalid_argument if the models have
+  // none, or different ones.
+  std::vector<std::unique_ptr<Evaluator>> make_observables(EvaluatorOptions options) const;
   // Makes an evaluator with these options that computes derivatives along directions, and prints its description. name:
   // the derivatives. Collective.
   std::unique_ptr<Evaluator> make_directional(EvaluatorMaker *make, EvaluatorOptions options, const char *name) const;
@@ -41,6 +45,8 @@ class PairEvaluators : public PairPart {
 
  private:
   void log_model(const Model &model) const;
+  // The model of the settings: with a field or without observables.
+  Model model_of_step(const Model &model) const;
 
   const PairSettings &settings_;
   const PairModels &models_;

@@ -157,6 +157,14 @@ void PairModels::read_for_system() {
   made_for = wanted_;
 }
 
+void PairModels::check_electrons() const {
+  if (std::none_of(models.begin(), models.end(), [](const Model &model) { return model.mixture.has_value(); })) return;
+  const std::map<std::string, int64_t> counts = count_elements();
+  for (const Model &model : models)
+    if (const std::string fault = electron_fault(model, counts); !fault.empty() && comm->me == 0)
+      error->warning(FLERR, "Pair style equi: {}", fault);
+}
+
 void PairModels::check_composition() const {
   const auto depends = [](const Model &model) { return !model.composition.empty(); };
   if (std::none_of(models.begin(), models.end(), depends)) return;

@@ -46,6 +46,9 @@ class PairModels : public PairPart, public PairCoefficients {
   // Stops if the atoms do not have the composition that a model was made for. Collective.
   void check_composition() const;
 
+  // Warns if a model reads charge and spin, and the number of electrons does not allow the spin. Collective.
+  void check_electrons() const;
+
   double cutoff() const;    // the largest of the models
   // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const;

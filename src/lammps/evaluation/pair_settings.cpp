@@ -15,6 +15,7 @@
 #include "utils.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -109,6 +110,22 @@ void read_exchange(Words &words, PairSettings &settings) {
   if (settings.exchange_mode == Mode::device && !words.is_kokkos) words.stop("exchange device needs the style equi/kk");
 }
 
+void read_system(Words &words, PairSettings &settings) {
+  const std::string name = words.value(), word = words.value_of("system " + name, "a number");
+  if (!utils::is_double(word)) words.stop("the value of system {} must be a number, not {}", name, word);
+  if (!settings.system.inputs.emplace(name, words.number(word)).second)
+    words.stop("keyword system sets {} twice", name);
+}
+
+void read_field(Words &words, PairSettings &settings) {
+  for (double &component : settings.field) {
+    const std::string word = words.value();
+    if (!utils::is_double(word)) words.refuse(word, "keyword ");
+    component = words.number(word);
+    if (!std::isfinite(component)) words.refuse(word, "keyword ");
+  }
+}
+
 struct Keyword {
   const char *name, *choices;
   const char *scope, *meaning;    // for the manual: doc/pair_equi.rst shows these two, and a test compares them
@@ -158,6 +175,10 @@ const Keyword KEYWORDS[] = {
     {"charge", WHOLE_NUMBER, "files for all systems", "charge of the whole system", read_number(&AtomicSystem::charge)},
     {"spin", WHOLE_NUMBER, "files for all systems", "spin multiplicity of the whole system",
      read_number(&AtomicSystem::spin)},
+    {"system", "the name of an input and a number", "files for all systems", "another number of the whole system",
+     read_system},
+    {"field", "three numbers, V/Angstrom", "models with a dipole", "electric field that acts on the dipole",
+     read_field},
 };
 
 }    // namespace
@@ -182,6 +203,8 @@ PairSettings read_settings(LAMMPS *lmp, int narg, char **arg, bool is_kokkos) {
     words.choices = found->choices;
     found->read(words, settings);
   }
+  if (settings.has_field() && settings.has_direct_forces())
+    words.stop("a field acts on forces that are derivatives of the energy: leave out forces direct");
   settings.command = PairCommand::accepted;
   return settings;
 }

@@ -16,6 +16,8 @@
 #include "src/lammps/atoms/lammps_exchange.h"
 #include "src/model/model_file.h"
 
+#include <array>
+
 namespace LAMMPS_NS {
 class LAMMPS;
 }
@@ -34,10 +36,12 @@ struct PairSettings {
   ForcesOf forces_of = ForcesOf::energy;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   ExchangeMode exchange_mode = ExchangeMode::automatic;
-  double memory_limit = -1.0;    // bytes per rank; 0: none; -1: the available memory, divided by the ranks
-  AtomicSystem system;           // task, charge and spin, for files for all systems
+  double memory_limit = -1.0;       // bytes per rank; 0: none; -1: the available memory, divided by the ranks
+  AtomicSystem system;              // task, charge, spin and other inputs, for files for all systems
+  std::array<double, 3> field{};    // V/Angstrom, for models with a dipole
 
   bool has_direct_forces() const { return forces_of == ForcesOf::features; }
+  bool has_field() const { return field != std::array<double, 3>{}; }
 };
 
 // The settings of the arguments of pair_style; stops with an error if they are wrong. is_kokkos: the style is equi/kk.

@@ -29,6 +29,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 using namespace LAMMPS_NS;
 
@@ -121,6 +122,7 @@ void PairEqui::prepare() {
   if (!impl->has_runner()) make_evaluator();
   if (impl->wants_hessian) impl->derivatives->make_hessian(impl->kept_directions);
   if (impl->wants_moments) impl->derivatives->make_moments();
+  if (impl->wants_observables) impl->observables->make();
   impl->atoms->reserve_buffers(impl->runner->exchange_bytes_per_row());
   impl->neighborhood_is_set = impl->bonds_are_checked = false;
   impl->is_set_up = true;
@@ -157,6 +159,7 @@ void PairEqui::make_evaluator() {
 
   if (plain) impl->atoms->reserve_buffers(plain->exchange_bytes_per_row());
 
+  impl->models.check_electrons();
   evaluators.log_models();
   if (comm->me == 0) utils::logmesg(lmp, description);
   std::unique_ptr<equi::SelfChecks> self_checks;
@@ -167,6 +170,7 @@ void PairEqui::make_evaluator() {
   impl->memory_is_logged = false;
   impl->self_checks = std::move(self_checks);
   impl->derivatives = std::make_unique<equi::PairDerivatives>(lmp, *runner, evaluators);
+  impl->observables = std::make_unique<equi::PairObservables>(lmp, *runner, evaluators);
   impl->runner = std::move(runner);
 }
 
@@ -224,6 +228,7 @@ void PairEqui::update_neighborhood() {
   }
   impl->neighborhood_is_set = true;
   impl->derivatives->forget_neighborhood();
+  impl->observables->forget_neighborhood();
 }
 
 void PairEqui::read_new_list() {
@@ -259,7 +264,8 @@ void PairEqui::evaluate() {
   equi::EvaluationResult result;
   runner.try_step([&] { result = runner.run({wants_virial, eflag_atom != 0, has_atom_virial}); });
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
-  const bool keeps_atoms = impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments;
+  const bool keeps_atoms =
+      impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments || impl->wants_observables;
   impl->atom_checks.note_evaluation(*impl->atoms, keeps_atoms);
   impl->deviation.forget();
   if (impl->deviation.is_wanted()) impl->deviation.find(&runner, impl->atom_checks.evaluation_step());
@@ -287,7 +293,8 @@ void PairEqui::finish_first_evaluation() {
 double PairEqui::memory_usage() {
   double bytes = Pair::memory_usage();
   if (impl->runner)
-    bytes += static_cast<double>(impl->runner->evaluator().memory_bytes()) + impl->derivatives->memory_bytes();
+    bytes += static_cast<double>(impl->runner->evaluator().memory_bytes()) + impl->derivatives->memory_bytes() +
+             impl->observables->memory_bytes();
   return bytes;
 }
 
@@ -339,6 +346,35 @@ void PairEqui::init_energy_moments() {
 equi::PairDerivatives &PairEqui::derivatives() {
   update_neighborhood();
   return *impl->derivatives;
+}
+
+PairEqui &PairEqui::style_with_observable(LAMMPS *lmp, const std::string &observable, const std::string &user) {
+  // The only style, also under a hybrid style; or several parts of a hybrid style, numbered from 1 on.
+  std::vector<Pair *> found = {lmp->force->pair_match("^equi", 0)};
+  if (!found.front()) {
+    found.clear();
+    while (Pair *part = lmp->force->pair_match("^equi", 0, static_cast<int>(found.size()) + 1)) found.push_back(part);
+  }
+  for (Pair *one : found) {
+    auto *pair = dynamic_cast<PairEqui *>(one);
+    if (pair && !pair->impl->models.models.empty() && pair->model().observable_offset(observable) >= 0) return *pair;
+  }
+  if (found.empty()) lmp->error->all(FLERR, "{} needs pair style equi", user);
+  lmp->error->all(FLERR, "{}: no model of pair style equi has a {}", user, observable);
+}
+
+void PairEqui::init_observables() {
+  impl->wants_observables = true;
+  if (impl->has_runner()) impl->observables->make();
+}
+
+equi::PairObservables &PairEqui::observables() {
+  update_neighborhood();
+  return *impl->observables;
+}
+
+const equi::Model &PairEqui::model() const {
+  return impl->models.models.front();
 }
 
 /* ----------------------------------------------------------------------

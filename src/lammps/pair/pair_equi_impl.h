@@ -23,6 +23,7 @@
 #include "src/lammps/evaluation/pair_derivatives.h"
 #include "src/lammps/evaluation/pair_evaluators.h"
 #include "src/lammps/evaluation/pair_models.h"
+#include "src/lammps/evaluation/pair_observables.h"
 #include "src/lammps/evaluation/pair_runner.h"
 #include "src/lammps/evaluation/pair_settings.h"
 
@@ -43,6 +44,7 @@ struct PairEqui::Impl {
     is_set_up = false;
     self_checks.reset();
     derivatives.reset();
+    observables.reset();
     runner.reset();
   }
 
@@ -65,9 +67,10 @@ struct PairEqui::Impl {
   // For the present settings and models; null before the first setup.
   std::unique_ptr<equi::PairRunner> runner;
   std::unique_ptr<equi::PairDerivatives> derivatives;
+  std::unique_ptr<equi::PairObservables> observables;
   std::unique_ptr<equi::SelfChecks> self_checks;    // with `check yes`, until the first evaluation has been checked
 
-  bool wants_hessian = false, wants_moments = false;
+  bool wants_hessian = false, wants_moments = false, wants_observables = false;
   int kept_directions = 0;
   bool neighborhood_is_set = false;    // the runner has the neighborhood of the present list
   bool bonds_are_checked = false;      // since the last setup of a run

@@ -12,6 +12,7 @@
 #include "src/lammps/commands/compute_equi_deviation.h"
 #include "src/lammps/commands/compute_equi_heat_flux.h"
 #include "src/lammps/commands/compute_equi_hvp.h"
+#include "src/lammps/commands/compute_equi_observable.h"
 #include "src/lammps/commands/equi_dynamical_matrix.h"
 #include "src/lammps/commands/equi_elastic.h"
 #include "src/lammps/commands/equi_modes.h"
@@ -88,4 +89,8 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
   plugin.creator.v2 = make<Compute, ComputeEquiHeatFlux, int, char **>;
   add("compute", "equi/heat/flux", "exact heat flux of pair style equi");
+  plugin.creator.v2 = make<Compute, ComputeEquiObservable, int, char **>;
+  add("compute", "equi/charge", "charges of the model of pair style equi");
+  add("compute", "equi/dipole", "dipoles of the model of pair style equi");
+  add("compute", "equi/polarizability", "polarizabilities of the model of pair style equi");
 }

@@ -23,6 +23,7 @@ SETTINGS = {
     "length_unit": "the lengths of {title} models are in Angstrom",
     "charge": "{title} models take no total charge",
     "spin": "{title} models take no spin",
+    "system": "{title} models take no further numbers of the whole system",
     "composition": "{title} models do not depend on the composition",
     "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
     "dispersion_damping": "{title} models have no dispersion energy",

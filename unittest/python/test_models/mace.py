@@ -233,6 +233,32 @@ def make_model(path, seed=1, **options):
     return str(path)
 
 
+def make_dipole_model(path, kind, options, elements=(8, 11, 17), seed=1):
+    """Writes a .model file of a class with dipoles, with random numbers; returns its path as a string. options: hidden,
+    mlp (irreps), num_interactions, correlation and gate."""
+    import_mace()
+    import torch
+    from e3nn import o3
+    from mace import modules
+
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    given = dict(correlation=2, gate="silu") | options
+    energies = rng.uniform(-5, -1, len(elements)) if kind == "EnergyDipolesMACE" else None
+    with default_dtype(torch.float64), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = getattr(modules, kind)(
+            r_max=4.2, num_bessel=6, num_polynomial_cutoff=5, max_ell=2, interaction_cls=modules.interaction_classes[RESIDUAL],
+            interaction_cls_first=modules.interaction_classes[RESIDUAL], num_interactions=given["num_interactions"],
+            num_elements=len(elements), hidden_irreps=o3.Irreps(given["hidden"]), MLP_irreps=o3.Irreps(given["mlp"]),
+            atomic_energies=energies, avg_num_neighbors=3.0, atomic_numbers=list(elements), correlation=given["correlation"],
+            gate=modules.gate_dict[given["gate"]], radial_MLP=[9, 7],
+        )  # fmt: skip
+        _randomize(model, rng)
+        torch.save(model, path)
+    return str(path)
+
+
 def to_torchscript(model_path, head=None):
     """Writes MODEL-lammps.pt next to a .model file, like mace_create_lammps_model; returns its path as a string."""
     import_mace()

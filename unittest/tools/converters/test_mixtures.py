@@ -254,7 +254,7 @@ def test_what_the_model_does_not_know_is_refused(words, message, whole, tmp_path
 def test_other_files_take_no_charge(folder, source, tmp_path):
     convert(source, folder / "fixed.equi", task="omol", composition="NaCl", quiet=True)
     output, status = script(tmp_path, ["pair_style equi charge 1", f"pair_coeff * * {folder / 'fixed.equi'} Na Cl", "run 0"])
-    assert status != 0 and "expected no task, charge or spin" in output, output
+    assert status != 0 and "expected no task, charge, spin or other input" in output, output
 
 
 # ---- the tool

@@ -85,6 +85,13 @@ def test_calculators_in_two_threads_give_one_energy(programs):
         (None, "Na", "charge 0.5", "charge must be a whole number, not 0.5"),
         (None, "Na", "charge 1", "charge"),
         (None, "Na", "forces direct", "direct"),
+        (None, "Na", "system elec_temp", "system needs a value: the name of an input and a number"),
+        (None, "Na", "system elec_temp warm", "system must be the name of an input and a number, not warm"),
+        (None, "Na", "system elec_temp 1 system elec_temp 2", "system sets elec_temp twice"),
+        (None, "Na", "system elec_temp 1", "expected no task, charge, spin or other input"),
+        (None, "Na", "field 0 0", "field needs a value: three numbers"),
+        (None, "Na", "field 0 nan 0", "field must be three numbers, V/Angstrom, not nan"),
+        (None, "Na", "field 0 0 1", "the model has no dipole"),
         (None, "Na", "reference yes", "reference belongs to runs of LAMMPS: use pair_style equi"),
         (None, "Na", "skin 2", "unknown keyword skin; known are precision, radial, .*, threads"),
     ],
@@ -159,7 +166,7 @@ def test_the_library_shows_the_functions_of_its_header_only():
         ["nm", "-D", "--defined-only", library.library_file()], capture_output=True, text=True, check=True
     ).stdout.split()  # fmt: skip
     shown = {name.split("@")[0] for name in names if not re.fullmatch(r"[0-9a-f]{16}|[A-Z]", name)} - {"EQUI_1"}
-    assert len(FUNCTIONS) == 13
+    assert len(FUNCTIONS) == 15
     assert {name for name in shown if not name.startswith("_Z")} == set(FUNCTIONS)
 
 
@@ -169,6 +176,6 @@ def test_the_manual_has_each_function_and_keyword():
         assert name in page, name
     source = (ROOT / "src" / "library" / "calculator_settings.cpp").read_text()
     keywords = re.findall(r'^    \{"(\w+)", "', source, re.M)
-    assert len(keywords) == 10
+    assert len(keywords) == 12
     for name in keywords:
         assert f"``{name}" in page, name

@@ -155,6 +155,10 @@ class Layers:
     def add_readout(self, source, irreps, block, network):
         self.add_layer("readout", input=source, irreps_in=irreps_text(irreps), block=block, network=network)
 
+    def add_observable(self, source, irreps, name, blocks, unit):
+        """name: charge, dipole or polarizability; blocks: numbers of blocks with one channel."""
+        self.add_layer("observable", input=source, irreps_in=irreps_text(irreps), name=name, blocks=list(blocks), unit=unit)
+
     def add_scale_shift(self, scale, shift):
         """Names of tensors with a number for each species."""
         self.add_layer("scale_shift", scale=scale, shift=shift)

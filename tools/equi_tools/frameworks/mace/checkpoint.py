@@ -16,8 +16,10 @@ from ...irreps import Irreps
 from ...torch_modules import Module
 from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
+from . import dipoles
+from . import inputs as system_inputs
 
-MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
+MODEL_CLASSES = ("MACE", "ScaleShiftMACE", *dipoles.KINDS)
 INTERACTIONS = (
     "RealAgnosticInteractionBlock",
     "RealAgnosticResidualInteractionBlock",
@@ -28,16 +30,13 @@ INTERACTIONS = (
 )
 READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadoutBlock")
 OTHER_MODELS = {
-    "AtomicDipolesMACE": "it predicts dipoles, not energies",
-    "EnergyDipolesMACE": "its dipoles have no place in a LAMMPS pair style; train or ask for a MACE model of energies",
-    "AtomicDielectricMACE": "it predicts dipoles and polarizabilities, not energies",
     "PolarMACE": "its long-range electrostatics is not part of the .equi format",
     "MACELES": "its latent Ewald summation is not part of the .equi format",
 }
 # Children of the model; anything else may change the energy.
 CHILDREN = {
     "node_embedding", "radial_embedding", "spherical_harmonics", "atomic_energies_fn", "interactions", "products",
-    "readouts", "scale_shift", "pair_repulsion_fn",
+    "readouts", "scale_shift", "pair_repulsion_fn", "joint_embedding", "embedding_readout",
 }  # fmt: skip
 
 # Largest errors of a coupling in float64 and in another dtype, relative to its largest entry. A coupling that is not
@@ -54,6 +53,8 @@ class Checkpoint(Origin):
     fixed_head: str  # the head of a -lammps.pt, else None
     cutoff: float
     couplings: dict = field(default_factory=dict)  # (layer, block, degree) -> Coupling
+    inputs: list = field(default_factory=list)  # numbers of the whole system that the model reads
+    values: dict = None  # these numbers by name, if the user fixes them; None: the file is for all systems
 
     @property
     def remarks(self):
@@ -126,13 +127,6 @@ def audit(model):
     if kind not in MODEL_CLASSES:
         reason = OTHER_MODELS.get(kind, f"only {', '.join(MODEL_CLASSES)} are known")
         raise EquiError(f"model class {kind} is not supported: {reason}")
-    if "joint_embedding" in dict(model.named_children()) or getattr(model, "embedding_specs", None):
-        specs = getattr(model, "embedding_specs", None) or {}
-        names = ", ".join(specs) if isinstance(specs, dict) else str(specs)
-        raise EquiError(
-            f"embedding_specs: the model takes further inputs ({names or 'joint_embedding'}), such as a total charge "
-            "or spin, that a LAMMPS pair style does not have; it cannot be converted"
-        )
     unknown = [name for name in dict(model.named_children()) if name not in CHILDREN]
     refuse_unknown([f"{name} ({getattr(model, name).class_name})" for name in unknown], "module", can_pass=False)
     for name, module in model.named_modules():
@@ -154,8 +148,10 @@ def audit(model):
     for t, module in enumerate(model.interactions.children()):
         if module.class_name not in INTERACTIONS:
             raise EquiError(f"interactions.{t}: block {module.class_name} is not supported")
+    if kind in dipoles.KINDS:
+        dipoles.audit(model)
     for t, module in enumerate(model.readouts.children()):
-        if module.class_name not in READOUTS:
+        if kind not in dipoles.KINDS and module.class_name not in READOUTS:
             raise EquiError(f"readouts.{t}: block {module.class_name} is not supported, only {', '.join(READOUTS)}")
     if model.is_script and mixes_heads_in_its_version(model):
         raise EquiError(
@@ -218,12 +214,15 @@ def _exact_couplings(model):
     return found
 
 
-def load(source, ignore_keys=()):
-    """The model in a file."""
+def load(source, ignore_keys=(), charge=None, spin=None, system=None):
+    """The model in a file. charge, spin, system (a dict by name): the numbers of the whole system that it is fixed
+    for."""
     path = file_of(source)
     model, wrapper = _read(source, path)
     with naming(source):
         audit(model)
+        inputs = system_inputs.read(model) if model.class_name != "AtomicDielectricMACE" else [system_inputs.NET_CHARGE]
+        values = system_inputs.values_of(inputs, charge, spin, system)
         couplings = _exact_couplings(model)
     from ase.data import chemical_symbols
 
@@ -241,4 +240,6 @@ def load(source, ignore_keys=()):
         fixed_head=fixed,
         cutoff=float(model.r_max),
         couplings=couplings,
+        inputs=inputs,
+        values=values,
     )

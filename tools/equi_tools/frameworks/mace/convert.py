@@ -18,6 +18,8 @@ from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, spli
 from ..common.elements import chosen_elements
 from ..common.layers import Layers, added, fan_in, irreps_text, network, path
 from ..common.state import State
+from . import dipoles
+from . import inputs as system_inputs
 
 # Exponents of the screening function, which mace has only in its code.
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
@@ -36,11 +38,25 @@ def is_constant(name):
     return known or name in ("num_interactions", "atomic_numbers", "r_max")
 
 
+def check_tensor_basis(basis):
+    """Refuses other tensors of the numbers of a polarizability than those of the format (doc/model_file.rst)."""
+    expected = np.zeros((6, 3, 3))
+    expected[0] = np.eye(3) / sqrt(3)
+    for n, (a, b) in ((1, (0, 2)), (2, (0, 1)), (4, (1, 2))):
+        expected[n, a, b] = expected[n, b, a] = sqrt(0.5)
+    expected[3] = np.diag([-1.0, 2.0, -1.0]) / sqrt(6)
+    expected[5] = np.diag([-1.0, 0.0, 1.0]) / sqrt(2)
+    if basis.shape != expected.shape or not np.abs(basis - expected).max() < 1e-5:
+        raise EquiError("change_of_basis: other tensors of a polarizability than those of e3nn are not supported")
+
+
 class _Converter(Layers):
     def __init__(self, checkpoint, head, elements):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
         self.head = checkpoint.head_index(head)
+        self.mixture, self.readout_of_inputs = None, None
+        self.charge_of_dipoles = None if checkpoint.values is None else checkpoint.values.get("total_charge")
         super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
@@ -101,6 +117,20 @@ class _Converter(Layers):
 
     def linear(self, name, module, source, target, accumulate=False):
         return self.linears([(name, module)], source, target, accumulate)
+
+    def linear_columns(self, name, parts, source, target, chosen, accumulate=False):
+        """A linear layer of a part of an e3nn Linear (linear_parts): the blocks (number, slice of its channels) of its
+        output, which become those of the layer."""
+        irreps_in, irreps_out, matrices, _ = parts
+        widths = [len(range(irreps_out[j].mul)[columns]) for j, columns in chosen]
+        irreps = Irreps([(width, irreps_out[j].ir) for width, (j, _) in zip(widths, chosen)])
+        blocks = [
+            (i, k, self.tensor(f"{name}.weight.{i}.{k}.{target}", np.ascontiguousarray(matrix[:, columns])), scale)
+            for k, (j, columns) in enumerate(chosen)
+            for i, out, matrix, scale in matrices
+            if out == j
+        ]
+        self.add_linear(source, irreps_in, target, irreps, blocks, accumulate=accumulate)
 
     def irreps_of_feature(self, name):
         layer = next(layer for layer in self.layers if layer.get("output") == name)
@@ -260,8 +290,33 @@ class _Converter(Layers):
             raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding")
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
-        self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
+        if not self.checkpoint.inputs or self.model.class_name in dipoles.KINDS:
+            self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
+            return irreps_out
+        self.readout_of_inputs = self.embedding_readout(irreps_out)
+        if self.checkpoint.values is not None:
+            self.embedded = self.embedded + system_inputs.fixed(self.checkpoint.inputs, self.take_optional, self.checkpoint.values)
+        else:
+            described = system_inputs.describe(self.checkpoint.inputs, self.take_optional, self.tensor, self.readout_of_inputs)
+            self.mixture = {"inputs": described, "tensors": {f"{name}.weight": "inputs"}}
+        self.add_species_embedding(output, f"{name}.weight", self.embedded[self.species], 1.0)
         return irreps_out
+
+    def take_optional(self, name, optional=False):
+        return None if optional and name not in self.state.source else self.take(name)
+
+    def embedding_readout(self, irreps):
+        """[channels]: the derivative of an atom's energy by its first features, in float64; or None."""
+        module = getattr(self.model, "embedding_readout", None)
+        if module is None:
+            return None
+        name = "embedding_readout"
+        self.expect_class(module, name, "LinearReadoutBlock")
+        irreps_in, irreps_out, matrices, biases = self.linear_parts(f"{name}.linear", module.linear)
+        if irreps_in != irreps or [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1 or biases:
+            raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of a readout")
+        ((_, _, weight, scale),) = matrices
+        return weight[:, self.head].astype(np.float64) * scale
 
     def species_rows(self, name, module, inputs):
         """Rows per species of a linear map of `inputs` [species of the model, n], including the constant: float64."""
@@ -283,6 +338,11 @@ class _Converter(Layers):
         elif kind == ATTENTION and t > 0:
             # The last block of the convolution's input.
             return {key: {"block": len(irreps_up)} for key in ("sender", "receiver")}
+        elif kind == ATTENTION and self.mixture:
+            raise EquiError(
+                f"{name}: radial networks of {kind} read the inputs of the system, which a file for all systems does not support: "
+                f"fix them by {', '.join(one.option for one in self.checkpoint.inputs)}"
+            )
         elif kind == ATTENTION:
             # The features of the first interaction depend only on the species.
             rows = self.species_rows(f"{name}.linear_down", block.linear_down, self.embedded)
@@ -370,7 +430,7 @@ class _Converter(Layers):
             offset, factor = self.number(f"{name}.alpha"), self.number(f"{name}.beta")
             self.density(t, block, f"{a}_sum", f"{a}_gate", irreps, offset, factor)
             self.linear(f"{name}.linear_res", block.linear_res, y, f"{a}_gate", accumulate=True)
-            gated = self.gate(t, block, irreps, f"{a}_gate", f"{a}_gated")
+            gated = self.gate(f"{name}.equivariant_nonlin", block.equivariant_nonlin, irreps, f"{a}_gate", f"{a}_gated")
             irreps = self.linear(f"{name}.linear_2", block.linear_2, f"{a}_gated", a)
             if Irreps(block.linear_2.irreps_in) != gated:
                 raise EquiError(f"internal: {name}: irreps of the gate, {irreps_text(gated)}")
@@ -385,9 +445,13 @@ class _Converter(Layers):
                 a = f"{a}_species"
         return a, irreps, connected
 
-    def gate(self, t, block, irreps_z, source, target):
+    def scalar_activation(self, name, module):
+        """(name, constant) of the activation of the scalars of mace's gate."""
+        self.expect_class(module, name, "GatedEquivariantBlock")
+        return self.activation(module._act_scalar, name)[0], float(module._scalar_cst)
+
+    def gate(self, name, module, irreps_z, source, target):
         """mace's gate or, in files of some versions, e3nn's: the input is the sort of (scalars, gates, gated)."""
-        name, module = f"interactions.{t}.equivariant_nonlin", block.equivariant_nonlin
         self.expect_class(module, name, "GatedEquivariantBlock", "Gate")
         scalars, gated = Irreps(module.irreps_scalars), Irreps(module.irreps_gated)
         if module.class_name == "Gate":
@@ -522,6 +586,10 @@ class _Converter(Layers):
         if hasattr(self.model, "scale_shift"):
             scale, shift = self.of_head("scale_shift.scale"), self.of_head("scale_shift.shift")
         shifts = energies[self.head][self.species] + shift
+        if self.mixture and self.readout_of_inputs is not None:
+            self.mixture["tensors"]["scale_shift.shift"] = "inputs_energy"
+        elif self.readout_of_inputs is not None:
+            shifts = shifts + system_inputs.energies_of(self.embedded[self.species], self.readout_of_inputs)
         scales = np.full(len(self.species), scale)
         self.add_scale_shift(self.tensor("scale_shift.scale", scales), self.tensor("scale_shift.shift", shifts))
 
@@ -529,11 +597,13 @@ class _Converter(Layers):
         radial_basis = self.radial_basis()
         x, irreps_x = "x0", self.embedding("x0")
         features = []
-        for t, block in enumerate(self.model.interactions.children()):
+        for t, block in enumerate(self.interactions_in_use()):
             a, irreps_a, connected = self.interaction(t, block, x)
             irreps_x = self.product(t, a, irreps_a, connected)
             x = f"x{t + 1}"
             features.append((x, irreps_x))
+        if self.model.class_name in dipoles.KINDS:
+            return self.document_of_dipoles(features, radial_basis)
         readouts = len(list(self.model.readouts.children()))
         if readouts not in (1, len(features)):
             raise EquiError(f"{readouts} readouts of {len(features)} interactions")
@@ -541,10 +611,40 @@ class _Converter(Layers):
             self.readout(n, *feature)
         self.pair_repulsion()
         self.scale_shift()
+        return self.finished_model(radial_basis)
+
+    def interactions_in_use(self):
+        """All blocks, except for a last one whose readout of vectors is zero."""
+        blocks = list(self.model.interactions.children())
+        if self.model.class_name not in dipoles.KINDS:
+            return blocks
+        last = len(blocks) - 1
+        if dipoles.is_dead(list(self.model.readouts.children())[-1]):
+            parts = tuple(f"{part}.{last}." for part in ("interactions", "products", "readouts"))
+            self.state.taken.update(name for name in self.state.source if name.startswith(parts))
+            return blocks[:-1]
+        return blocks
+
+    def document_of_dipoles(self, features, radial_basis):
+        readouts = dipoles.DipoleReadouts(self)
+        if len(list(self.model.readouts.children())) != len(list(self.model.interactions.children())):
+            raise EquiError("a readout for each interaction is expected")
+        for n, feature in enumerate(features):
+            readouts.add(n, *feature)
+        readouts.finish()
+        if hasattr(self.model, "atomic_energies_fn"):
+            self.scale_shift()
+        self.state.taken.update(dipoles.UNUSED)
+        if "change_of_basis" in self.state.source:
+            check_tensor_basis(self.take("change_of_basis"))
+        return self.finished_model(radial_basis)
+
+    def finished_model(self, radial_basis):
         self.state.finish(is_constant)
         if self.checkpoint.cutoff <= 0:
             raise EquiError(f"r_max: {self.checkpoint.cutoff}")
-        return self.finished("MACE", self.checkpoint.cutoff, self.lmax_edge, self.edge_parity, radial_basis)
+        more = {"mixture": self.mixture} if self.mixture else {}
+        return self.finished("MACE", self.checkpoint.cutoff, self.lmax_edge, self.edge_parity, radial_basis, **more)
 
 
 def convert(checkpoint, choice=None, elements=None):

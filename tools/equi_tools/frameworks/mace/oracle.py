@@ -13,6 +13,7 @@ from ...errors import EquiError
 from ..common.e3nn_layers import sign_of_coupling
 from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
 from . import checkpoint as mace_checkpoint
+from . import inputs as system_inputs
 
 
 def import_mace():
@@ -108,6 +109,9 @@ class Float64Calculator(Oracle):
         self.head = checkpoint.head_index(head)
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
+        self.values = _values(checkpoint)
+        self.has_energy = checkpoint.model.class_name not in ("AtomicDipolesMACE", "AtomicDielectricMACE")
+        self.observed = {}  # mace's charges, dipoles and polarizabilities of the last structure, in its units
         with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
@@ -139,14 +143,41 @@ class Float64Calculator(Oracle):
             "batch": torch.zeros(n, dtype=torch.long),
             "ptr": torch.tensor([0, n]),
             "head": torch.tensor([self.head]),
+            "charges": torch.zeros(n, dtype=double),  # as mace's own calculator has them
         }
+        data |= {name: torch.tensor([value], dtype=double) for name, value in self.values.items()}
         with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            out = self.model(data, compute_force=True, compute_virials=True)
+            out = self.model(data, compute_force=self.has_energy, compute_virials=self.has_energy)
+            self.observed = {
+                name: out[name].detach().numpy()
+                for name in ("charges", "dipole", "atomic_dipoles", "polarizability")
+                if out.get(name) is not None
+            }
+            if not self.has_energy:
+                return self.set_results(0.0, np.zeros((n, 3)), np.zeros(n), virial=np.zeros((3, 3)))
+            energies = out["node_energy"].detach().numpy() + self.energies_of_inputs(data)
         # mace's virials are minus dE/dstrain; mace's own stress is that of a cell which is enlarged in directions
         # without periodicity.
         virial = -out["virials"].detach().numpy().reshape(3, 3)
-        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), out["node_energy"].detach().numpy(), virial=virial)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies, virial=virial)
+
+    def energies_of_inputs(self, data):
+        """The energies of atoms that the model reads from its inputs, which mace's own energies of atoms lack."""
+        if not hasattr(self.model, "embedding_readout"):
+            return 0.0
+        import torch
+
+        heads = data["head"][data["batch"]]
+        features = self.model.node_embedding(data["node_attrs"])
+        features = features + self.model.joint_embedding(data["batch"], {name: data[name] for name in self.values})
+        found = self.model.embedding_readout(features, heads)
+        return found[torch.arange(len(heads)), heads].detach().numpy()
+
+
+def _values(checkpoint):
+    """The numbers of the whole system by name."""
+    return system_inputs.usual_values(checkpoint.inputs) if checkpoint.values is None else checkpoint.values
 
 
 def float64_calculator(source, head=None):
@@ -162,5 +193,17 @@ def framework_calculator(source, head=None):
     checkpoint = loaded(source, mace_checkpoint.load)
     if checkpoint.model.is_script:
         raise EquiError(f"{checkpoint.source}: mace's calculator does not read TorchScript: give the .model file")
+    values = _values(checkpoint)
+
+    class Calculator(MACECalculator):
+        """Takes the numbers of the whole system from the conversion, not from the atoms."""
+
+        def calculate(self, atoms=None, *arguments, **options):
+            atoms = (self.atoms if atoms is None else atoms).copy()
+            atoms.info.update(values)
+            super().calculate(atoms, *arguments, **options)
+
+    options = {"info_keys": {name: name for name in values}} if values else {}
+    kind = Calculator if values else MACECalculator
     with quiet():
-        return MACECalculator(models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)])
+        return kind(models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)], **options)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Quantities of atoms that a model computes besides its energy: charges, dipoles, polarizabilities.
+#ifndef EQUI_OBSERVABLE_H
+#define EQUI_OBSERVABLE_H
+
+#include "src/layers/layer.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Adds blocks of a feature to a named quantity of the atoms. Each block has one channel. Several layers may have the
+// same name and unit; their sum is the quantity.
+//   charge          one 0e block, e
+//   dipole          one block of l = 1, in the order x, y, z; e Angstrom
+//   polarizability  a 0e block and a 2e block, in the unit of the file
+// A layer changes the energy only if the pair style has a field: it then adds -field . dipole to the energy of an atom,
+// which no scale_shift multiplies.
+struct Observable {
+  static constexpr const char *TYPE = "observable";
+  static constexpr double DEBYE = 0.20819433270935597;    // e Angstrom
+
+  int input;
+  std::vector<int> blocks;
+  std::string name, unit;
+  double scale = 1.0;               // factor from the unit of the file to e, e Angstrom; 1 for a polarizability
+  std::array<double, 3> field{};    // V/Angstrom, for a dipole
+
+  static const FieldSpecs &fields();
+  static Observable read(const JsonField &layer, LayerReader &reader);
+  // Numbers of an atom: those of the blocks one after another.
+  static int width(const std::string &name) { return name == "charge" ? 1 : name == "dipole" ? 3 : 6; }
+  bool has_field() const { return field != std::array<double, 3>{}; }
+
+  Ports ports() const { return {input, -1}; }
+  LayerOperations operations(const OperationContext &context) const;
+  LayerTraits traits() const {
+    LayerTraits t;
+    t.is_observable = t.needs_geometric_input = true;
+    t.is_readout = has_field();
+    t.has_no_adjoint = !has_field();
+    return t;
+  }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+// xx, yy, zz, xy, xz, yz of the polarizability with the numbers a (0e) and t (2e, in the order of irreps.h). The
+// tensors of the six numbers are orthonormal.
+std::array<double, 6> polarizability_tensor(const double numbers[6]);
+
+}    // namespace equi
+
+#endif
