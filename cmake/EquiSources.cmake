@@ -90,10 +90,12 @@ set(equi_sources
     src/evaluation/law_check.cpp
     src/evaluation/reference_library.cpp
     src/evaluation/self_check.cpp
+    src/functions/ewald_sum.cpp
     src/functions/network.cpp
     src/functions/radial_expansion.cpp
     src/functions/radial_function.cpp
     src/functions/radial_table.cpp
+    src/functions/wave_vectors.cpp
     src/generator/common_kernels.cpp
     src/generator/contraction_generator.cpp
     src/generator/contraction_schedule.cpp
