@@ -12,7 +12,7 @@ namespace {
 constexpr double TWO_PI = 6.283185307179586;
 constexpr int LANES = WaveVectors::LANES;
 // Numbers n1 whose sums are in registers while a product runs over atoms, and atoms of one block.
-constexpr int ROWS = 4, ATOMS = 128;
+constexpr int ROWS = 2, ATOMS = 64;
 
 template <class T>
 T cosine_and_sine(T angle, T &sine) {
@@ -26,6 +26,28 @@ template <class T>
 struct Lanes {
   T re[LANES], im[LANES];
 };
+
+// Adds the products of a block of `num` atoms for a fixed number of n1. powers: of the first n1 of the first atom;
+// those of the next atom are `next` numbers further, and imaginary parts `imaginary` numbers.
+template <int NUM_ROWS, class T>
+void add_rows(int num, const T *powers, int64_t next, int64_t imaginary, const Lanes<T> *factors, T *re, T *im) {
+  Lanes<T> sum[NUM_ROWS];
+  for (int r = 0; r < NUM_ROWS; r++)
+    for (int l = 0; l < LANES; l++) sum[r].re[l] = sum[r].im[l] = T(0.0);
+  for (int a = 0; a < num; a++, powers += next) {
+    const Lanes<T> &f = factors[a];
+    for (int r = 0; r < NUM_ROWS; r++) {
+      const T x = powers[r], y = powers[r + imaginary];
+      for (int l = 0; l < LANES; l++) sum[r].re[l] += x * f.re[l] - y * f.im[l];
+      for (int l = 0; l < LANES; l++) sum[r].im[l] += x * f.im[l] + y * f.re[l];
+    }
+  }
+  for (int r = 0; r < NUM_ROWS; r++)
+    for (int l = 0; l < LANES; l++) {
+      re[r * LANES + l] += sum[r].re[l];
+      im[r * LANES + l] += sum[r].im[l];
+    }
+}
 
 }    // namespace
 
@@ -49,66 +71,62 @@ EwaldSum<T>::EwaldSum(const EwaldFunction &function, const WaveVectors &waves)
 }
 
 template <class T>
-void EwaldSum<T>::tabulate(const Position &position, Complex *powers) const {
+void EwaldSum<T>::tabulate(const Position &position, T *powers) const {
   for (int d = 0; d < 3; d++) {
     const int largest = waves_.largest()[d];
-    Complex *zero = powers + start_[d] + (d == 0 ? 0 : largest);
+    T *re = powers + start_[d] + (d == 0 ? 0 : largest), *im = re + stride();
     const Vector3 &b = waves_.reciprocal()[d];
     T s = T(b[0]) * position[0] + T(b[1]) * position[1] + T(b[2]) * position[2];
     s -= T(std::round(value_of(s)));
-    Complex one;
-    one.re = cosine_and_sine<T>(T(TWO_PI) * s, one.im);
-    zero[0] = {T(1.0), T(0.0)};
+    T one_im;
+    const T one_re = cosine_and_sine<T>(T(TWO_PI) * s, one_im);
+    re[0] = T(1.0);
+    im[0] = T(0.0);
     for (int n = 1; n <= largest; n++) {
-      const Complex &p = zero[n - 1];
-      zero[n] = {p.re * one.re - p.im * one.im, p.re * one.im + p.im * one.re};
-      if (d > 0) zero[-n] = {zero[n].re, -zero[n].im};
+      re[n] = re[n - 1] * one_re - im[n - 1] * one_im;
+      im[n] = re[n - 1] * one_im + im[n - 1] * one_re;
+      if (d == 0) continue;
+      re[-n] = re[n];
+      im[-n] = -im[n];
     }
-    if (d == 2) std::fill(zero + largest + 1, powers + start_[d] + row_[d], Complex{T(0.0), T(0.0)});
+    const int64_t end = start_[d] + row_[d] - (re - powers);
+    for (int64_t n = largest + 1; n < end; n++) re[n] = im[n] = T(0.0);
   }
 }
 
 template <class T>
 void EwaldSum<T>::add_up(int64_t count, const Position *positions, const T *charges, T *structure_factors) {
-  powers_.resize(count * stride());
-  for (int64_t i = 0; i < count; i++) tabulate(positions[i], powers_.data() + i * stride());
-  T *re = structure_factors, *im = structure_factors + waves_.size();
-  std::fill(re, re + 2 * waves_.size(), T(0.0));
-  std::vector<Lanes<T>> factors(ATOMS);
+  powers_.resize(count * 2 * stride());
+  for (int64_t i = 0; i < count; i++) tabulate(positions[i], powers_.data() + i * 2 * stride());
+  std::fill(structure_factors, structure_factors + 2 * waves_.size(), T(0.0));
   for (int64_t first = 0; first < count; first += ATOMS) {
     const int num = static_cast<int>(std::min<int64_t>(ATOMS, count - first));
-    const Complex *block = powers_.data() + first * stride();
-    for (const WaveVectors::Tile &tile : waves_.tiles()) {
-      for (int a = 0; a < num; a++) {
-        const Complex *own = block + a * stride(), *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
-        const Complex second = own[start_[1] + waves_.largest()[1] + tile.n2];
-        const T x = charges[first + a] * second.re, y = charges[first + a] * second.im;
-        for (int l = 0; l < LANES; l++) {
-          factors[a].re[l] = x * third[l].re - y * third[l].im;
-          factors[a].im[l] = x * third[l].im + y * third[l].re;
-        }
-      }
-      for (int n1 = tile.first_n1; n1 < tile.end_n1; n1 += ROWS) {
-        const int rows = std::min(ROWS, tile.end_n1 - n1);
-        Lanes<T> sum[ROWS];
-        for (auto &s : sum)
-          for (int l = 0; l < LANES; l++) s.re[l] = s.im[l] = T(0.0);
-        for (int a = 0; a < num; a++)
-          for (int r = 0; r < rows; r++) {
-            const Complex p = block[a * stride() + n1 + r];
-            for (int l = 0; l < LANES; l++) {
-              sum[r].re[l] += p.re * factors[a].re[l] - p.im * factors[a].im[l];
-              sum[r].im[l] += p.re * factors[a].im[l] + p.im * factors[a].re[l];
-            }
-          }
-        const int64_t at = tile.at + (n1 - tile.first_n1) * LANES;
-        for (int r = 0; r < rows; r++)
-          for (int l = 0; l < LANES; l++) {
-            re[at + r * LANES + l] += sum[r].re[l];
-            im[at + r * LANES + l] += sum[r].im[l];
-          }
+    add_block(num, powers_.data() + first * 2 * stride(), charges + first, structure_factors);
+  }
+}
+
+// Products of the powers of n1 of all atoms of a block with charges and powers of n2 and n3.
+template <class T>
+void EwaldSum<T>::add_block(int num, const T *powers, const T *charges, T *structure_factors) const {
+  T *re = structure_factors, *im = structure_factors + waves_.size();
+  Lanes<T> factors[ATOMS];
+  for (const WaveVectors::Tile &tile : waves_.tiles()) {
+    for (int a = 0; a < num; a++) {
+      const T *own = powers + a * 2 * stride(), *second = own + start_[1] + waves_.largest()[1] + tile.n2,
+              *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
+      const T x = charges[a] * second[0], y = charges[a] * second[stride()];
+      for (int l = 0; l < LANES; l++) {
+        const T third_re = third[l], third_im = third[l + stride()];
+        factors[a].re[l] = x * third_re - y * third_im;
+        factors[a].im[l] = x * third_im + y * third_re;
       }
     }
+    int n1 = tile.first_n1;
+    int64_t at = tile.at;
+    for (; n1 + ROWS <= tile.end_n1; n1 += ROWS, at += ROWS * LANES)
+      add_rows<ROWS>(num, powers + n1, 2 * stride(), stride(), factors, re + at, im + at);
+    for (; n1 < tile.end_n1; n1++, at += LANES)
+      add_rows<1>(num, powers + n1, 2 * stride(), stride(), factors, re + at, im + at);
   }
 }
 
@@ -116,51 +134,61 @@ void EwaldSum<T>::add_up(int64_t count, const Position *positions, const T *char
 // The sums over n1 come first: one with t and one with n1 t. The factors n2 and n3 are then constants of a lane.
 template <class T>
 void EwaldSum<T>::gather(const T *structure_factors, const T *charges, AtPlace *atoms) {
-  const int64_t size = waves_.size(), count = stride() > 0 ? static_cast<int64_t>(powers_.size()) / stride() : 0;
+  const int64_t size = waves_.size(), count = static_cast<int64_t>(powers_.size()) / (2 * stride());
   factors_.resize(2 * size);
   for (int64_t at = 0; at < size; at++) {
     factors_[at] = T(2.0 * weights_[at]) * structure_factors[at];
     factors_[size + at] = T(-2.0 * weights_[at]) * structure_factors[size + at];
   }
-  const double self = function_.self();
   for (int64_t i = 0; i < count; i++) {
-    const Complex *own = powers_.data() + i * stride();
-    T potential(0.0), slope[3] = {T(0.0), T(0.0), T(0.0)};
+    const T *own = powers_.data() + i * 2 * stride();
+    // Sums of lanes, which are added up after all tiles: a sum over lanes in each tile would take longer than the rest.
+    T potential[LANES], slope[3][LANES];
+    for (int l = 0; l < LANES; l++) potential[l] = slope[0][l] = slope[1][l] = slope[2][l] = T(0.0);
     for (const WaveVectors::Tile &tile : waves_.tiles()) {
       Lanes<T> sum, with_n1;
       for (int l = 0; l < LANES; l++) sum.re[l] = sum.im[l] = with_n1.re[l] = with_n1.im[l] = T(0.0);
       const T *re = factors_.data() + tile.at, *im = re + size;
       for (int n1 = tile.first_n1; n1 < tile.end_n1; n1++, re += LANES, im += LANES) {
-        const Complex p = own[n1], q = {T(n1) * p.re, T(n1) * p.im};
+        const T p_re = own[n1], p_im = own[n1 + stride()], n(n1);
         for (int l = 0; l < LANES; l++) {
-          sum.re[l] += p.re * re[l] - p.im * im[l];
-          sum.im[l] += p.re * im[l] + p.im * re[l];
-          with_n1.re[l] += q.re * re[l] - q.im * im[l];
-          with_n1.im[l] += q.re * im[l] + q.im * re[l];
+          const T x = p_re * re[l] - p_im * im[l], y = p_re * im[l] + p_im * re[l];
+          sum.re[l] += x;
+          sum.im[l] += y;
+          with_n1.re[l] += n * x;
+          with_n1.im[l] += n * y;
         }
       }
-      const Complex second = own[start_[1] + waves_.largest()[1] + tile.n2],
-                    *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
-      T imaginary(0.0), with_n3(0.0);
+      const T *second = own + start_[1] + waves_.largest()[1] + tile.n2,
+              *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
+      const T second_re = second[0], second_im = second[stride()];
       for (int l = 0; l < LANES; l++) {
-        const T x = second.re * third[l].re - second.im * third[l].im,
-                y = second.re * third[l].im + second.im * third[l].re;
-        const T of_lane = x * sum.im[l] + y * sum.re[l];
-        potential += x * sum.re[l] - y * sum.im[l];
-        slope[0] -= x * with_n1.im[l] + y * with_n1.re[l];
-        imaginary += of_lane;
-        with_n3 += T(tile.first_n3 + l) * of_lane;
+        const T third_re = third[l], third_im = third[l + stride()];
+        const T x = second_re * third_re - second_im * third_im, y = second_re * third_im + second_im * third_re;
+        const T imaginary = x * sum.im[l] + y * sum.re[l];
+        potential[l] += x * sum.re[l] - y * sum.im[l];
+        slope[0][l] -= x * with_n1.im[l] + y * with_n1.re[l];
+        slope[1][l] -= T(tile.n2) * imaginary;
+        slope[2][l] -= T(tile.first_n3 + l) * imaginary;
       }
-      slope[1] -= T(tile.n2) * imaginary;
-      slope[2] -= with_n3;
     }
-    const T q = charges[i];
-    atoms[i].potential = potential - T(self) * q;
-    for (int a = 0; a < 3; a++) {
-      T sum(0.0);
-      for (int d = 0; d < 3; d++) sum += T(TWO_PI * waves_.reciprocal()[d][a]) * slope[d];
-      atoms[i].gradient[a] = q * sum;
-    }
+    put_atom(potential, slope, charges[i], atoms[i]);
+  }
+}
+
+// Adds up the lanes. The gradient with respect to r has a factor 2 pi b for each direction of the cell.
+template <class T>
+void EwaldSum<T>::put_atom(const T *potential, const T (*slope)[LANES], T charge, AtPlace &atom) const {
+  T sum(0.0), slopes[3] = {T(0.0), T(0.0), T(0.0)};
+  for (int l = 0; l < LANES; l++) {
+    sum += potential[l];
+    for (int d = 0; d < 3; d++) slopes[d] += slope[d][l];
+  }
+  atom.potential = sum - T(function_.self()) * charge;
+  for (int a = 0; a < 3; a++) {
+    T along(0.0);
+    for (int d = 0; d < 3; d++) along += T(TWO_PI * waves_.reciprocal()[d][a]) * slopes[d];
+    atom.gradient[a] = charge * along;
   }
 }
 
@@ -184,7 +212,7 @@ typename EwaldSum<T>::Total EwaldSum<T>::total(const T *structure_factors) const
 
 template <class T>
 std::size_t EwaldSum<T>::bytes() const {
-  return weights_.capacity() * sizeof(double) + powers_.capacity() * sizeof(Complex) + factors_.capacity() * sizeof(T);
+  return weights_.capacity() * sizeof(double) + powers_.capacity() * sizeof(T) + factors_.capacity() * sizeof(T);
 }
 
 template class EwaldSum<double>;

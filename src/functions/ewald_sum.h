@@ -57,18 +57,18 @@ class EwaldSum {
   std::size_t bytes() const;
 
  private:
-  struct Complex {
-    T re, im;
-  };
-  // Powers exp(i n s) of one atom for n = 0 .. largest, and for negative n their conjugates.
-  void tabulate(const Position &position, Complex *powers) const;
+  // Powers exp(i n s) of one atom: real, then imaginary parts, [2][stride()].
+  void tabulate(const Position &position, T *powers) const;
+  // num: not more than the atoms of a block
+  void add_block(int num, const T *powers, const T *charges, T *structure_factors) const;
+  void put_atom(const T *potential, const T (*slope)[WaveVectors::LANES], T charge, AtPlace &atom) const;
   int64_t stride() const { return start_[2] + row_[2]; }
 
   EwaldFunction function_;
   const WaveVectors &waves_;
   std::vector<double> weights_;           // h [size], 0 where no wave vector is
   std::array<int64_t, 3> start_, row_;    // of the powers of each direction within those of an atom, and their number
-  std::vector<Complex> powers_;           // [atoms][stride]
+  std::vector<T> powers_;                 // [atoms][2][stride]
   std::vector<T> factors_;                // 2 h conj(S), real, then imaginary parts
 };
 
