@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Time of an evaluation by the ASE calculator, which keeps LAMMPS, in turn with a new LAMMPS for each structure.
+"""Time of an evaluation by the ASE calculator, in turn with a new LAMMPS for each structure.
 
 All atoms have moved before each evaluation; in the second row the cell has changed too.
 """

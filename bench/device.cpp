@@ -13,7 +13,7 @@
 #include "bench/whole_evaluation.h"
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/layers/convolution/device_convolution.h"
-#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/plan/evaluation_plan.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/model/model_file.h"
 

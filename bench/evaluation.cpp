@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Measures whole evaluations of energy, forces and virial on CPUs without LAMMPS, on a jittered rock salt crystal. It
-// prints time, memory, and the operations of the model as its layers count them (kokkos/layers/operation_count.h).
+// prints time, memory, and the operations of the model as its layers count them (kokkos/plan/operation_count.h).
 // Threads are those of OpenMP. The time is that of the processor, divided by the threads. Other programs on the machine
 // disturb it less than the wall time. If one thread waits for another, it is too small.
 //
@@ -11,8 +11,8 @@
 #include "bench/peak.h"
 #include "bench/rock_salt.h"
 #include "bench/whole_evaluation.h"
-#include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/operation_count.h"
+#include "kokkos/plan/linear_folds.h"
+#include "kokkos/plan/operation_count.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/generator/kernel_schedule.h"

@@ -4,7 +4,7 @@
 //
 //   bench_gaunt [LAST TEXT]    L = 1 to LAST (8), with generated text up to TEXT (6): that of trees compiles for
 //   minutes
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "kokkos/layers/contraction/host_contraction.h"
 #include "src/algebra/gaunt_product.h"
 #include "src/generator/kernel_generator.h"

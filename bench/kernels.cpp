@@ -10,9 +10,9 @@
 // Names: problem/direction/type/kernels/threads:N, and peak/type/threads:N, triad/threads:N.
 #include "bench/on_threads.h"
 #include "bench/peak.h"
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
-#include "kokkos/layers/operation_count.h"
+#include "kokkos/plan/operation_count.h"
 #include "src/algebra/spherical_harmonics.h"
 #include "src/evaluation/native_evaluators.h"
 

@@ -3,7 +3,7 @@
 //
 //   bench_products [generic|neon|avx2|avx512]
 #include "kokkos/host_kernels/packed_matrix.h"
-#include "kokkos/layers/operation_count.h"
+#include "kokkos/plan/operation_count.h"
 
 #include <algorithm>
 #include <chrono>

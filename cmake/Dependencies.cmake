@@ -15,6 +15,10 @@ set(EQUI_GTEST_FOLDER pygenten-0.1.5/tpls/googletest)
 set(EQUI_XXHASH_SOURCES xxhash 4.1.0 xxhash-4.1.0.tar.gz c9b288e4c1f5dae54417bc8a05e6f6daf505783d916b4783f4dd2f2e7d5db486)
 set(EQUI_XXHASH_FOLDER xxhash-4.1.0/deps/xxhash)
 
+# vesin, whose sources come with its Python package.
+set(EQUI_VESIN_SOURCES vesin 0.6.2 vesin-0.6.2.tar.gz 8fc5000d74a13131fa21cd81d5e22e50f4195b7105574b35959ebe1720a02ea1)
+set(EQUI_VESIN_SOURCES_FOLDER vesin-0.6.2/lib)
+
 # CUTLASS for EQUI_CUDA: its headers come with its Python package.
 set(EQUI_CUTLASS_VERSION 4.2.0.0)
 set(EQUI_CUTLASS_SHA256 f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6)

@@ -63,13 +63,15 @@ foreach(target neon avx2 avx512)
   string(SUBSTRING ${stamp} 0 16 stamp)
   list(APPEND stamps "EQUI_KERNEL_STAMP_${name}=\"${stamp}\"")
 endforeach()
-set_source_files_properties(kokkos/host_kernels/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
+set_source_files_properties(kokkos/kernel_libraries/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
 # What `equi compile` and `equi schedule` ask.
-add_executable(equi_kernels tools/equi_kernels.cpp tools/model_check.cpp tools/model_kernels.cpp tools/model_radial.cpp)
-target_link_libraries(equi_kernels PRIVATE equi_kokkos)
+add_library(equi_kernels_parts OBJECT tools/equi_kernels.cpp tools/model_check.cpp tools/model_kernels.cpp
+                                      tools/model_radial.cpp)
+target_link_libraries(equi_kernels_parts PRIVATE equi_kokkos)
+target_compile_definitions(equi_kernels_parts PRIVATE ${flags_definitions})
+target_compile_options(equi_kernels_parts PRIVATE -Wall -Wextra)
+add_executable(equi_kernels tools/equi_kernels_main.cpp)
 set_target_properties(equi_kernels PROPERTIES BUILD_RPATH_USE_ORIGIN ON)    # the Python wheel has it, too
-target_compile_definitions(equi_kernels PRIVATE ${flags_definitions})
-target_compile_options(equi_kernels PRIVATE -Wall -Wextra)
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
@@ -135,7 +137,7 @@ foreach(target ${equi_host_targets})
     message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected native, or of ${known_sets} some, separated by semicolons, found ${target}")
   endif()
   string(TOUPPER ${target} name)
-  set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/host_kernels/kernel_library.cpp
+  set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/kernel_libraries/kernel_library.cpp
                APPEND PROPERTY COMPILE_DEFINITIONS EQUI_HAS_${name})
 endforeach()
 set(texts "")

@@ -3,6 +3,7 @@
 #
 #   bin/equi, bin/equi_kernels         the model tool and its program
 #   lib/equiplugin.so                  for `plugin load` or LAMMPS_PLUGIN_PATH, with libequi_torch.so if it is built
+#   lib/libequi.so, include/equi.h     the evaluation for programs in C: find_package(equi COMPONENTS c), target equi::c
 #   lib/libequi_*.a, lib/cmake/equi    the evaluation on CPUs as a library: find_package(equi), target equi::equi
 #   include/equi                       its headers, and those of the text that `equi compile` makes
 #   share/equi                         Python packages of the model tool, potentials
@@ -20,6 +21,10 @@ set_target_properties(equi_kokkos PROPERTIES EXPORT_NAME equi)
 install(TARGETS equi_core equi_kokkos EXPORT equi_targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/equi)
 install(EXPORT equi_targets FILE equi-targets.cmake NAMESPACE equi:: DESTINATION ${config_folder})
+install(TARGETS equi_library EXPORT equi_c_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT equi_c_targets FILE equi-c-targets.cmake NAMESPACE equi:: DESTINATION ${config_folder})
+install(FILES src/library/equi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 configure_package_config_file(cmake/equi-config.cmake.in ${PROJECT_BINARY_DIR}/equi-config.cmake
                               INSTALL_DESTINATION ${config_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/equi-config-version.cmake COMPATIBILITY SameMinorVersion)

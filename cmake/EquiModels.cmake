@@ -45,7 +45,7 @@ add_custom_command(
 
 # build/models/FAMILY: a random model of every variant of test_models.FAMILY, and the file converted from it. A family is
 # a framework, or Allegro, whose models the framework nequip trains. Those of slow_frameworks are for the slow tests.
-set(slow_frameworks fairchem mlip nequix so3krates)
+set(slow_frameworks fairchem mlip nequix so3krates hienet)
 set(framework_of_allegro nequip)
 set(random_models "")
 set(slow_random_models "")
@@ -106,7 +106,7 @@ if(EQUI_TESTS)
   endforeach()
   add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi
                                             ${random_models})
-  add_dependencies(test_models equi_kernels test_environments)
+  add_dependencies(test_models equi_kernels equi_library test_environments)
   add_custom_target(slow_models DEPENDS ${slow_random_models})
   add_dependencies(slow_models test_models slow_environments)
 endif()
@@ -118,7 +118,7 @@ add_custom_target(
   COMMENT "SevenNet-0 in LAMMPS: molecular dynamics of rock salt"
   USES_TERMINAL VERBATIM)
 # It tries the model, and after the demonstration a user has all commands of the model tool.
-add_dependencies(demo equi_kernels)
+add_dependencies(demo equi_kernels equi_library)
 if(EQUI_PLUGIN)
   add_dependencies(demo equiplugin)
 endif()

@@ -11,6 +11,7 @@ option(EQUI_LAMMPS_KOKKOS "Build LAMMPS with its KOKKOS package, and pair_style 
 option(EQUI_LAMMPS_BUILD "Build LAMMPS from LAMMPS_SOURCE_DIR, else from Debian's archive (some minutes, once; ON with EQUI_LAMMPS_KOKKOS)" ${EQUI_LAMMPS_KOKKOS})
 option(EQUI_BENCH "Build bench_kernels (needs Google Benchmark; some minutes for kernels that no model needs)" OFF)
 option(EQUI_WHEEL "The target wheel: a Python package of the plugin and the model tool (fetches tools, and with EQUI_TESTS 170 MB of packages)" OFF)
+option(EQUI_SHARED "The plugin and the programs use libequi.so, so that the kernels exist once; they then need it next to them" ${EQUI_WHEEL})
 option(EQUI_MANUAL "The target manual: the site of doc/ (fetches Sphinx and its theme, 19 MB)" OFF)
 option(EQUI_DEBUG "Checks of indices, and memory that is NaN until it is written (slow, for tests)" OFF)
 option(EQUI_SANITIZE "EQUI_DEBUG, and the compiler's address and undefined behavior sanitizers (slower still)" OFF)
@@ -32,11 +33,22 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # The plugin and LAMMPS share a process: what one of them defines must not replace what the other one calls.
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(EQUI_SHARED)
+  # Version scripts choose what libequi.so and the plugin show.
+  set(CMAKE_CXX_VISIBILITY_PRESET default)
+  set(CMAKE_VISIBILITY_INLINES_HIDDEN OFF)
+endif()
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+if(EQUI_WHEEL)
+  # The wheel is passed on: messages with the names of sources do not show the folders of this machine.
+  set(equi_prefix_map -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=
+                      -ffile-prefix-map=${EQUI_CACHE_DIR}/=)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${equi_prefix_map}>")
+endif()
 if(EQUI_SANITIZE)
   set(EQUI_DEBUG ON)
   set(sanitizers -fsanitize=address,undefined -fno-sanitize-recover=all)

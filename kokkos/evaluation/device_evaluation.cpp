@@ -3,7 +3,7 @@
 #include "kokkos/evaluation/device_evaluation.h"
 
 #include "kokkos/geometry/radial_set.h"
-#include "kokkos/layers/linear_folds.h"
+#include "kokkos/plan/linear_folds.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -29,9 +29,15 @@ constexpr int NETWORK_BATCH = 256;
 constexpr int MIN_BATCH = 64, MIN_SLICE_BATCHES = 4;
 // Share of the limit that may be used; the rest is for small arrays whose size is unknown when batches are cut.
 constexpr double FILLED = 0.99;
+// Edges for which memory is planned, per edge at present: their number varies while a neighbor list is in use.
+constexpr double EDGE_RESERVE = 1.03;
 // Memory reserved for the recordings of a small system's launches before they are made: some tens of kB for each
 // launch.
 constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 20;
+
+int64_t with_reserve(int64_t num_edges) {
+  return static_cast<int64_t>(std::ceil(EDGE_RESERVE * num_edges));
+}
 
 }    // namespace
 
@@ -102,22 +108,49 @@ void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
   values_are_kept_ = false;
   // A rank without remote rows need not know whether others exchange.
   is_exchanging_ = n.num_rows > n.num_receivers;
+  state_.num_rows = n.num_rows;
+  state_.num_receivers = n.num_receivers;
+  state_.row_species = n.row_species.data();
+  // With enough memory for all candidates, sizes do not depend on positions. Otherwise they wait for the positions of
+  // an evaluation, because less than half of the candidates are edges.
+  is_divided_ = false;
+  are_candidates_too_many_ = choose_sizes(nullptr);
+  if (!are_candidates_too_many_) divide_into_batches();
+}
+
+template <class T>
+auto DeviceEvaluation<T>::count_edges(DeviceEdges<T> &edges, const double *positions) -> EdgesWithinCutoff {
+  EdgesWithinCutoff found{edges.count_within_cutoff(exec_, neighborhood_, positions), 0};
+  copy_to_host(exec_, &found.number, found.begin + num_owned(), 1);
+  return found;
+}
+
+template <class T>
+bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
+  const DeviceNeighborhood &n = neighborhood_;
+  const int64_t *begin = n.first.data();
+  planned_edges_ = {n.num_candidates, n.num_candidates, 0};
+  if (positions) {
+    const EdgesWithinCutoff edges = count_edges(edges_, positions);
+    begin = edges.begin;
+    planned_edges_.all = with_reserve(edges.number);
+    if (far_edges_) planned_edges_.far = with_reserve(count_edges(*far_edges_, positions).number);
+  }
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
   if (any_layer(model_.layers, &LayerTraits::has_edge_networks) || options_.energy_moments)
     batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   batch_size_ = std::min(batch_size_, slice_size_);
-  state_.num_rows = n.num_rows;
-  state_.num_receivers = n.num_receivers;
-  state_.row_species = n.row_species.data();
   kept_per_edge_ = sender_adjoints_per_edge();
   keeps_bins_ = false;
   const auto estimate = [&] {
-    return static_cast<double>(
-        memory_estimate(n.num_candidates, n.num_candidates, most_candidates(exec_, n, batch_size_)));
+    const int64_t of_batch = most_in_window(exec_, begin, n.num_receivers, batch_size_);
+    planned_edges_.of_batch = positions ? with_reserve(of_batch) : of_batch;
+    return static_cast<double>(memory_estimate(planned_edges_.all, planned_edges_.far, planned_edges_.of_batch));
   };
-  while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
+  bool is_changed = false;
+  for (; options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit; is_changed = true) {
     if (kept_per_edge_ > 0) {
       kept_per_edge_ = 0;
       sender_adjoints_ = {};
@@ -133,6 +166,26 @@ void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
     if (batch_size_ <= MIN_BATCH) break;    // an evaluation will throw if it does not fit
     batch_size_ /= 2;
   }
+  return is_changed;
+}
+
+template <class T>
+void DeviceEvaluation<T>::choose_sizes_for_edges(const double *positions) {
+  const auto are_planned = [&](DeviceEdges<T> &edges, int64_t planned, int64_t planned_of_batch) {
+    const EdgesWithinCutoff found = count_edges(edges, positions);
+    return found.number <= planned && most_in_window(exec_, found.begin, num_owned(), batch_size_) <= planned_of_batch;
+  };
+  const PlannedEdges &planned = planned_edges_;
+  if (is_divided_ && are_planned(edges_, planned.all, planned.of_batch) &&
+      (!far_edges_ || are_planned(*far_edges_, planned.far, planned.far)))
+    return;
+  choose_sizes(positions);
+  divide_into_batches();
+}
+
+template <class T>
+void DeviceEvaluation<T>::divide_into_batches() {
+  DeviceNeighborhood &n = neighborhood_;
   transpose_neighborhood(exec_, slice_size_, n);
   const bool can_fuse = std::any_of(Base::sender_layers_.begin(), Base::sender_layers_.end(),
                                     [](const auto *layer) { return layer->can_fuse(); });
@@ -171,8 +224,10 @@ void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
   keeps_bins_ = true;
   const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
   const bool is_small =
-      n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 &&
-      (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
+      n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 && !are_candidates_too_many_ &&
+      (options_.memory_limit <= 0.0 ||
+       static_cast<double>(memory_estimate(planned_edges_.all, planned_edges_.far, planned_edges_.of_batch) +
+                           recordings) <= FILLED * options_.memory_limit);
   const bool has_costly_edges = any_layer(model_.layers, &LayerTraits::has_costly_edges);
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts,
                           !options_.graphs || options_.radial_exact || has_costly_edges || !is_small);
@@ -180,6 +235,7 @@ void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
   if (far_edges_) far_edges_->set_neighborhood(exec_, n, receiver_cuts, sender_cuts, edges_.is_counted());
   recorder_.forget();
   sort_batches_by_species();
+  is_divided_ = true;
 }
 
 template <class T>
@@ -453,6 +509,12 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
   state_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
   state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
+  if (are_candidates_too_many_ && (!request.same_positions || !is_divided_)) {
+    DeviceExec().fence("equi: positions ready for the own instance");
+    exec_ = own_exec_;
+    choose_sizes_for_edges(request.positions);
+    exec_.fence("equi: batches ready for any instance");
+  }
   begin_step(request);
   const auto step = [&] {
     recorder_.run(exec_, [&] { launch_edges(request); });

@@ -19,7 +19,7 @@
 #include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/evaluation/device_evaluator.h"
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/device_backend.h"
+#include "kokkos/layer_interface/device_backend.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"
@@ -79,6 +79,17 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   void begin_step(const DeviceRequest &request);
   EvaluationResult end_step(bool with_forces, bool with_virial, GhostExchange &exchange);
   int find_not_finite(bool with_forces) const;
+  struct EdgesWithinCutoff {
+    const int64_t *begin;    // [N+1] in device memory, until edges are built (DeviceEdges::count_within_cutoff)
+    int64_t number;
+  };
+  EdgesWithinCutoff count_edges(DeviceEdges<T> &edges, const double *positions);
+  // Chooses the sizes of batches and slices by the memory limit. Without positions each candidate counts as an edge.
+  // Returns whether the limit changed them.
+  bool choose_sizes(const double *positions);
+  // Chooses sizes for the edges at these positions, unless the last ones were chosen for as many.
+  void choose_sizes_for_edges(const double *positions);
+  void divide_into_batches();
   void sort_batches_by_species();
   // f(array, size) for the arrays that an evaluation keeps, except edges: rows that outlive it, and other arrays.
   void for_arrays(const ArrayVisitor &f);
@@ -108,7 +119,14 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   bool divides_edges_ = false;       // whether any layer does
   bool with_atom_virial_ = false;    // whether any evaluation has requested it
   int batch_size_ = 0;               // receivers, or senders, in a launch
-  bool keeps_bins_ = false;          // whether a small system's evaluation finds all bins at once
+  // Numbers of edges for which the sizes of batches and slices were chosen.
+  struct PlannedEdges {
+    int64_t all, far, of_batch;
+  };
+  PlannedEdges planned_edges_{};
+  bool are_candidates_too_many_ = false;    // for the memory limit; sizes are then chosen by numbers of edges
+  bool is_divided_ = false;                 // whether batches exist for this neighborhood
+  bool keeps_bins_ = false;                 // whether a small system's evaluation finds all bins at once
   // Number of receivers whose adjoints of convolutions' outputs are kept at a time: all, if the memory limit allows.
   int slice_size_ = 0;
 

@@ -2,10 +2,10 @@
 // Evaluates a model on CPUs: tiles and threads, stages and exchanges, memory and results.
 #include "kokkos/evaluation/host_evaluation.h"
 
-#include "kokkos/host_kernels/kernel_cache.h"
-#include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/operation_count.h"
+#include "kokkos/kernel_libraries/kernel_cache.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
+#include "kokkos/plan/linear_folds.h"
+#include "kokkos/plan/operation_count.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"

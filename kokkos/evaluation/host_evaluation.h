@@ -16,7 +16,7 @@
 #define EQUI_HOST_EVALUATION_H
 
 #include "kokkos/evaluation/layered_evaluation.h"
-#include "kokkos/layers/host_backend.h"
+#include "kokkos/layer_interface/host_backend.h"
 
 #include <memory>
 #include <optional>

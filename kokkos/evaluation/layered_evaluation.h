@@ -5,10 +5,10 @@
 #define EQUI_LAYERED_EVALUATION_H
 
 #include "kokkos/evaluation/layers.h"
-#include "kokkos/layers/balance_layer.h"
-#include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/evaluation_plan.h"
-#include "kokkos/layers/feature_memory.h"
+#include "kokkos/layer_interface/balance_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/feature_memory.h"
+#include "kokkos/plan/evaluation_plan.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 

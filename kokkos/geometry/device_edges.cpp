@@ -87,6 +87,29 @@ void DeviceEdges<T>::set_neighborhood(const DeviceExec &exec, const DeviceNeighb
 }
 
 template <class T>
+const int64_t *DeviceEdges<T>::count_within_cutoff(const DeviceExec &exec, const DeviceNeighborList &n,
+                                                   const double *x) {
+  const int *receiver = n.receiver.data(), *sender_atom = n.sender_atom.data(), *sender_row = n.sender_row.data(),
+            *row_species = n.row_species.data();
+  const int64_t *first = n.first.data();
+  const double *cutoff = cutoff_.data();
+  const int num_species = num_species_;
+  int64_t *begin = begin_.reserve(n.num_receivers + 1);
+  running_sums(
+      exec, n.num_receivers,
+      KOKKOS_LAMBDA(int64_t i) {
+        const double *receiver_cutoff = cutoff + row_species[i] * num_species;
+        int64_t count = 0;
+        for (int64_t c = first[i]; c < first[i + 1]; c++)
+          count += is_edge(x + 3 * static_cast<int64_t>(receiver[i]), x + 3 * static_cast<int64_t>(sender_atom[c]),
+                           receiver_cutoff[row_species[sender_row[c]]]);
+        return count;
+      },
+      begin);
+  return begin;
+}
+
+template <class T>
 void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions, bool divides,
                            bool of_moments) {
   const DeviceNeighborhood &n = *neighborhood_;

@@ -78,6 +78,10 @@ class DeviceEdges {
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
   bool is_counted() const { return is_counted_; }
 
+  // [N+1] in device memory, until build(): the number of candidates of earlier receivers within the cutoff at these
+  // positions. It includes those that their receiver does not see. n need not be transposed.
+  const int64_t *count_within_cutoff(const DeviceExec &exec, const DeviceNeighborList &n, const double *positions);
+
   // Computes all arrays for these positions [atoms][3], which move along the directions (null for none). Waits for
   // the edges to be counted, if they are. divides: whether rigid edges are separated from the others. of_moments:
   // there is one direction, and the arrays are for all those of EnergyMoments.

@@ -64,15 +64,13 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
   exec.fence("equi: neighborhood ready for any instance");
 }
 
-int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int num_receivers) {
-  const int64_t *first = n.first.data();
-  const int all = n.num_receivers;
-  if (all == 0) return 0;
+int64_t most_in_window(const DeviceExec &exec, const int64_t *begin, int num_receivers, int window) {
+  if (num_receivers == 0) return 0;
   int64_t most = 0;
   Kokkos::parallel_reduce(
-      "equi:most_candidates", DeviceRange(exec, 0, all),
+      "equi:most_in_window", DeviceRange(exec, 0, num_receivers),
       KOKKOS_LAMBDA(int64_t i, int64_t & m) {
-        const int64_t end = i + num_receivers < all ? i + num_receivers : all, count = first[end] - first[i];
+        const int64_t end = i + window < num_receivers ? i + window : num_receivers, count = begin[end] - begin[i];
         if (count > m) m = count;
       },
       Kokkos::Max<int64_t>(most));

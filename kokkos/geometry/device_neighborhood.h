@@ -48,8 +48,8 @@ struct DeviceNeighborhood : DeviceNeighborList {
 void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborList &to);
 void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
 
-// The largest number of candidates of this many consecutive receivers.
-int64_t most_candidates(const DeviceExec &exec, const DeviceNeighborhood &n, int num_receivers);
+// The largest number of items of `window` consecutive receivers; receiver i has the items begin[i] .. begin[i+1] - 1.
+int64_t most_in_window(const DeviceExec &exec, const int64_t *begin, int num_receivers, int window);
 
 // Whether each candidate between two receivers has its reverse: row i is among the senders of receiver j as often as
 // row j is among those of receiver i. n must be transposed.

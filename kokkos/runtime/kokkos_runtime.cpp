@@ -169,8 +169,12 @@ double memory_available(int sharing) {
   return std::max(1.0, std::min(shared_memory_limit() / sharing, own_memory_left()));
 }
 
+int num_host_threads() {
+  return HostExec().concurrency();
+}
+
 std::string kokkos_backend() {
-  const int threads = HostExec().concurrency();
+  const int threads = num_host_threads();
   return std::string(Kokkos::DefaultExecutionSpace::name()) + ", " + std::to_string(threads) +
          (threads == 1 ? " thread" : " threads");
 }

@@ -10,7 +10,7 @@
 #ifndef EQUI_EDGE_CONVOLUTION_H
 #define EQUI_EDGE_CONVOLUTION_H
 
-#include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/kernel_libraries/convolution_tables.h"
 
 #include <functional>
 #include <string>

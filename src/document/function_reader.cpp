@@ -129,6 +129,29 @@ int width_of(const JsonField &field, const TensorReader &tensors) {
   return static_cast<int>(width);
 }
 
+// The query is the last of the receiver's inputs.
+void read_gate(const JsonField &n, int64_t num_outputs, const Irreps *input, TensorReader &tensors, RadialFunction &f) {
+  const JsonField gate = n["gate"], norm = gate["norm"];
+  const int64_t width = f.receiver_block >= 0 ? (*input)[f.receiver_block].mul : f.receiver.cols;
+  if (width < num_outputs)
+    gate.fail("at least " + std::to_string(num_outputs) + " inputs of the receiver, the last ones for the query",
+              std::to_string(width));
+  f.gate = RadialGate{gate["scale"].number(),
+                      {tensors.values(norm["weight"], {num_outputs}), tensors.values(norm["bias"], {num_outputs}),
+                       norm["epsilon"].number()},
+                      {}};
+}
+
+// A network whose first matrix has no rows for the query in the file.
+Network network_before_gate(const JsonField &n, int num_inputs, int64_t num_outputs, TensorReader &tensors) {
+  Network network = read_network(n, num_inputs - static_cast<int>(num_outputs), 2 * num_outputs, tensors);
+  Matrix &first = network.weights.front();
+  tensors.lay_out(n["weights"], num_outputs * first.cols);
+  first.rows = num_inputs;
+  first.data.resize(static_cast<size_t>(first.rows) * first.cols, 0.0);
+  return network;
+}
+
 }    // namespace
 
 Activation read_activation(const JsonField &field) {
@@ -173,6 +196,15 @@ FieldSpecs radial_fields(bool has_input, bool may_activate_last) {
                                        "normalize what a matrix gives")),
                          optional(boolean("times_cutoff", "whether outputs are multiplied by the cutoff function"))});
   if (may_activate_last) fields.push_back(optional(boolean("activate_last", "whether outputs are activated")));
+  if (has_input)
+    fields.push_back(
+        optional(object("gate",
+                        {number("scale", "factor of products of queries and keys"),
+                         object("norm",
+                                {tensor("weight", "[outputs]", "factors"), tensor("bias", "[outputs]", "what is added"),
+                                 divisor("epsilon", "is added to the variance")},
+                                "normalizes these products")},
+                        "gates the outputs, by keys of the network and a query of the receiver")));
   if (has_input)
     fields.push_back(optional(object("pair_factor",
                                      {tensor("receiver", "[species, outputs]", "of the receiver"),
@@ -226,7 +258,9 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
   read_inputs("sender", f.sender, f.sender_block);
   read_inputs("receiver", f.receiver, f.receiver_block);
   f.times_cutoff = n.has("times_cutoff") && n["times_cutoff"].boolean();
-  f.network = read_network(n, num_inputs, num_outputs, tensors);
+  if (n.has("gate")) read_gate(n, num_outputs, input, tensors, f);
+  f.network = f.gate ? network_before_gate(n, num_inputs, num_outputs, tensors)
+                     : read_network(n, num_inputs, num_outputs, tensors);
   if (n.has("activate_last") && n["activate_last"].boolean()) f.output = RadialFunction::Output::activated;
   if (n.has("pair_factor")) {
     const JsonField factor = n["pair_factor"];
@@ -235,6 +269,8 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
     if (f.output != RadialFunction::Output::weights)
       factor.fail("no factors of pairs together with activate_last", "both");
   }
+  if (f.gate && (f.output != RadialFunction::Output::weights || f.times_cutoff || f.has_pair_factor()))
+    n["gate"].fail("no gate together with activate_last, times_cutoff or pair_factor", "both");
   if (f.reads_features() && f.has_pair_factor())
     n.fail("no pair_factor where the network reads a block of the input", "one");
   return f;

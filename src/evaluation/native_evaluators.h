@@ -51,6 +51,7 @@ int start_kokkos(int num_threads, int number);
 // is older than this build's target. `number` is counted as above. Kokkos itself would end the process.
 void check_devices(int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
+int num_host_threads();          // of Kokkos, which must have been started
 int num_devices();               // GPUs that Kokkos sees, 0 without any
 int kokkos_device();             // number of the GPU that Kokkos uses, -1 without any
 // Identifies the GPU that Kokkos uses. The identity is the same in each process, whatever the GPU's number there. Zeros

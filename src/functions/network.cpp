@@ -88,25 +88,6 @@ void apply_activation(Activation a, double scale, int count, int order, int n, d
   }
 }
 
-// rows [count][order+1][n]: derivatives of z become those of its normalized components.
-void apply_norm(const HiddenNorm &norm, int count, int order, int n, double *rows) {
-  if (norm.weight.empty()) return;
-  for (int p = 0; p < count; ++p) {
-    double *row = rows + static_cast<size_t>(p) * (order + 1) * n;
-    Jet mean, variance;
-    for (int j = 0; j < n; ++j) mean = mean + Jet::load(row + j, order, n);
-    mean = 1.0 / n * mean;
-    for (int j = 0; j < n; ++j) {
-      const Jet centered = Jet::load(row + j, order, n) - mean;
-      variance = variance + centered * centered;
-      centered.store(row + j, order, n);
-    }
-    const Jet factor = inverse_sqrt(1.0 / n * variance + norm.epsilon);
-    for (int j = 0; j < n; ++j)
-      (norm.weight[j] * (Jet::load(row + j, order, n) * factor) + norm.bias[j]).store(row + j, order, n);
-  }
-}
-
 }    // namespace
 
 Activation parse_activation(const std::string &name) {
@@ -192,6 +173,24 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
   for (int k = 0; k <= order; ++k) d[k] = f[k];
 }
 
+void normalize(const HiddenNorm &norm, int count, int order, int n, double *rows) {
+  if (norm.weight.empty()) return;
+  for (int p = 0; p < count; ++p) {
+    double *row = rows + static_cast<size_t>(p) * (order + 1) * n;
+    Jet mean, variance;
+    for (int j = 0; j < n; ++j) mean = mean + Jet::load(row + j, order, n);
+    mean = 1.0 / n * mean;
+    for (int j = 0; j < n; ++j) {
+      const Jet centered = Jet::load(row + j, order, n) - mean;
+      variance = variance + centered * centered;
+      centered.store(row + j, order, n);
+    }
+    const Jet factor = inverse_sqrt(1.0 / n * variance + norm.epsilon);
+    for (int j = 0; j < n; ++j)
+      (norm.weight[j] * (Jet::load(row + j, order, n) * factor) + norm.bias[j]).store(row + j, order, n);
+  }
+}
+
 void Network::simplify() {
   const bool has_norms =
       std::any_of(norms.begin(), norms.end(), [](const HiddenNorm &norm) { return !norm.weight.empty(); });
@@ -248,7 +247,7 @@ void Network::derivatives(int count, int order, int first, int num, const double
       for (int p = 0; p < count; ++p)
         for (int j = 0; j < w.cols; ++j) z[static_cast<size_t>(p) * (order + 1) * w.cols + j] += biases[k][j];
     if (!is_last) {
-      if (k < norms.size()) apply_norm(norms[k], count, order, w.cols, z);
+      if (k < norms.size()) normalize(norms[k], count, order, w.cols, z);
       apply_activation(activation, activation_scale, count, order, w.cols, z);
     }
     h = z;

@@ -28,6 +28,9 @@ struct HiddenNorm {
   double epsilon = 0.0;
 };
 
+// rows [count][order+1][n]: derivatives of z along one variable become those of its normalized components. order <= 3.
+void normalize(const HiddenNorm &norm, int count, int order, int n, double *rows);
+
 // h -> activation_scale * activation(norm(h W + b)) for all matrices but the last. The scales of the file are folded
 // in.
 struct Network {

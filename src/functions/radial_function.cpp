@@ -27,6 +27,19 @@ void require_no_features(const RadialFunction &f) {
   if (f.reads_features()) throw std::logic_error("a radial function of atoms' features was evaluated without them");
 }
 
+// from [order+1][2 n]: derivatives of values and keys at one distance; out [order+1][n]: those of the gated values.
+void apply_gate(const RadialGate &gate, int order, size_t n, const double *from, double *out) {
+  for (int k = 0; k <= order; ++k)
+    for (size_t j = 0; j < n; ++j) out[k * n + j] = gate.scale * gate.query[j] * from[(2 * k + 1) * n + j];
+  normalize(gate.norm, 1, order, static_cast<int>(n), out);
+  for (size_t j = 0; j < n; ++j) {
+    const Jet y = Jet::load(out + j, order, n);
+    double d[Jet::MAX_ORDER + 1] = {};
+    activation_derivatives(Activation::sigmoid, y.value(), order, d);
+    (Jet::load(from + j, order, 2 * n) * compose(d, y)).store(out + j, order, n);
+  }
+}
+
 }    // namespace
 
 int RadialBasis::size() const {
@@ -114,6 +127,10 @@ RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species
   };
   fold(sender, sender_species);
   fold(receiver, receiver_species);
+  if (gate) {
+    const double *row_end = receiver.data.data() + static_cast<size_t>(receiver_species + 1) * receiver.cols;
+    f.gate->query.assign(row_end - num_outputs(), row_end);
+  }
   first.rows = basis.size();
   first.data.resize(static_cast<size_t>(first.rows) * first.cols);
   if (!has_pair_factor()) return f;
@@ -137,14 +154,19 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
   require_one_pair(depends_on_pair());
   require_no_features(*this);
   const size_t n = num_outputs();
-  std::vector<double> in;
+  std::vector<double> in, values_and_keys;
   for (int begin = 0; begin < count; begin += DISTANCES_AT_ONCE) {
     const int points = std::min(DISTANCES_AT_ONCE, count - begin);
     const RadialBasis::Range range = basis.range_of_nonzero(points, r + begin);
     const size_t n_in = static_cast<size_t>(order + 1) * range.size();
     in.resize(points * n_in);
     for (int p = 0; p < points; ++p) basis.derivatives(r[begin + p], order, side, range, in.data() + p * n_in);
-    network.derivatives(points, order, range.first, range.size(), in.data(), out + begin * (order + 1) * n);
+    const size_t n_out = (order + 1) * n;
+    double *const found = out + begin * n_out;
+    if (gate) values_and_keys.resize(2 * points * n_out);
+    network.derivatives(points, order, range.first, range.size(), in.data(), gate ? values_and_keys.data() : found);
+    for (int p = 0; gate && p < points; ++p)
+      apply_gate(*gate, order, n, values_and_keys.data() + 2 * p * n_out, found + p * n_out);
   }
   if (output == Output::weights && !times_cutoff && r_power.empty()) return;
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -75,6 +76,14 @@ struct RadialBasis {
   void cutoff_function(double r, int order, int side, double *out) const;
 };
 
+// Makes a radial network's outputs of pairs of its numbers: the network gives values v, then as many keys k. With the
+// last inputs q of the receiver, its query, an output is v sigmoid(norm(scale q k)). The norm is over all keys.
+struct RadialGate {
+  double scale = 1.0;
+  HiddenNorm norm;
+  std::vector<double> query;    // of one pair (for_pair)
+};
+
 // The radial weights of a convolution, or the density of a normalization. It is a network on the basis and on rows of
 // the two species, times a factor of the pair. Then follow perhaps tanh(w^2) or the activation of the network, the
 // cutoff function as a factor, and r^r_power as a factor per column.
@@ -91,9 +100,10 @@ struct RadialFunction {
   Matrix receiver_factor, sender_factor;
   Output output = Output::weights;
   bool times_cutoff = false;
-  std::vector<int> r_power;    // [num_outputs], or empty for all zero
+  std::vector<int> r_power;          // [num_outputs], or empty for all zero
+  std::optional<RadialGate> gate;    // the network has rows of zeros for the query
 
-  int num_outputs() const { return network.num_outputs(); }
+  int num_outputs() const { return network.num_outputs() / (gate ? 2 : 1); }
   bool has_pair_factor() const { return !receiver_factor.data.empty(); }
   bool depends_on_pair() const {
     return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty() || has_pair_factor();

@@ -94,6 +94,8 @@ LayerOperations Convolution::operations(const OperationContext &context) const {
   // The activation, the column's constant and the cutoff function; backward also the adjoint of the cutoff function.
   if (has_network && radial.output == RadialFunction::Output::activated)
     n = n + radial.num_outputs() * Operations{4.0, 6.0};
+  // The product of query and key, its norm, the sigmoid and the product with the value, and their adjoints.
+  if (has_network && radial.gate) n = n + radial.num_outputs() * Operations{14.0, 18.0};
   return {{}, n};
 }
 

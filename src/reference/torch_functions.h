@@ -273,6 +273,8 @@ struct TorchRadial : TorchBasis {
   Tensor sender_factor, receiver_factor;    // [species, columns], or undefined
   int sender_block, receiver_block;         // block of the convolution's input, or -1
   TorchNetwork network;
+  std::optional<RadialGate> gate;
+  Tensor gate_weight, gate_bias;    // of the gate's norm
   RadialFunction::Output output;
   bool times_cutoff;
   at::ScalarType type;
@@ -282,6 +284,7 @@ struct TorchRadial : TorchBasis {
         sender_block(f.sender_block),
         receiver_block(f.receiver_block),
         network(f.network, type),
+        gate(f.gate),
         output(f.output),
         times_cutoff(f.times_cutoff),
         type(type) {
@@ -290,6 +293,10 @@ struct TorchRadial : TorchBasis {
     receiver = matrix(f.receiver);
     sender_factor = matrix(f.sender_factor);
     receiver_factor = matrix(f.receiver_factor);
+    if (gate) {
+      gate_weight = to_tensor(gate->norm.weight, type);
+      gate_bias = to_tensor(gate->norm.bias, type);
+    }
     if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
       power = to_tensor(f.r_power).to(at::kDouble);
   }
@@ -303,6 +310,7 @@ struct TorchRadial : TorchBasis {
     if (receiver.defined()) inputs.push_back(receiver.index_select(0, edges.receiver_species));
     if (receiver_block >= 0) inputs.push_back(block_of(x.receiver, irreps, receiver_block).flatten(1));
     Tensor w = network(at::cat(inputs, 1));
+    if (gate) w = gated(w, inputs.back());
     if (sender_factor.defined())
       w = w * (receiver_factor.index_select(0, edges.receiver_species) +
                sender_factor.index_select(0, edges.sender_species));
@@ -311,6 +319,15 @@ struct TorchRadial : TorchBasis {
     if (times_cutoff) w = w * cutoff_function(r, edges).to(type);
     if (power.defined()) w = w * at::pow(r, power).to(type);
     return w;
+  }
+
+  // Values and keys [E, 2 columns] to weights; the receiver's inputs end with the query.
+  Tensor gated(const Tensor &values_and_keys, const Tensor &of_receiver) const {
+    const int64_t n = values_and_keys.size(1) / 2;
+    const Tensor query = of_receiver.narrow(1, of_receiver.size(1) - n, n);
+    const Tensor products = gate->scale * query * values_and_keys.narrow(1, n, n);
+    return values_and_keys.narrow(1, 0, n) *
+           at::sigmoid(at::layer_norm(products, {n}, gate_weight, gate_bias, gate->norm.epsilon));
   }
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An ASE calculator that evaluates an .equi file by pair style equi, inside the process of Python, on one rank.
+"""An ASE calculator that evaluates an .equi file by libequi.so, inside the process of Python and without LAMMPS.
 
     from equi_tools.ase import EquiCalculator
 
@@ -9,28 +9,28 @@ Units are ASE's: eV, Angstrom, and stresses positive under tension.
 """
 
 import os
-import re
 from contextlib import contextmanager
 from numbers import Integral, Real
 
-import numpy as np
 from ase.calculators.calculator import CalculationFailed, Calculator, InputError, all_changes
 
-from . import lammps_runner
+from . import equi_file
 from .errors import EquiError
+from .library import LibraryCalculator
 
 PRECISIONS = ("double", "mixed")
 SYSTEM = ("task", "charge", "spin")  # of files for all systems
 FORCES = ("energy", "direct")
+LEAST_VOLUME = 1e-3  # Angstrom^3; smaller cells have no stress
 
 
 class EquiCalculator(Calculator):
     """Energies, forces and stresses of an .equi file.
 
-    The calculator keeps one LAMMPS from its first evaluation on. It passes changed positions and cells to it. Other
-    atoms or other periodic directions set LAMMPS up anew. If LAMMPS or the pair style refuses something, ASE's
-    CalculationFailed reports its text, and the calculator can be used again. Copies and pickles have no LAMMPS until
-    they evaluate; a forked process needs its own calculator.
+    The calculator keeps the model, and a neighbor list of the structure that it evaluated last. If something is
+    refused, ASE's CalculationFailed has the reason, and the calculator can be used again. Copies and pickles read the
+    model when they evaluate first. Evaluations in several Python threads wait for each other. A process that was
+    forked after an evaluation must not evaluate.
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
@@ -42,13 +42,12 @@ class EquiCalculator(Calculator):
         of LAMMPS_POTENTIALS.
 
         precision: "double" (the default) or "mixed". radial: "exact" or the tolerance of the radial tables, by default
-        that of the pair style. threads: their number, by default chosen by the pair style. The first evaluation in a
-        process decides for all; another number later raises CalculationFailed. forces: "energy" (the default) or
-        "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a file for all
-        systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
+        that of the pair style. threads: their number, by default OMP_NUM_THREADS, else the cores. The first
+        evaluation in a process decides for all; another number later raises CalculationFailed. forces: "energy" (the
+        default) or "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a
+        file for all systems, as the keywords of the pair style. Unknown names and values raise ASE's InputError.
         """
-        self._session = None
-        self._arrangement = None  # chemical symbols and periodic directions of the present LAMMPS
+        self._evaluator = None  # a LibraryCalculator, from the first evaluation on
         super().__init__(model=model, **parameters)
 
     def set(self, **parameters):
@@ -65,97 +64,69 @@ class EquiCalculator(Calculator):
         return changed
 
     def close(self):
-        """Ends LAMMPS and frees its memory; the next evaluation starts it again."""
-        if self._session is not None:
-            self._session.close()
-        self._session = None
+        """Frees the model and its tables; the next evaluation reads them again."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+        self._evaluator = None
 
     def __getstate__(self):
-        return {**self.__dict__, "_session": None}
+        return {**self.__dict__, "_evaluator": None}
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
-        with self._failures():
-            result = self._evaluate()
+        has_stress = self.parameters.forces != "direct" and self.atoms.cell.volume > LEAST_VOLUME
+        with _failures():
+            result = self._evaluator_of(self.atoms).compute(has_stress)
         self.results = {
             "energy": result.energy,
             "free_energy": result.energy,
             "forces": result.forces,
             "energies": result.energies,
         }
-        if result.stress is not None:
+        if has_stress:
             self.results["stress"] = result.stress
 
     def hessian(self, atoms=None):
         """Exact second derivatives of the energy by positions [3N, 3N] in eV/Angstrom^2, without constraints.
 
-        Rows and columns are x, y, z of the first atom, then of the next. LAMMPS is set up only for this call; atoms
-        defaults to those of the last evaluation.
+        Rows and columns are x, y, z of the first atom, then of the next. atoms defaults to those of the last
+        evaluation.
         """
         atoms = atoms if atoms is not None else self.atoms
         if atoms is None:
             raise InputError("hessian needs atoms: nothing was evaluated yet")
-        with self._failures(), lammps_runner._working_folder() as folder:
-            box = lammps_runner.lammps_box(atoms)
-            session, _ = self._started(atoms, box)
-            try:
-                # The matrix is divided by square roots of masses.
-                session.command("mass * 1.0")
-                session.command(f'equi_dynamical_matrix all regular 1e-6 file "{folder}/hessian" binary yes')
-            finally:
-                session.close()
-            blocks = np.fromfile(folder / "hessian").reshape(len(atoms), 3, len(atoms), 3)
-        rotated = np.einsum("ab,ibjc,dc->iajd", box.rotation, blocks, box.rotation)
-        return rotated.reshape(3 * len(atoms), 3 * len(atoms))
+        with _failures():
+            return self._evaluator_of(atoms).hessian()
 
-    @contextmanager
-    def _failures(self):
-        try:
-            yield
-        except EquiError as error:
-            self.close()
-            raise CalculationFailed(str(error)) from error
-        except BaseException:  # an interrupt, which stops LAMMPS in mid-run
-            self.close()
-            raise
+    def describe(self):
+        """Lines about the model, precision, kernels, threads and tables, for the atoms of the last evaluation."""
+        if self._evaluator is None:
+            raise InputError("describe needs an evaluation before")
+        with _failures():
+            return self._evaluator.describe()
 
-    def _evaluate(self):
-        box = lammps_runner.lammps_box(self.atoms)
-        arrangement = (self.atoms.get_chemical_symbols(), self.atoms.pbc.tolist())
-        if self._session is not None and arrangement == self._arrangement:
-            self._session.move(box)
-            return self._session.run(self.atoms, box)
-        self._session, result = self._started(self.atoms, box, self._session)
-        self._arrangement = arrangement
-        return result
-
-    def _started(self, atoms, box, session=None):
-        """(session, result): LAMMPS, a new one if there is none, set up for a structure, and its first result."""
-        p = self.parameters
+    def _evaluator_of(self, atoms):
+        """The evaluator, with a structure."""
         symbols = sorted(set(atoms.get_chemical_symbols()))
-        if session is None:
-            session = lammps_runner.LammpsSession()
-        try:
-            with lammps_runner._working_folder() as folder, _asking_for_threads(p.threads):
-                model = lammps_runner._plain_path(p.model, folder)
-                words = [word for name in SYSTEM if p[name] is not None for word in (name, p[name])]
-                words += [] if p.forces is None else ["forces", p.forces]
-                commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial, words)
-                session.command(f'log "{folder}/log.lammps"')
-                session.set_up(atoms, symbols, box, commands, folder)
-                result = session.run(atoms, box)
-                session.command("log none")
-                log = (folder / "log.lammps").read_text()
-            running = re.search(r"^  precision .*, (\d+) threads?\b", log, re.M)  # not reported if a GPU evaluates
-            if p.threads is not None and running and int(running[1]) != p.threads:
-                raise EquiError(
-                    f"{p.threads} threads are asked for and {running[1]} in use: their number is chosen once, by the first "
-                    "evaluation in a process"
-                )
-        except BaseException:
-            session.close()
-            raise
-        return session, result
+        if not symbols:
+            raise EquiError("the structure has no atoms")
+        if self._evaluator is None or not set(symbols) <= set(self._evaluator.symbols):
+            self.close()
+            self._evaluator = LibraryCalculator(equi_file.find(self.parameters.model), symbols, self._keywords())
+        self._evaluator.set_atoms(atoms)
+        return self._evaluator
+
+    def _keywords(self):
+        names = ("precision", "radial", "threads", "forces", *SYSTEM)
+        return " ".join(f"{name} {self.parameters[name]}" for name in names if self.parameters[name] is not None)
+
+
+@contextmanager
+def _failures():
+    try:
+        yield
+    except EquiError as error:
+        raise CalculationFailed(str(error)) from error
 
 
 def _is_number(value, kind):
@@ -181,18 +152,3 @@ def _check(parameters):
     for name in ("charge", "spin"):
         if not (parameters[name] is None or _is_number(parameters[name], Integral)):
             raise InputError(f"{name} must be a whole number, not {parameters[name]!r}")
-
-
-@contextmanager
-def _asking_for_threads(number):
-    """The variable that the pair style reads when it starts the threads of this process."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    if number is not None:
-        os.environ["OMP_NUM_THREADS"] = str(number)
-    try:
-        yield
-    finally:
-        if number is not None:
-            os.environ.pop("OMP_NUM_THREADS")
-            if before is not None:
-                os.environ["OMP_NUM_THREADS"] = before

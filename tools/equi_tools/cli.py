@@ -185,7 +185,7 @@ def _add_convert(parser):
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "inference checkpoint of fairchem 2 (eSEN, UMA; .pt), training checkpoint of fairchem 1 (eSEN, EquiformerV2 and V3, eSCN; .pt), "
         "force field of mlip (MACE, NequIP, eSEN; .zip); Nequix model (.nqx, .pt); eqnorm checkpoint (.pt); "
-        "model of so3krates-torch (SO3LR, So3krates; .model); "
+        "model of so3krates-torch (SO3LR, So3krates; .model); HIENet checkpoint (.pth) or HIENet-V3; "
         "an .equi file, to bring it to the present version of the format",
     )
     parser.add_argument("-o", "--output", required=True, metavar="FILE.equi")

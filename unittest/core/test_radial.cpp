@@ -456,6 +456,52 @@ TEST(RadialFunction, outputs_are_activated_before_they_are_cut) {
   }
 }
 
+// 21 numbers of a network: 10 values, 10 keys, and one that is left out.
+TEST(RadialFunction, values_are_gated_by_normalized_products_of_keys_and_the_query) {
+  constexpr int n = 10;
+  const double scale = 0.7, epsilon = 1e-3;
+  RadialFunction all = random_function(KINDS[0]);
+  Matrix &last = all.network.weights.back(), kept{last.rows, 2 * n, {}};
+  for (int i = 0; i < last.rows; ++i)
+    for (int c = 0; c < 2 * n; ++c) kept.data.push_back(last(i, c));
+  last = kept;
+  const RadialFunction plain = all;
+  // The last inputs of the receiver are the query, which no row of the first matrix reads.
+  all.receiver = random_matrix(3, n, 38, -1.0, 1.0);
+  Matrix &first = all.network.weights.front();
+  first.rows += n;
+  first.data.resize(static_cast<size_t>(first.rows) * first.cols, 0.0);
+  all.gate =
+      RadialGate{scale, {random_matrix(1, n, 39, 0.5, 1.5).data, random_matrix(1, n, 40, -0.5, 0.5).data, epsilon}, {}};
+  EXPECT_EQ(all.num_outputs(), n);
+  EXPECT_TRUE(all.depends_on_pair());
+  for (int species = 0; species < 3; ++species) {
+    const RadialFunction f = all.for_pair(species, 2 - species);
+    EXPECT_FALSE(f.depends_on_pair());
+    for (const double r : {0.8, 1.9, 3.3}) {
+      double numbers[2 * n], out[4 * n], mean = 0.0, variance = 0.0, u[n];
+      plain.derivatives(r, 0, 1, numbers);
+      f.derivatives(r, 3, 1, out);
+      for (int c = 0; c < n; ++c) u[c] = scale * all.receiver(species, c) * numbers[n + c];
+      for (const double v : u) mean += v / n;
+      for (const double v : u) variance += (v - mean) * (v - mean) / n;
+      for (int c = 0; c < n; ++c) {
+        const double y =
+            all.gate->norm.weight[c] * (u[c] - mean) / std::sqrt(variance + epsilon) + all.gate->norm.bias[c];
+        EXPECT_NEAR(out[c], numbers[c] / (1.0 + std::exp(-y)), 1e-13) << r;
+      }
+      // Each derivative is that of the one before it.
+      const double h = 1e-4;
+      double above[4 * n], below[4 * n];
+      f.derivatives(r + h, 2, 1, above);
+      f.derivatives(r - h, 2, 1, below);
+      for (int c = 0; c < 3 * n; ++c)
+        EXPECT_NEAR(out[n + c], (above[c] - below[c]) / (2.0 * h), 1e-4 * (1.0 + std::fabs(out[n + c])))
+            << c << " " << r;
+    }
+  }
+}
+
 TEST(RadialFunction, of_a_pair_has_its_factor) {
   for (bool has_biases : {false, true}) {
     RadialFunction all = random_function(KINDS[0]);

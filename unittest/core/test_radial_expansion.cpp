@@ -98,6 +98,9 @@ TEST(RadialExpansion, is_refused_where_outputs_are_no_linear_map) {
   other.r_power.assign(f.num_outputs(), 1);
   EXPECT_FALSE(expand_radial(other, 2, 1e-6));
   other = f;
+  other.gate.emplace();
+  EXPECT_FALSE(expand_radial(other, 2, 1e-6));
+  other = f;
   other.sender = Matrix();
   other.sender_block = 0;
   EXPECT_FALSE(expand_radial(other, 2, 1e-6));

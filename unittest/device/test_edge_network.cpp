@@ -3,9 +3,9 @@
 // are those of the receivers' pass and of the gather of senders, with atoms that have no edges and with positions that
 // are not edges.
 #include "kokkos/device_kernels/device_dense.h"
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
-#include "kokkos/layers/convolution/device_edge_network.h"
+#include "kokkos/layers/edge_network/device_edge_network.h"
 #include "unittest/support/edge_network_problem.h"
 
 #include <gtest/gtest.h>

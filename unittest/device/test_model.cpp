@@ -220,6 +220,42 @@ TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_lim
   }
 }
 
+// Candidates beyond the cutoff do not count: with a wide skin there are several times as many as edges.
+TEST(DeviceModelRun, memory_is_planned_for_edges_and_again_when_they_become_more) {
+  constexpr double SKIN = 2.0;
+  for (const char *name : {"parity_three_layers", "so2_of_fewer_m"}) {
+    const bool has_so2 = std::string(name) == "so2_of_fewer_m";
+    const Model m = case_named(name).model();
+    const Structure structure = random_structure(m.num_species(), 3, has_so2 ? 4 : 8);
+    const ImageStructure near = structure.images(m.reach()), wide = structure.images(m.reach() + SKIN);
+    ASSERT_GT(wide.neighborhood.sender_atom.size(), 2 * near.neighborhood.sender_atom.size());
+    // Denser than `wide`, for which its list is still valid.
+    ImageStructure dense = wide;
+    for (Vector3 &x : dense.positions)
+      for (double &component : x) component *= 0.93;
+    EvaluatorOptions options = options_of(Precision::double_);
+    options.graphs = false;
+    DeviceEvaluation<double> free(m, options), free_when_dense(m, options);
+    const Evaluation expected = evaluate_whole(free, wide), expected_dense = evaluate_whole(free_when_dense, dense);
+    ASSERT_GT(expected_dense.num_edges, 1.1 * expected.num_edges);
+    // All of free's arrays fit, as do those for a few more edges.
+    options.memory_limit = 1.05 * static_cast<double>(free.memory_bytes());
+    DeviceEvaluation<double> limited(m, options);
+    expect_same(evaluate_whole(limited, wide), expected, SUM_ORDER, std::string(name) + ", wide");
+    EXPECT_EQ(limited.num_slices(), 1) << name;
+    EXPECT_GE(limited.memory_bytes(), free.memory_bytes()) << name;
+    EXPECT_LE(static_cast<double>(limited.memory_bytes()), options.memory_limit) << name;
+    // The same list, without a call of set_neighborhood().
+    options.memory_limit = 0.98 * static_cast<double>(free_when_dense.memory_bytes());
+    DeviceEvaluation<double> moved(m, options);
+    expect_same(evaluate_whole(moved, wide), expected, SUM_ORDER, std::string(name) + ", before it moves");
+    const std::size_t before = moved.memory_bytes();
+    expect_same(evaluate_in_last_neighborhood(moved, dense), expected_dense, SUM_ORDER, std::string(name) + ", dense");
+    EXPECT_GT(moved.memory_bytes(), before) << name;
+    EXPECT_LE(static_cast<double>(moved.memory_bytes()), options.memory_limit) << name;
+  }
+}
+
 // The first of all atoms with too many neighbors is named.
 TEST(DeviceModelRun, more_neighbors_than_the_model_takes_are_refused) {
   Model m = make_tiny_model(TinyModelOptions()).model();

@@ -4,7 +4,7 @@
 // the error of the reader and the refusals of later steps may be thrown.
 #include "unittest/fuzz/fuzz_model.h"
 
-#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/plan/evaluation_plan.h"
 #include "src/model/model_file.h"
 #include "tools/model_kernels.h"
 

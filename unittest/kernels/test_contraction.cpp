@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Symmetric contractions on rows, generic and generated, compared with the double loops of ContractionProduct.
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "kokkos/layers/contraction/host_contraction.h"
 #include "unittest/support/contraction_problem.h"
 

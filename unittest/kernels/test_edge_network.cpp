@@ -2,7 +2,7 @@
 // Radial weights by a network on features of an edge's atoms: compared with the network edge by edge, and with
 // differences; those of duals with differences of those of plain numbers. Weights that depend only on the distance,
 // from tables, are compared with the function and its derivatives.
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
 #include "unittest/support/edge_network_problem.h"
 #include "unittest/support/wide_radial_function.h"
@@ -191,7 +191,7 @@ TEST_P(EdgeNetworkTest, duals_give_the_derivatives_along_a_direction) {
     p.move(-step);
     return a;
   };
-  constexpr double STEP = 1e-3;
+  constexpr double STEP = 2.5e-4;
   const Answer wide[2] = {at(STEP), at(-STEP)}, narrow[2] = {at(0.5 * STEP), at(-0.5 * STEP)};
   Answer slope = wide[0];
   for (int kind = 0; kind < 4; ++kind)

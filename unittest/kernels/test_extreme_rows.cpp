@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Gates and norms of rows where exponentials, squares and reciprocals leave the range of float32, where channels are
 // equal or zero, and with the least divisors that a file may have, against formulas in long double.
-#include "kokkos/layers/convolution/edge_network_row.h"
+#include "kokkos/layer_interface/host_backend.h"
+#include "kokkos/layers/edge_network/edge_network_row.h"
 #include "kokkos/layers/gate/host_gate.h"
-#include "kokkos/layers/host_backend.h"
 #include "kokkos/layers/layer_norm/layer_norm_layer.h"
 #include "kokkos/layers/norm_scale/norm_scale_layer.h"
 #include "kokkos/layers/spherical_norm/spherical_norm_layer.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Libraries of kernels in a user's cache folder: which files are loaded, and which kernels are used.
-#include "kokkos/host_kernels/kernel_cache.h"
-#include "kokkos/host_kernels/kernel_check.h"
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_cache.h"
+#include "kokkos/kernel_libraries/kernel_check.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "src/generator/common_kernels.h"
 #include "src/generator/contraction_generator.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Linear maps that are multiplied when a model is loaded (kokkos/layers/linear_folds.h), compared with the separate
+// Linear maps that are multiplied when a model is loaded (kokkos/plan/linear_folds.h), compared with the separate
 // layers.
-#include "kokkos/layers/linear_folds.h"
-#include "kokkos/layers/operation_count.h"
+#include "kokkos/plan/linear_folds.h"
+#include "kokkos/plan/operation_count.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/framework_answers.h"
 #include "unittest/support/linear_chain.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operations of models (kokkos/layers/operation_count.h) compared with sums by hand.
-#include "kokkos/layers/operation_count.h"
+// Operations of models (kokkos/plan/operation_count.h) compared with sums by hand.
+#include "kokkos/plan/operation_count.h"
 #include "unittest/support/model_builder.h"
 
 #include <gtest/gtest.h>

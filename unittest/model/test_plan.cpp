@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a model's layers are scheduled (kokkos/layers/evaluation_plan.h).
-#include "kokkos/layers/evaluation_plan.h"
+// How a model's layers are scheduled (kokkos/plan/evaluation_plan.h).
+#include "kokkos/plan/evaluation_plan.h"
 #include "unittest/support/model_builder.h"
 #include "unittest/support/model_cases.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tests of the process as a whole: memory of a warm step, and results with other numbers of threads.
-#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/plan/evaluation_plan.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/allocation_counter.h"
 #include "unittest/support/child_process.h"

@@ -126,6 +126,11 @@ class EquiEvaluator:
             h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
         return h
 
+    def gated(self, gate, query, values, keys):
+        norm = [self.tensors[gate["norm"][key]] for key in ("weight", "bias")]
+        products = torch.nn.functional.layer_norm(gate["scale"] * query * keys, norm[0].shape, *norm, gate["norm"]["epsilon"])
+        return values * torch.sigmoid(products)
+
     def radial_network(self, net, basis, species, i, j, x=None):
         """Outputs [E, h_out] without the cutoff function of `times_cutoff`; x: the input of a convolution."""
         inputs = [basis]
@@ -135,7 +140,12 @@ class EquiEvaluator:
                 inputs.append(x[part["block"]][atoms, :, 0])
             elif part is not None:
                 inputs.append(self.tensors[part][species[atoms]])
-        outputs = self.network(net, torch.cat(inputs, dim=1))
+        if "gate" not in net:
+            outputs = self.network(net, torch.cat(inputs, dim=1))
+        else:
+            n = len(self.tensors[net["gate"]["norm"]["weight"]])
+            query, inputs[-1] = inputs[-1][:, -n:], inputs[-1][:, :-n]
+            outputs = self.gated(net["gate"], query, *self.network(net, torch.cat(inputs, dim=1)).split(n, dim=1))
         if "pair_factor" in net:
             rows = [self.tensors[net["pair_factor"][key]] for key in ("receiver", "sender")]
             outputs = outputs * (rows[0][species[i]] + rows[1][species[j]])

@@ -91,7 +91,7 @@ struct EdgeNetworkProblem {
       number = at;
       return (above - below) / (2 * h);
     };
-    return (4 * difference(5e-4) - difference(1e-3)) / 3;
+    return (4 * difference(1.25e-4) - difference(2.5e-4)) / 3;
   }
 
   Model model;

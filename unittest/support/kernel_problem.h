@@ -4,7 +4,7 @@
 #ifndef EQUI_TEST_KERNEL_PROBLEM_H
 #define EQUI_TEST_KERNEL_PROBLEM_H
 
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
 #include "src/algebra/spherical_harmonics.h"
 #include "unittest/support/packed_feature.h"

@@ -350,10 +350,17 @@ class LayerMaker {
     const bool reads_receiver = scalars >= 0 && o_.receiver_scalars > 0;
     const int sender_inputs = reads_sender ? o_.sender_scalars : o_.sender_columns;
     const int receiver_inputs = reads_receiver ? o_.receiver_scalars : o_.receiver_columns;
+    const bool is_gated = is_convolution && o_.gates;
     std::vector<int> widths = {o_.num_basis + sender_inputs + receiver_inputs};
     widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
-    widths.push_back(num_outputs);
+    widths.push_back(is_gated ? 2 * num_outputs : num_outputs);
     Json n = network(name, widths);
+    if (is_gated)
+      n["gate"] = {{"scale", 0.8},
+                   {"norm",
+                    {{"weight", uniform(name + ".gate_norm.weight", {num_outputs}, 0.5, 1.5)},
+                     {"bias", tensor(name + ".gate_norm.bias", {num_outputs}, 0.3)},
+                     {"epsilon", 1e-3}}}};
     if (reads_sender)
       n["sender"] = {{"block", scalars++}};
     else if (o_.sender_columns > 0)
@@ -361,7 +368,8 @@ class LayerMaker {
     if (reads_receiver)
       n["receiver"] = {{"block", scalars}};
     else if (o_.receiver_columns > 0)
-      n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
+      n["receiver"] =
+          tensor(name + ".receiver", {num_species(), o_.receiver_columns + (is_gated ? num_outputs : 0)}, 1.0);
     if (o_.late_cutoff) n["times_cutoff"] = true;
     if (is_convolution && o_.activate_last) n["activate_last"] = true;
     if (is_convolution && o_.pair_factor)

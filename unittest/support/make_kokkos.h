@@ -4,7 +4,7 @@
 #define EQUI_TEST_MAKE_KOKKOS_H
 
 #include "kokkos/evaluation/host_evaluation.h"
-#include "kokkos/layers/linear_folds.h"
+#include "kokkos/plan/linear_folds.h"
 
 #include <memory>
 

@@ -219,7 +219,8 @@ class TinyModelMaker : LayerMaker {
     }
     const Irreps input = is_so2 ? spherical_irreps(o_.so2_in) : is_attention ? attention_irreps(true, t) : sent;
     std::vector<IrrepBlock> y(input.begin(), input.end());
-    for (const int num : {o_.sender_scalars, o_.receiver_scalars})
+    const int queries = o_.gates && o_.receiver_scalars > 0 ? num_weights : 0;
+    for (const int num : {o_.sender_scalars, o_.receiver_scalars + queries})
       if (num > 0) y.push_back({num, {0, 1}});
     if (!reads_messages) add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
     if (is_so2)

@@ -202,7 +202,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(26);
+  std::vector<TinyCase> cases(29);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -483,6 +483,44 @@ inline std::vector<TinyCase> family_cases() {
   weighted.biases = true;
   weighted.seed = 52;
   cases[25].keeps_parity = true;
+  cases[26].name = "gated_weights_of_features";
+  TinyModelOptions &gated = cases[26].options;
+  gated.elements = {"O", "H", "Si"};
+  gated.parity = true;
+  gated.hidden = {"13x0e+5x1o", "5x0e+1x1o", "33x0e"};
+  gated.xplor = false;
+  gated.gates = true;
+  gated.sender_scalars = 7;
+  gated.receiver_scalars = 5;
+  gated.biases = true;
+  gated.density = true;
+  gated.seed = 81;
+  cases[26].keeps_parity = true;
+  cases[27].name = "gated_weights_of_species_with_powers";
+  TinyModelOptions &gated_rows = cases[27].options;
+  gated_rows.parity = true;
+  gated_rows.lmax_edge = 3;
+  gated_rows.hidden = {"5x0e+13x1o", "33x0e"};
+  gated_rows.xplor = false;
+  gated_rows.r_power = true;
+  gated_rows.gates = true;
+  gated_rows.sender_columns = 3;
+  gated_rows.receiver_columns = 2;
+  gated_rows.norms = true;
+  gated_rows.biases = true;
+  gated_rows.seed = 82;
+  cases[27].keeps_parity = true;
+  cases[28].name = "gated_weights_of_one_matrix";
+  TinyModelOptions &gated_matrix = cases[28].options;
+  gated_matrix.hidden = {"1x0e+1x1e", "5x0e"};
+  gated_matrix.xplor = false;
+  gated_matrix.radial_hidden = {};
+  gated_matrix.gates = true;
+  gated_matrix.sender_columns = 2;
+  gated_matrix.receiver_scalars = 1;
+  gated_matrix.is_double = false;
+  gated_matrix.seed = 83;
+  cases[28].keeps_parity = true;
   TinyCase far;
   far.name = "charges_and_dispersion_of_one_feature";
   far.options.hidden = {"13x0e+5x1e", "17x0e+2x1e"};

@@ -35,7 +35,7 @@ inline std::vector<double> weights_of_features(const RadialFunction &f, const Ir
                                                int species_j, const std::vector<double> &x_i,
                                                const std::vector<double> &x_j) {
   const RadialBasis basis = f.basis.for_pair(species_i, species_j);
-  std::vector<double> in(basis.size()), w(f.num_outputs());
+  std::vector<double> in(basis.size()), w(f.network.num_outputs());
   basis.derivatives(r, 0, 1, in.data());
   const auto append = [&](const Matrix &rows, int species, int block, const std::vector<double> &x) {
     for (int k = 0; k < rows.cols; ++k) in.push_back(rows(species, k));
@@ -44,6 +44,18 @@ inline std::vector<double> weights_of_features(const RadialFunction &f, const Ir
   append(f.sender, species_j, f.sender_block, x_j);
   append(f.receiver, species_i, f.receiver_block, x_i);
   f.network.derivatives(0, in.data(), w.data());
+  if (f.gate) {
+    const int n = f.num_outputs();
+    const HiddenNorm &norm = f.gate->norm;
+    double mean = 0.0, variance = 0.0;
+    std::vector<double> u(n);
+    for (int j = 0; j < n; ++j) u[j] = f.gate->scale * in[in.size() - n + j] * w[n + j];
+    for (double v : u) mean += v / n;
+    for (double v : u) variance += (v - mean) * (v - mean) / n;
+    for (int j = 0; j < n; ++j)
+      w[j] /= 1.0 + std::exp(-norm.weight[j] * (u[j] - mean) / std::sqrt(variance + norm.epsilon) - norm.bias[j]);
+    w.resize(n);
+  }
   if (f.output == RadialFunction::Output::activated)
     for (double &v : w) {
       activation_derivatives(f.network.activation, v, 0, &v);

@@ -43,6 +43,7 @@ struct TinyModelOptions {
   bool norms = false;            // in the radial networks
   bool activate_last = false;    // in the radial networks of convolutions
   bool pair_factor = false;      // on their outputs
+  bool gates = false;            // of their outputs, with queries behind the inputs of the receiver
   bool density = false;          // a density normalization behind each convolution
   int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
   int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.

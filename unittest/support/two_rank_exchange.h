@@ -315,16 +315,21 @@ inline Evaluation make_evaluation(int num_real, int num_ranks) {
   return sum;
 }
 
-// The whole structure on one rank; errors are thrown. If only tangents are requested, the neighborhood is that of the
-// last call.
-inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
-                                 const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
+// The whole structure on one rank, with the neighborhood of the last call; errors are thrown.
+inline Evaluation evaluate_in_last_neighborhood(Evaluator &evaluator, const ImageStructure &s,
+                                                const std::vector<Vector3> *direction = nullptr,
+                                                Wanted wanted = Wanted::all) {
   Evaluation sum = make_evaluation(s.neighborhood.num_receivers, 1);
   std::mutex mutex;
   NoExchange none;
-  if (wanted != Wanted::tangents) evaluator.set_neighborhood(s.neighborhood);
   add_rank(evaluator, s.positions, s.owner, none, mutex, sum, direction, wanted);
   return sum;
+}
+// The same with its own neighborhood, unless only tangents are requested.
+inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
+                                 const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
+  if (wanted != Wanted::tangents) evaluator.set_neighborhood(s.neighborhood);
+  return evaluate_in_last_neighborhood(evaluator, s, direction, wanted);
 }
 
 // The same split among threads, with one evaluator per rank; errors are collected. Neighborhoods are set by one thread

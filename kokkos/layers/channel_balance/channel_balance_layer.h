@@ -3,11 +3,11 @@
 #ifndef EQUI_CHANNEL_BALANCE_LAYER_H
 #define EQUI_CHANNEL_BALANCE_LAYER_H
 
-#include "kokkos/layers/balance_layer.h"
+#include "kokkos/layer_interface/balance_layer.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/channel_balance/balanced_rows.h"
 #include "kokkos/layers/channel_balance/device_channel_balance.h"
 #include "kokkos/layers/channel_balance/host_channel_balance.h"
-#include "kokkos/layers/feature_rows.h"
 #include "src/layers/channel_balance.h"
 #include "src/numbers/dual.h"
 

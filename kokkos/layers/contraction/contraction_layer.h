@@ -3,10 +3,10 @@
 #ifndef EQUI_CONTRACTION_LAYER_H
 #define EQUI_CONTRACTION_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/input_rows.h"
 #include "kokkos/layers/contraction/device_contraction.h"
 #include "kokkos/layers/contraction/host_contraction.h"
-#include "kokkos/layers/input_rows.h"
 
 #include <cstddef>
 #include <string>

@@ -5,8 +5,8 @@
 #define EQUI_DEVICE_CONTRACTION_H
 
 #include "kokkos/kernel_interface/device_contraction_kernel.h"
+#include "kokkos/layer_interface/input_rows.h"
 #include "kokkos/layers/contraction/contraction_constants.h"
-#include "kokkos/layers/input_rows.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <functional>

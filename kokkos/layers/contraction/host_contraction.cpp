@@ -2,7 +2,7 @@
 // Symmetric contractions and node products on the host: the calls of kernels.
 #include "kokkos/layers/contraction/host_contraction.h"
 
-#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/kernel_libraries/kernel_library.h"
 #include "src/base/model_limits.h"
 #include "src/numbers/number_types.h"
 

@@ -4,8 +4,8 @@
 #define EQUI_HOST_CONTRACTION_H
 
 #include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/layer_interface/input_rows.h"
 #include "kokkos/layers/contraction/contraction_constants.h"
-#include "kokkos/layers/input_rows.h"
 
 #include <functional>
 #include <vector>

@@ -4,9 +4,9 @@
 #define EQUI_CONVOLUTION_CONSTANTS_H
 
 #include "kokkos/geometry/radial_set.h"
-#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/host_kernels/host_kernels.h"
-#include "kokkos/layers/convolution/edge_network.h"
+#include "kokkos/kernel_libraries/convolution_tables.h"
+#include "kokkos/layers/edge_network/edge_network.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
 

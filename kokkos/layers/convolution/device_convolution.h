@@ -7,11 +7,11 @@
 
 #include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/kernel_interface/device_path_group.h"
+#include "kokkos/layer_interface/device_batch.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
-#include "kokkos/layers/convolution/device_edge_network.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
 #include "kokkos/layers/convolution/device_rigid_convolution.h"
-#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/edge_network/device_edge_network.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <memory>

@@ -6,9 +6,9 @@
 #include "kokkos/layers/convolution/device_convolution.h"
 
 #include "kokkos/kernel_interface/place_in_rows.h"
+#include "kokkos/layer_interface/device_edge_rows.h"
 #include "kokkos/layers/convolution/device_path_groups_impl.h"
 #include "kokkos/layers/convolution/device_rigid_convolution_impl.h"
-#include "kokkos/layers/device_edge_rows.h"
 #include "kokkos/runtime/host_exec.h"
 
 #include <algorithm>

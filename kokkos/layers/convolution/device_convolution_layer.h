@@ -3,8 +3,8 @@
 #ifndef EQUI_DEVICE_CONVOLUTION_LAYER_H
 #define EQUI_DEVICE_CONVOLUTION_LAYER_H
 
+#include "kokkos/layer_interface/device_sender_layer.h"
 #include "kokkos/layers/convolution/device_convolution.h"
-#include "kokkos/layers/device_sender_layer.h"
 
 #include <string>
 

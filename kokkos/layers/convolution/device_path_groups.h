@@ -7,8 +7,8 @@
 
 #include "kokkos/device_kernels/device_generic_path_group.h"
 #include "kokkos/geometry/device_edges.h"
-#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/kernel_interface/device_path_group.h"
+#include "kokkos/kernel_libraries/convolution_tables.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <array>

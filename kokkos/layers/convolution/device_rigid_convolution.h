@@ -10,10 +10,10 @@
 #define EQUI_DEVICE_RIGID_CONVOLUTION_H
 
 #include "kokkos/geometry/device_radial_set.h"
-#include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/kernel_libraries/convolution_tables.h"
+#include "kokkos/layer_interface/device_batch.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
-#include "kokkos/layers/device_batch.h"
-#include "kokkos/layers/feature_rows.h"
 
 #include <cstddef>
 #include <vector>

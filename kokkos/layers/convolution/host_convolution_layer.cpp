@@ -2,7 +2,7 @@
 // The convolution on the host: the edges of a batch, their weights and the kernels' calls in each pass.
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 
-#include "kokkos/layers/edge_rows.h"
+#include "kokkos/layer_interface/edge_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 #ifndef EQUI_HOST_CONVOLUTION_LAYER_H
 #define EQUI_HOST_CONVOLUTION_LAYER_H
 
+#include "kokkos/layer_interface/host_sender_layer.h"
 #include "kokkos/layers/convolution/convolution_constants.h"
-#include "kokkos/layers/host_sender_layer.h"
 
 #include <string>
 

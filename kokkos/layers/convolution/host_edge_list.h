@@ -4,9 +4,9 @@
 #ifndef EQUI_HOST_EDGE_LIST_H
 #define EQUI_HOST_EDGE_LIST_H
 
-#include "kokkos/layers/convolution/edge_network.h"
-#include "kokkos/layers/edge_rows.h"
-#include "kokkos/layers/host_batch.h"
+#include "kokkos/layer_interface/edge_rows.h"
+#include "kokkos/layer_interface/host_batch.h"
+#include "kokkos/layers/edge_network/edge_network.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -4,9 +4,9 @@
 #define EQUI_COULOMB_LAYER_H
 
 #include "kokkos/kernel_interface/feature_layout.h"
-#include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/far_pair_layer.h"
-#include "kokkos/layers/receiver_edges.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/far_pair_layer.h"
+#include "kokkos/layer_interface/receiver_edges.h"
 #include "src/layers/coulomb.h"
 #include "src/numbers/dual.h"
 

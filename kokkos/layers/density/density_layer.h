@@ -3,7 +3,7 @@
 #ifndef EQUI_DENSITY_LAYER_H
 #define EQUI_DENSITY_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layers/density/device_density.h"
 #include "kokkos/layers/density/host_density.h"
 

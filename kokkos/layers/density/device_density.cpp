@@ -2,7 +2,7 @@
 // The density normalization on a device: its kernels and their launches.
 #include "kokkos/layers/density/device_density.h"
 
-#include "kokkos/layers/device_rows.h"
+#include "kokkos/layer_interface/device_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <utility>

@@ -4,9 +4,9 @@
 #define EQUI_DEVICE_DENSITY_H
 
 #include "kokkos/geometry/device_radial_set.h"
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/device_batch.h"
 #include "kokkos/layers/density/density_constants.h"
-#include "kokkos/layers/device_batch.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,10 +3,10 @@
 #ifndef EQUI_HOST_DENSITY_H
 #define EQUI_HOST_DENSITY_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/feature_rows.h"
+#include "kokkos/layer_interface/host_batch.h"
 #include "kokkos/layers/density/density_constants.h"
-#include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/host_batch.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,8 +3,8 @@
 #ifndef EQUI_DIRECT_FORCES_LAYER_H
 #define EQUI_DIRECT_FORCES_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "src/layers/direct_forces.h"
 
 #include <cstdint>

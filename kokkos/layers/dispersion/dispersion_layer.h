@@ -3,9 +3,9 @@
 #ifndef EQUI_DISPERSION_LAYER_H
 #define EQUI_DISPERSION_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/far_pair_layer.h"
-#include "kokkos/layers/receiver_edges.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/far_pair_layer.h"
+#include "kokkos/layer_interface/receiver_edges.h"
 #include "src/layers/dispersion.h"
 #include "src/numbers/dual.h"
 

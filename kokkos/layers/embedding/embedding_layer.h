@@ -3,7 +3,7 @@
 #ifndef EQUI_EMBEDDING_LAYER_H
 #define EQUI_EMBEDDING_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
 #include "src/layers/species_embedding.h"
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include "kokkos/layers/gate/device_gate.h"
 
 #include "kokkos/kernel_interface/place_in_rows.h"
-#include "kokkos/layers/device_rows.h"
+#include "kokkos/layer_interface/device_rows.h"
 #include "src/functions/activation.h"
 #include "src/numbers/number_types.h"
 

@@ -3,7 +3,7 @@
 #ifndef EQUI_DEVICE_GATE_H
 #define EQUI_DEVICE_GATE_H
 
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/gate/gate_constants.h"
 #include "kokkos/runtime/device_exec.h"
 

@@ -3,9 +3,9 @@
 #ifndef EQUI_GATE_LAYER_H
 #define EQUI_GATE_LAYER_H
 
+#include "kokkos/layer_interface/row_layer.h"
 #include "kokkos/layers/gate/device_gate.h"
 #include "kokkos/layers/gate/host_gate.h"
-#include "kokkos/layers/row_layer.h"
 
 namespace equi {
 

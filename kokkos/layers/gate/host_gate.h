@@ -4,7 +4,7 @@
 #define EQUI_HOST_GATE_H
 
 #include "kokkos/host_kernels/host_kernels.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/gate/gate_constants.h"
 
 #include <cstddef>

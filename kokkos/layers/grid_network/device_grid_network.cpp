@@ -3,8 +3,8 @@
 #include "kokkos/layers/grid_network/device_grid_network.h"
 
 #include "kokkos/device_kernels/device_dense.h"
-#include "kokkos/layers/device_activation.h"
-#include "kokkos/layers/device_rows.h"
+#include "kokkos/layer_interface/device_activation.h"
+#include "kokkos/layer_interface/device_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>

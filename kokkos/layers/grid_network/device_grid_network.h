@@ -4,7 +4,7 @@
 #ifndef EQUI_DEVICE_GRID_NETWORK_H
 #define EQUI_DEVICE_GRID_NETWORK_H
 
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/grid_network/grid_network_constants.h"
 #include "kokkos/runtime/device_exec.h"
 

@@ -3,7 +3,7 @@
 #ifndef EQUI_GRID_NETWORK_LAYER_H
 #define EQUI_GRID_NETWORK_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layers/grid_network/device_grid_network.h"
 #include "kokkos/layers/grid_network/host_grid_network.h"
 

@@ -5,7 +5,7 @@
 #define EQUI_HOST_GRID_NETWORK_H
 
 #include "kokkos/host_kernels/packed_matrix.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/grid_network/grid_network_constants.h"
 #include "kokkos/runtime/buffer.h"
 

@@ -3,7 +3,7 @@
 #ifndef EQUI_DEVICE_LINEAR_H
 #define EQUI_DEVICE_LINEAR_H
 
-#include "kokkos/layers/device_rows.h"
+#include "kokkos/layer_interface/device_rows.h"
 #include "kokkos/layers/linear/linear_constants.h"
 #include "kokkos/runtime/device_exec.h"
 

@@ -4,7 +4,7 @@
 #define EQUI_HOST_LINEAR_H
 
 #include "kokkos/host_kernels/packed_matrix.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/linear/linear_constants.h"
 
 #include <cstddef>

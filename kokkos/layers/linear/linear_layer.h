@@ -3,7 +3,7 @@
 #ifndef EQUI_LINEAR_LAYER_H
 #define EQUI_LINEAR_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layers/linear/device_linear.h"
 #include "kokkos/layers/linear/host_linear.h"
 

@@ -4,7 +4,7 @@
 #define EQUI_DEVICE_LOCAL_ROWS_H
 
 #include "kokkos/device_kernels/device_dense.h"
-#include "kokkos/layers/device_batch.h"
+#include "kokkos/layer_interface/device_batch.h"
 #include "kokkos/layers/local_network/local_chunk.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #define EQUI_HOST_LOCAL_ROWS_H
 
 #include "kokkos/host_kernels/packed_matrix.h"
-#include "kokkos/layers/host_batch.h"
+#include "kokkos/layer_interface/host_batch.h"
 #include "kokkos/layers/local_network/local_chunk.h"
 
 #include <algorithm>

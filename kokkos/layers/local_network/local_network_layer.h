@@ -4,8 +4,8 @@
 #ifndef EQUI_LOCAL_NETWORK_LAYER_H
 #define EQUI_LOCAL_NETWORK_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/convolution/edge_tables.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layers/edge_network/edge_tables.h"
 #include "kokkos/layers/local_network/device_local_rows.h"
 #include "kokkos/layers/local_network/host_local_rows.h"
 #include "kokkos/layers/local_network/local_chunk.h"

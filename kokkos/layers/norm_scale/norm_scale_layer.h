@@ -3,8 +3,8 @@
 #ifndef EQUI_NORM_SCALE_LAYER_H
 #define EQUI_NORM_SCALE_LAYER_H
 
-#include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/row_layer.h"
+#include "kokkos/layer_interface/feature_rows.h"
+#include "kokkos/layer_interface/row_layer.h"
 #include "src/base/model_limits.h"
 #include "src/layers/norm_scale.h"
 #include "src/numbers/dual.h"

@@ -7,8 +7,8 @@
 #ifndef EQUI_ATTENTION_EDGES_H
 #define EQUI_ATTENTION_EDGES_H
 
-#include "kokkos/host_kernels/convolution_tables.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/kernel_libraries/convolution_tables.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/base/model_limits.h"
 #include "src/layers/pair_attention.h"

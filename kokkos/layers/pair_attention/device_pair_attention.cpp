@@ -2,7 +2,7 @@
 // Pair attention on a device: kernels of edges and of sums over them, scratch, and their sequence in each pass.
 #include "kokkos/layers/pair_attention/device_pair_attention.h"
 
-#include "kokkos/layers/device_edge_rows.h"
+#include "kokkos/layer_interface/device_edge_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -177,7 +177,7 @@ template <class T>
 struct AttentionTensorAdjoint {
   AttentionEdges<T> edges;
   AttentionRows<T> to;
-  bool of_senders;
+  int of_senders;    // 1: the edges begin at senders, 0: at receivers
   EQUI_FUNCTION int size() const { return edges.shape.num_components; }
   KOKKOS_FUNCTION T term(int64_t e, int k) const {
     const int g = edges.shape.group_of(k);
@@ -454,9 +454,9 @@ void DevicePairAttention<T>::backward_of(State &evaluation, const Chunk &chunk, 
     add_squares_adj(evaluation, chunk);
     if (own.scalars)
       add_sums<T>(exec, "equi:attention_tensors_adjoint", chunk.batch,
-                  AttentionTensorAdjoint<T>{edges, own, chunk.of_senders});
+                  AttentionTensorAdjoint<T>{edges, own, chunk.of_senders ? 1 : 0});
     if (of_edges.scalars)
-      store_terms<T>(exec, "equi:attention_tensors_of_edges", count, AttentionTensorAdjoint<T>{edges, of_edges, true});
+      store_terms<T>(exec, "equi:attention_tensors_of_edges", count, AttentionTensorAdjoint<T>{edges, of_edges, 1});
   }
   if (chunk.of_senders) return;
 

@@ -4,8 +4,8 @@
 #ifndef EQUI_DEVICE_PAIR_ATTENTION_H
 #define EQUI_DEVICE_PAIR_ATTENTION_H
 
-#include "kokkos/layers/convolution/device_edge_network.h"
-#include "kokkos/layers/device_sender_layer.h"
+#include "kokkos/layer_interface/device_sender_layer.h"
+#include "kokkos/layers/edge_network/device_edge_network.h"
 #include "kokkos/layers/pair_attention/attention_edges.h"
 
 #include <memory>

@@ -3,9 +3,9 @@
 #ifndef EQUI_HOST_PAIR_ATTENTION_H
 #define EQUI_HOST_PAIR_ATTENTION_H
 
-#include "kokkos/layers/convolution/edge_network.h"
+#include "kokkos/layer_interface/host_sender_layer.h"
 #include "kokkos/layers/convolution/host_edge_list.h"
-#include "kokkos/layers/host_sender_layer.h"
+#include "kokkos/layers/edge_network/edge_network.h"
 #include "kokkos/layers/pair_attention/attention_edges.h"
 
 #include <string>

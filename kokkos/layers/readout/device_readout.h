@@ -3,8 +3,8 @@
 #ifndef EQUI_DEVICE_READOUT_H
 #define EQUI_DEVICE_READOUT_H
 
-#include "kokkos/layers/device_batch.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/device_batch.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/functions/network.h"
 

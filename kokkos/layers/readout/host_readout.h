@@ -3,8 +3,8 @@
 #ifndef EQUI_HOST_READOUT_H
 #define EQUI_HOST_READOUT_H
 
-#include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/host_batch.h"
+#include "kokkos/layer_interface/feature_rows.h"
+#include "kokkos/layer_interface/host_batch.h"
 #include "src/functions/network.h"
 #include "src/numbers/dual.h"
 

@@ -3,7 +3,7 @@
 #ifndef EQUI_READOUT_LAYER_H
 #define EQUI_READOUT_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layers/readout/device_readout.h"
 #include "kokkos/layers/readout/host_readout.h"
 #include "src/layers/readout.h"

@@ -3,8 +3,8 @@
 #ifndef EQUI_REPULSION_LAYER_H
 #define EQUI_REPULSION_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
-#include "kokkos/layers/receiver_edges.h"
+#include "kokkos/layer_interface/batch_layer.h"
+#include "kokkos/layer_interface/receiver_edges.h"
 #include "src/functions/repulsion_function.h"
 #include "src/layers/pair_repulsion.h"
 #include "src/numbers/dual.h"

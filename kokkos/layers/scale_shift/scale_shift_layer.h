@@ -4,7 +4,7 @@
 #ifndef EQUI_SCALE_SHIFT_LAYER_H
 #define EQUI_SCALE_SHIFT_LAYER_H
 
-#include "kokkos/layers/batch_layer.h"
+#include "kokkos/layer_interface/batch_layer.h"
 
 namespace equi {
 

@@ -3,7 +3,7 @@
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
 #include "kokkos/device_kernels/device_dense.h"
-#include "kokkos/layers/device_edge_rows.h"
+#include "kokkos/layer_interface/device_edge_rows.h"
 #include "kokkos/layers/so2_convolution/device_so2_kernels.h"
 #include "src/numbers/number_types.h"
 

@@ -6,8 +6,8 @@
 #define EQUI_DEVICE_SO2_CONVOLUTION_H
 
 #include "kokkos/geometry/rotations.h"
-#include "kokkos/layers/convolution/device_edge_network.h"
-#include "kokkos/layers/device_batch.h"
+#include "kokkos/layer_interface/device_batch.h"
+#include "kokkos/layers/edge_network/device_edge_network.h"
 #include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 

@@ -3,8 +3,8 @@
 #ifndef EQUI_DEVICE_SO2_LAYER_H
 #define EQUI_DEVICE_SO2_LAYER_H
 
-#include "kokkos/layers/device_edge_rows.h"
-#include "kokkos/layers/device_sender_layer.h"
+#include "kokkos/layer_interface/device_edge_rows.h"
+#include "kokkos/layer_interface/device_sender_layer.h"
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
 #include <string>

@@ -7,7 +7,7 @@
 #define EQUI_HOST_SO2_CONVOLUTION_H
 
 #include "kokkos/host_kernels/host_kernels.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 #include "kokkos/runtime/buffer.h"

@@ -6,9 +6,9 @@
 #define EQUI_HOST_SO2_LAYER_H
 
 #include "kokkos/geometry/rotations.h"
-#include "kokkos/layers/convolution/edge_network.h"
+#include "kokkos/layer_interface/host_sender_layer.h"
 #include "kokkos/layers/convolution/host_edge_list.h"
-#include "kokkos/layers/host_sender_layer.h"
+#include "kokkos/layers/edge_network/edge_network.h"
 #include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 
 #include <string>

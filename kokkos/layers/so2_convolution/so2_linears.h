@@ -3,9 +3,9 @@
 #ifndef EQUI_SO2_LINEARS_H
 #define EQUI_SO2_LINEARS_H
 
-#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/host_kernels/so2_kernels.h"
 #include "kokkos/kernel_interface/feature_layout.h"
+#include "kokkos/kernel_libraries/convolution_tables.h"
 #include "src/layers/so2_convolution.h"
 
 #include <array>

@@ -4,8 +4,8 @@
 #ifndef EQUI_SPHERICAL_NORM_LAYER_H
 #define EQUI_SPHERICAL_NORM_LAYER_H
 
-#include "kokkos/layers/feature_rows.h"
-#include "kokkos/layers/row_layer.h"
+#include "kokkos/layer_interface/feature_rows.h"
+#include "kokkos/layer_interface/row_layer.h"
 #include "src/base/model_limits.h"
 #include "src/layers/spherical_norm.h"
 #include "src/numbers/dual.h"

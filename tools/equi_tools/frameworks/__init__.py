@@ -8,6 +8,7 @@ from .eqnorm import FRAMEWORK as EQNORM
 from .fairchem import FRAMEWORK as FAIRCHEM
 from .fairchem1 import FRAMEWORK as FAIRCHEM1
 from .framework import SETTINGS, MissingFramework
+from .hienet import FRAMEWORK as HIENET
 from .mace import FRAMEWORK as MACE
 from .matgl import FRAMEWORK as MATGL
 from .mlip import FRAMEWORK as MLIP
@@ -21,7 +22,7 @@ __all__ = ["FRAMEWORKS", "SETTINGS", "MissingFramework", "detect", "require"]
 
 FRAMEWORKS = {
     framework.name: framework
-    for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM, SO3KRATES)
+    for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM, SO3KRATES, HIENET)
 }
 
 

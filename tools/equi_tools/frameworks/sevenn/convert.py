@@ -24,7 +24,11 @@ def _is_0e(ir):
     return ir.l == 0 and ir.p == 1
 
 
-class _Converter(Layers):
+class Converter(Layers):
+    """Layers of a checkpoint; models that begin with other layers override `first_features`."""
+
+    architecture = "SevenNet"
+
     def __init__(self, checkpoint, modality, elements):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
@@ -245,12 +249,16 @@ class _Converter(Layers):
             "cutoff_function": cutoff_function,
         }
 
+    def first_features(self):
+        """(irreps, name of the feature) that the first convolution reads."""
+        return self.embedding("x0"), "x0"
+
     def document(self):
         lmax_edge = self.model.irreps_edge.lmax
         if lmax_edge > LMAX_SUPPORTED:
             raise EquiError(f"lmax: {lmax_edge} is not supported, at most {LMAX_SUPPORTED}")
         radial_basis = self.radial_basis()
-        irreps_x, x = self.embedding("x0"), "x0"
+        irreps_x, x = self.first_features()
         for t in range(self.num_convolutions):
             z, y, m, x_next = f"z{t}", f"y{t}", f"m{t}", f"x{t + 1}"
             self.self_connection(t, x, irreps_x, z)
@@ -263,9 +271,9 @@ class _Converter(Layers):
             x = x_next
         self.readout(x, irreps_x)
         self.scale_shift()
-        return self.finished("SevenNet", float(self.config["cutoff"]), lmax_edge, bool(self.config["is_parity"]), radial_basis)
+        return self.finished(self.architecture, float(self.config["cutoff"]), lmax_edge, bool(self.config["is_parity"]), radial_basis)
 
 
 def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors) of a loaded checkpoint."""
-    return _Converter(checkpoint, choice, elements).document()
+    return Converter(checkpoint, choice, elements).document()

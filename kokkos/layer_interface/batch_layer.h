@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// The interface between all layers and the evaluation, on either back end: a layer of the model, prepared for
+// batches of atoms. A layer consists of three kinds of classes: XConstants, prepared once in float64 for both back
+// ends; HostX and DeviceX, the mathematics of rows on one of them; XLayer, which joins the evaluation.
+#ifndef EQUI_BATCH_LAYER_H
+#define EQUI_BATCH_LAYER_H
+
+#include "kokkos/layer_interface/feature_rows.h"
+#include "kokkos/plan/evaluation_plan.h"
+#include "src/evaluation/evaluator.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+// Refers to one of the arrays that an evaluation keeps, of either type (Buffer or DeviceBuffer).
+class ArrayRef {
+ public:
+  template <class A>
+  ArrayRef(A &array)
+      : array_(&array),
+        reserve_([](void *a, int64_t n) { static_cast<A *>(a)->reserve(n); }),
+        additional_bytes_([](const void *a, int64_t n) { return static_cast<const A *>(a)->additional_bytes(n); }),
+        bytes_([](const void *a) { return static_cast<const A *>(a)->bytes(); }) {}
+  void reserve(int64_t n) const { reserve_(array_, n); }
+  std::size_t additional_bytes(int64_t n) const { return additional_bytes_(array_, n); }
+  std::size_t bytes() const { return bytes_(array_); }
+  const void *address() const { return array_; }    // identifies the array
+
+ private:
+  void *array_;
+  void (*reserve_)(void *, int64_t);
+  std::size_t (*additional_bytes_)(const void *, int64_t);
+  std::size_t (*bytes_)(const void *);
+};
+// f(array, its size), or the size per receiver where a function says so
+using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
+
+// Which kernels of a layer are not generated ones, for the log.
+struct KernelReport {
+  int generic_path_groups = 0, generic_contractions = 0;
+  std::vector<std::string> keys;    // keys of all kernels that a build or a library may have
+  int num_generic() const { return generic_path_groups + generic_contractions; }
+};
+
+// Batch: HostBatch or DeviceBatch. A layer knows which features it reads and writes, and asks the batch for their
+// rows.
+template <class Batch>
+class BatchLayer {
+ public:
+  virtual ~BatchLayer() = default;
+
+  // Called once, if the layer reads only features that depend on the species and writes others. The batch has a row
+  // per species.
+  virtual void prepare(Batch &) {}
+  virtual void forward(Batch &batch) = 0;
+  // Computes the adjoint of the input from that of the output, and adds it if batch.adds(input), else overwrites.
+  // Called after forward for the same rows; not called for a layer whose input needs no adjoint.
+  virtual void backward(Batch &) {}
+
+  // Visits the arrays that the layer keeps for each receiver from forward to backward, with their size per receiver.
+  virtual void for_arrays(const ArrayVisitor &) {}
+  // On devices, size of DeviceEvaluationState::layer_scratch that a batch of this number of atoms needs.
+  virtual int64_t scratch_size(int64_t) const { return 0; }
+  // On hosts, size of HostBatch::layer_scratch that an evaluation of this number of edges needs, if it is not
+  // negligible.
+  virtual int64_t edge_scratch_size(int64_t) const { return 0; }
+  // On devices, visits the arrays that the layer needs for a batch, with their size for this number of atoms and edges.
+  virtual void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
+  // Bytes of all other arrays: the constants, and values that the layer keeps between passes.
+  virtual std::size_t bytes() const { return 0; }
+  // A line of the log without its indentation, or empty.
+  virtual std::string describe() const { return ""; }
+  virtual void report_kernels(KernelReport &) const {}
+};
+
+// Prepares a layer of the model for a back end (host_backend.h, device_backend.h) with
+//   prepare_layer<Backend>(context, layer)
+// The folder of each layer defines this function for its type.
+template <class Backend>
+using PreparedLayer = std::unique_ptr<BatchLayer<typename Backend::Batch>>;
+
+// Prepares a layer that has a class for each back end. Host, Device: these class templates.
+template <class Backend, template <class> class Host, template <class> class Device, class... Arguments>
+PreparedLayer<Backend> make_chosen_layer(typename Backend::Context &context, const Arguments &...arguments) {
+  using T = typename Backend::Number;
+  return std::make_unique<typename Backend::template Choose<Host<T>, Device<T>>>(context, arguments...);
+}
+
+// What layers are prepared from, besides the layers of the model.
+struct LayerContext {
+  const Model &model;
+  const EvaluationPlan &plan;
+  const EvaluatorOptions &options;
+  const std::vector<double> &scale;       // per species, of the energies
+  std::vector<double> pair_scale = {};    // per species, of the energies of pairs
+  int num_convolutions = 0;               // convolutions made so far
+
+  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
+};
+
+}    // namespace equi
+
+#endif

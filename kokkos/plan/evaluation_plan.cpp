@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: MIT
+// Divides a model's layers into stages, and decides where features and adjoints are stored.
+#include "kokkos/plan/evaluation_plan.h"
+
+#include "src/base/model_limits.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+namespace equi {
+
+// The reader of models limits the memory of features and matrices in this layout.
+static_assert(CHANNEL_PAD <= PADDED_CHANNELS);
+
+namespace {
+
+// The outputs of nonlinear layers, and the adjoints of their inputs, cannot be separated from what other layers add.
+bool can_keep_values(const Model &model) {
+  std::vector<int> writers(model.features.size(), 0), readers(model.features.size(), 0);
+  for (const Layer &layer : model.layers) {
+    const Ports p = ports(layer);
+    if (p.output >= 0) writers[p.output]++;
+    p.for_inputs([&](int f) { readers[f]++; });
+  }
+  for (const Layer &layer : model.layers) {
+    const Ports p = ports(layer);
+    const LayerTraits t = traits(layer);
+    if (p.output >= 0 && writers[p.output] > 1 && !t.is_linear) return false;
+    if (p.keeps_input && (readers[p.input] > 1 || p.second_input >= 0)) return false;
+    if (t.tangents_need_values) return false;
+  }
+  return true;
+}
+
+// Adjoints of exchanged inputs share memory if their ranges of stages, from first to last, do not overlap.
+void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &first_stage,
+                              const std::vector<int> &last_stage) {
+  for (const Stage &stage : plan.stages) {
+    const int f = stage.exchanged_input;
+    if (f < 0 || plan.features[f].has_own_adjoint) continue;
+    const auto overlaps = [&](size_t memory) {
+      for (const Stage &other : plan.stages) {
+        const int g = other.exchanged_input;
+        if (g >= 0 && plan.features[g].exchanged_adjoint == static_cast<int>(memory) &&
+            first_stage[g] <= last_stage[f] && first_stage[f] <= last_stage[g])
+          return true;
+      }
+      return false;
+    };
+    size_t memory = 0;
+    while (memory < plan.exchanged_adjoints.size() && overlaps(memory)) memory++;
+    if (memory == plan.exchanged_adjoints.size()) plan.exchanged_adjoints.push_back(0);
+    plan.features[f].exchanged_adjoint = static_cast<int>(memory);
+    plan.exchanged_adjoints[memory] = std::max(plan.exchanged_adjoints[memory], plan.features[f].layout.row_size());
+  }
+}
+
+// Finds the features that the backward pass evaluates again: those whose values it needs, and those that lead from
+// kept features to them.
+std::vector<bool> find_recomputed_features(const Model &model, const EvaluationPlan &plan,
+                                           const std::vector<bool> &fixed, const std::vector<bool> &needed_input) {
+  const size_t num_features = model.features.size();
+  std::vector<bool> again(num_features, false);
+  if (plan.keeps_values || !any_layer(model.layers, &LayerTraits::has_costly_edges)) return again;
+  const auto is_kept = [&](int f) { return needed_input[f] || plan.features[f].consumer >= 0; };
+  std::vector<bool> possible(num_features);
+  for (size_t f = 0; f < num_features; f++) possible[f] = !fixed[f] && plan.features[f].consumer < 0;
+  for (const Layer &layer : model.layers)
+    if (const Ports p = ports(layer); traits(layer).changes_in_place) possible[p.input] = possible[p.output] = false;
+  // calls f(step, its ports, number of the stage)
+  const auto for_steps = [&](const auto &f) {
+    for (size_t s = 0; s < plan.stages.size(); s++)
+      for (const Step &step : plan.stages[s].steps) f(step, ports(model.layers[step.layer]), static_cast<int>(s));
+  };
+  std::vector<int> stage_of(num_features, -1);    // the stage of all layers that write a feature
+  for_steps([&](const Step &, const Ports &p, int s) {
+    if (p.output >= 0 && stage_of[p.output] < 0) stage_of[p.output] = s;
+  });
+  for (bool changed = true; changed;) {
+    changed = false;
+    for_steps([&](const Step &step, const Ports &p, int s) {
+      if (p.output < 0 || !possible[p.output]) return;
+      bool is_possible = traits(model.layers[step.layer]).is_cheap && stage_of[p.output] == s;
+      p.for_inputs(
+          [&](int f) { is_possible = is_possible && (fixed[f] || is_kept(f) || (possible[f] && stage_of[f] == s)); });
+      possible[p.output] = is_possible;
+      changed = changed || !is_possible;
+    });
+  }
+  // A feature that is evaluated again is not kept, so another stage must not read it for an evaluation again.
+  for_steps([&](const Step &, const Ports &p, int s) {
+    p.for_inputs([&](int f) {
+      if (p.output >= 0 && possible[p.output] && possible[f] && stage_of[f] != s) possible[f] = false;
+    });
+  });
+  for (size_t f = 0; f < num_features; f++) again[f] = possible[f] && needed_input[f];
+  for (bool changed = true; changed;) {
+    changed = false;
+    for_steps([&](const Step &, const Ports &p, int) {
+      if (p.output < 0 || !again[p.output]) return;
+      p.for_inputs([&](int f) {
+        if (fixed[f] || again[f] || (is_kept(f) && !possible[f])) return;
+        again[f] = changed = true;
+      });
+    });
+  }
+  return again;
+}
+
+// When a feature uses the memory of receivers, in steps of a batch; those of the backward pass follow those of the
+// forward pass.
+struct Life {
+  int first, last;
+  bool overlaps(const Life &other) const { return first <= other.last && other.first <= last; }
+};
+
+bool is_same(const FeatureLayout &a, const FeatureLayout &b) {
+  if (a.num_groups() != b.num_groups()) return false;
+  for (int g = 0; g < a.num_groups(); g++)
+    if (a.group(g).irrep != b.group(g).irrep || a.group(g).channels != b.group(g).channels) return false;
+  return true;
+}
+
+// Divides the memory of receivers. lasts: features whose adjoints are read after the batches of a stage.
+class ReceiverMemories {
+ public:
+  ReceiverMemories(EvaluationPlan &plan, const std::vector<bool> &lasts) : plan_(plan), lasts_(lasts) {}
+
+  // Returns the first memory in which no other feature is needed at these times.
+  int take(int feature, const std::vector<Life> &lives) {
+    const FeatureLayout &layout = plan_.features[feature].layout;
+    size_t k = 0;
+    while (k < users_.size() && !is_free(k, layout, feature, lives)) k++;
+    if (k == users_.size()) {
+      users_.push_back({layout, lasts_[feature] || plan_.keeps_values, {}});
+      plan_.receiver_memories.push_back(layout.row_size());
+    }
+    users_[k].lives.insert(users_[k].lives.end(), lives.begin(), lives.end());
+    return static_cast<int>(k);
+  }
+
+ private:
+  struct Users {
+    FeatureLayout layout;
+    bool is_alone;
+    std::vector<Life> lives;
+  };
+  bool is_free(size_t k, const FeatureLayout &layout, int feature, const std::vector<Life> &lives) const {
+    const Users &users = users_[k];
+    if (users.is_alone || plan_.keeps_values || lasts_[feature] || !is_same(users.layout, layout)) return false;
+    for (const Life &life : lives)
+      for (const Life &other : users.lives)
+        if (life.overlaps(other)) return false;
+    return true;
+  }
+
+  EvaluationPlan &plan_;
+  const std::vector<bool> &lasts_;
+  std::vector<Users> users_;
+};
+
+// memory: for each feature, the feature that owns its memory.
+void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std::vector<int> &memory,
+                            const std::vector<bool> &lasts) {
+  // The first and the last step that use a feature, among those of all stages.
+  std::vector<Life> forward(model.features.size(), {-1, -1});
+  int num_steps = 0;
+  for (const Stage &stage : plan.stages)
+    for (const Step &step : stage.steps) {
+      const Ports p = ports(model.layers[step.layer]);
+      for (const int f : {p.input, p.second_input, p.output}) {
+        if (f < 0) continue;
+        Life &life = forward[memory[f]];
+        if (life.first < 0) life.first = num_steps;
+        life.last = num_steps;
+      }
+      num_steps++;
+    }
+  ReceiverMemories memories(plan, lasts);
+  for (size_t f = 0; f < model.features.size(); f++) {
+    FeaturePlan &feature = plan.features[f];
+    if (feature.memory != static_cast<int>(f)) continue;
+    const int number = static_cast<int>(f);
+    const Life backward{2 * num_steps - 1 - forward[f].last, 2 * num_steps - 1 - forward[f].first};
+    if (feature.is_recomputed)
+      feature.receiver_memory = feature.adjoint_receiver_memory = memories.take(number, {forward[f], backward});
+    else {
+      if (feature.storage == Storage::owned)
+        feature.receiver_memory = memories.take(number, {{forward[f].first, backward.last}});
+      if (feature.has_own_adjoint && feature.adjoint_storage == Storage::owned)
+        feature.adjoint_receiver_memory = memories.take(number, {backward});
+    }
+  }
+}
+
+// Makes a plan, step by step in the order of its functions.
+class PlanMaker {
+ public:
+  PlanMaker(const Model &model, bool gather_senders, EvaluationPlan plan)
+      : model_(model),
+        gather_senders_(gather_senders),
+        plan_(std::move(plan)),
+        num_features_(static_cast<int>(model.features.size())),
+        memory_(num_features_),
+        first_stage_(num_features_, -1),
+        last_stage_(num_features_, -1),
+        readers_(num_features_, 0),
+        fixed_(num_features_, true),
+        kept_output_(num_features_, false),
+        needed_input_(num_features_, false),
+        needed_output_(num_features_, false),
+        kept_value_(num_features_, false),
+        kept_adjoint_(num_features_, false),
+        needs_own_adjoint_(num_features_, false) {
+    std::iota(memory_.begin(), memory_.end(), 0);
+    for (const Layer &layer : model.layers)
+      if (const Ports p = ports(layer); traits(layer).changes_in_place) memory_[p.output] = memory_[p.input];
+    for (const Layer &layer : model.layers)
+      if (const Ports p = memory_ports(layer); p.keeps_output)
+        needed_output_[p.output] = needed_input_[p.output] = true;
+  }
+
+  EvaluationPlan make() {
+    plan_.features.resize(num_features_);
+    for (int f = 0; f < num_features_; f++) plan_.features[f].layout = FeatureLayout(model_.features[f], plan_.planes);
+    find_fixed_features();
+    divide_into_stages();
+    const std::vector<bool> again = find_recomputed_features(model_, plan_, fixed_, needed_input_);
+    for (Stage &stage : plan_.stages)
+      for (Step &step : stage.steps) {
+        const int output = ports(model_.layers[step.layer]).output;
+        step.is_recomputed = output >= 0 && again[output];
+      }
+    for (int f = 0; f < num_features_; f++) {
+      plan_.features[f].memory = memory_[f];
+      if (memory_[f] == f) place_feature(f, again[f]);
+    }
+    divide_receiver_memory(model_, plan_, memory_, kept_output_);
+    share_exchanged_adjoints(plan_, first_stage_, last_stage_);
+    for (int f = 0; f < num_features_; f++) plan_.features[f] = plan_.features[memory_[f]];
+    order_adjoints();
+    return std::move(plan_);
+  }
+
+ private:
+  // Ports named by the features that own the memory.
+  Ports memory_ports(const Layer &layer) const {
+    Ports p = ports(layer);
+    for (int *f : {&p.input, &p.output, &p.second_input})
+      if (*f >= 0) *f = memory_[*f];
+    return p;
+  }
+
+  // A feature is fixed if all layers that write it read only fixed features and are not convolutions. All writers
+  // must be known for this, so start from "all fixed" and remove features until nothing changes.
+  void find_fixed_features() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Layer &layer : model_.layers) {
+        const Ports p = memory_ports(layer);
+        if (p.output < 0 || !fixed_[p.output]) continue;
+        bool is_fixed = !traits(layer).depends_on_edges && !traits(layer).sums_over_atoms;
+        p.for_inputs([&](int f) { is_fixed = is_fixed && fixed_[f]; });
+        if (is_fixed) continue;
+        fixed_[p.output] = false;
+        changed = true;
+      }
+    }
+  }
+
+  void divide_into_stages() {
+    plan_.stages.emplace_back();
+    int num_pair_energies = 0;
+    for (size_t k = 0; k < model_.layers.size(); k++) {
+      const Layer &layer = model_.layers[k];
+      const Ports p = memory_ports(layer);
+      const int number = static_cast<int>(k);
+      const LayerTraits t = traits(layer);
+      if (t.scales_energies) continue;
+      if (t.needs_geometric_input && fixed_[p.input])
+        throw std::invalid_argument("feature " + model_.feature_names[p.input] +
+                                    " depends on the species alone, which a layer of type " + layer_type(layer) +
+                                    " cannot read");
+      if (t.adds_pair_energy && p.input < 0) {    // before the other layers
+        plan_.stages.front().steps.insert(plan_.stages.front().steps.begin() + num_pair_energies++, {number});
+      } else if (p.output >= 0 && fixed_[p.output]) {
+        plan_.fixed_layers.push_back(number);
+      } else if (t.sums_over_atoms) {
+        needs_own_adjoint_[p.output] = needs_own_adjoint_[p.output] || t.needs_own_adjoint;
+        const Stage &last = plan_.stages.back();
+        if (!last.steps.empty() || last.exchanged_input >= 0) plan_.stages.emplace_back();
+        plan_.stages.back().balances.push_back({number});
+        last_stage_[p.output] = static_cast<int>(plan_.stages.size()) - 1;
+      } else {
+        add_step(layer, p, number, stage_of(layer, p));
+      }
+    }
+  }
+
+  // The stage of a feature's first convolution includes the other ones.
+  int stage_of(const Layer &layer, const Ports &p) {
+    const int present = static_cast<int>(plan_.stages.size()) - 1;
+    const LayerTraits t = traits(layer);
+    if (!(t.reads_senders || t.far_cutoff > 0.0) || fixed_[p.input]) return present;
+    FeaturePlan &input = plan_.features[p.input];
+    if (input.consumer < 0) {
+      input.consumer = present + 1;
+      plan_.stages.emplace_back();
+      plan_.stages.back().exchanged_input = p.input;
+      plan_.max_exchanged_row_size = std::max(plan_.max_exchanged_row_size, input.layout.row_size());
+    }
+    if (t.reads_senders) {
+      kept_output_[p.output] = gather_senders_;
+      plan_.stages[input.consumer].returns_adjoints = true;
+    }
+    return input.consumer;
+  }
+
+  void add_step(const Layer &layer, const Ports &p, int number, int stage) {
+    p.for_inputs([&](int f) {
+      readers_[f]++;
+      if (p.keeps_input) needed_input_[f] = true;
+    });
+    if (plan_.keeps_values && traits(layer).is_readout) kept_value_[p.input] = true;
+    if (plan_.keeps_values && p.output >= 0 && !traits(layer).is_linear) kept_adjoint_[p.output] = true;
+    Step step;
+    step.layer = number;
+    step.second_input = ports(layer).second_input;
+    p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed_[f]; });
+    if (step.fixed_input && p.keeps_input)
+      throw std::invalid_argument("feature " + model_.feature_names[p.output] +
+                                  " mixes a gate, a normalization or a contraction of a fixed feature with others");
+    plan_.stages[stage].steps.push_back(step);
+    for (int f : {p.input, p.second_input, p.output}) {
+      if (f < 0) continue;
+      if (first_stage_[f] < 0) first_stage_[f] = stage;
+      last_stage_[f] = stage;
+    }
+  }
+
+  // Decides where a feature and its adjoint are stored.
+  void place_feature(int f, bool is_again) {
+    FeaturePlan &feature = plan_.features[f];
+    const bool is_one_stage = first_stage_[f] == last_stage_[f];
+    feature.is_recomputed = is_again && !is_one_stage;
+    feature.has_own_adjoint =
+        !fixed_[f] && first_stage_[f] >= 0 &&
+        (plan_.keeps_values || needs_own_adjoint_[f] || needed_output_[f] || (needed_input_[f] && readers_[f] > 1));
+    if (fixed_[f])
+      feature.storage = Storage::fixed;
+    else if (feature.consumer >= 0)
+      feature.storage = Storage::rows;
+    else if ((needed_input_[f] && !is_again) || kept_value_[f] || !is_one_stage)
+      feature.storage = Storage::owned;
+    else if (first_stage_[f] >= 0) {
+      Stage &stage = plan_.stages[first_stage_[f]];
+      const bool is_of_stage = kept_output_[f] && !feature.has_own_adjoint;    // the adjoint outlives the batch
+      feature.storage = is_of_stage ? Storage::stage : Storage::batch;
+      feature.offset = take(is_of_stage ? stage.stage_row_size : stage.batch_row_size, feature);
+    }
+    if (feature.is_recomputed) {
+      feature.recomputed_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
+      feature.has_own_adjoint = true;
+    }
+    if (!feature.has_own_adjoint) return;
+    if (feature.storage == Storage::rows)
+      feature.adjoint_storage = Storage::rows;
+    else if (kept_adjoint_[f] || kept_output_[f] || !is_one_stage)
+      feature.adjoint_storage = Storage::owned;
+    else if (feature.storage == Storage::batch && !is_again)
+      feature.adjoint_offset = feature.offset;
+    else
+      feature.adjoint_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
+  }
+  // Reserves numbers per row for the feature after those in use, and returns their offset.
+  static int64_t take(int64_t &used, const FeaturePlan &feature) {
+    const int64_t offset = used;
+    used += feature.layout.row_size();
+    return offset;
+  }
+
+  // The first layer of the backward order that writes the adjoint of receivers' rows overwrites it; contributions to
+  // senders are added later. A layer whose output has no adjoint is skipped.
+  void order_adjoints() {
+    std::vector<bool> has_adjoint(num_features_, false), written(num_features_, false);
+    for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
+      stage->input_adjoint_is_begun = stage->exchanged_input >= 0 && written[stage->exchanged_input];
+      for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
+        const Layer &layer = model_.layers[step->layer];
+        const Ports p = memory_ports(layer);
+        if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
+        if (step->fixed_input && !reads_senders(layer)) continue;
+        p.for_inputs([&](int f) {
+          (f == p.second_input ? step->second_adjoint : step->adjoint) =
+              written[f] ? Step::Adjoint::add : Step::Adjoint::overwrite;
+          if (step->fixed_input) return;
+          has_adjoint[f] = true;
+          if (!reads_senders(layer) || reads_receivers(layer)) written[f] = true;
+        });
+      }
+      stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
+      // The sums of senders exist before layers of earlier stages that read the feature add to them.
+      if (stage->exchanged_input >= 0 && has_adjoint[stage->exchanged_input]) written[stage->exchanged_input] = true;
+      for (BalanceStep &balance : stage->balances)
+        balance.has_adjoint = has_adjoint[memory_ports(model_.layers[balance.layer]).output];
+    }
+  }
+
+  const Model &model_;
+  bool gather_senders_;
+  EvaluationPlan plan_;
+  int num_features_;
+  // By feature: the feature that owns its memory, stages, numbers of readers.
+  std::vector<int> memory_, first_stage_, last_stage_, readers_;
+  std::vector<bool> fixed_, kept_output_, needed_input_, needed_output_, kept_value_, kept_adjoint_, needs_own_adjoint_;
+};
+
+}    // namespace
+
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions,
+                                    int directions) {
+  EvaluationPlan plan;
+  plan.keeps_values = kept_directions > 0 && can_keep_values(model);
+  plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 1 + directions : 1;
+  return PlanMaker(model, gather_senders, std::move(plan)).make();
+}
+
+}    // namespace equi

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Energies, forces, virials and second derivatives of structures, without LAMMPS: what equi.h offers, in C++.
+#ifndef EQUI_CALCULATOR_H
+#define EQUI_CALCULATOR_H
+
+#include "src/evaluation/evaluator.h"
+#include "src/library/calculator_settings.h"
+#include "src/library/structure_neighbors.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Pointers as in equi_compute(). All functions throw std::exception with a text for the user.
+struct CalculatorResults {
+  double *energy = nullptr, *energies = nullptr, *forces = nullptr, *virial = nullptr, *stress = nullptr;
+};
+
+class Calculator {
+ public:
+  // elements: symbols of the types, separated by blanks; empty: those of the file.
+  Calculator(const std::string &file, const std::string &elements, const std::string &keywords);
+
+  const std::vector<std::string> &symbols() const { return symbols_; }    // [types]
+  double cutoff() const { return model_.reach(); }
+  std::string describe();
+
+  // Arrays as in equi_set_atoms().
+  void set_atoms(int num_atoms, const int *types, const double *positions, const double *cell, const int *periodic);
+  void compute(const CalculatorResults &results);
+  void compute_hessian(double *hessian);
+
+ private:
+  std::unique_ptr<Evaluator> make_evaluator(bool directional) const;
+  // The matrices of a file for all systems depend on the atoms.
+  void fit_system();
+  void check_composition() const;
+  void use_structure();
+  bool has_structure() const { return !types_.empty(); }
+  // Evaluates, and puts the numbers of atoms into the errors.
+  EvaluationResult evaluate(Evaluator &evaluator, const EvaluationRequest &request) const;
+  double volume() const;
+
+  std::string path_;
+  CalculatorSettings settings_;
+  Model model_;    // with all elements of the file
+  AtomicSystem made_for_;
+  std::vector<std::string> symbols_;         // [types]
+  std::vector<std::string> used_symbols_;    // without repetitions, in the order of species
+  std::vector<int> type_species_;            // [types]
+  double memory_limit_ = 0.0;
+  std::unique_ptr<Evaluator> evaluator_, directional_;    // made when first needed
+
+  StructureNeighbors neighbors_;
+  std::vector<int> types_;    // [atoms]
+  PeriodicCell cell_;
+  bool is_set_ = false, is_set_in_directional_ = false;    // whether the evaluators have the present neighborhood
+};
+
+// Threads of all calculators; 0 before the first one.
+int num_calculator_threads();
+
+}    // namespace equi
+
+#endif
