@@ -44,6 +44,7 @@ set(equi_sources
     kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
+    kokkos/layers/ewald/host_system_ewald.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
@@ -140,6 +141,7 @@ set(equi_sources
     src/layers/density_normalization.cpp
     src/layers/direct_forces.cpp
     src/layers/dispersion.cpp
+    src/layers/ewald.cpp
     src/layers/gate.cpp
     src/layers/grid_network.cpp
     src/layers/layer_norm.cpp

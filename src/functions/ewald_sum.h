@@ -26,11 +26,12 @@ struct EwaldFunction {
   double self() const;
 };
 
-// T: double, or Dual<double> for the derivative of all results along one direction of positions and charges. The cell
-// is a constant. Energies in eV, lengths in Angstrom.
+// T: double, or Dual<double> for the derivative of all results along one direction of positions, charges and the cell.
+// Energies in eV, lengths in Angstrom.
 //
 // Each rank adds the structure factors of its own atoms; the caller sums them over the ranks. Charges of ghosts are
-// not needed. The sums of atoms are in the order of atoms, so results do not depend on the number of threads.
+// not needed. The sums of atoms are in the order of atoms, so results do not depend on the number of threads. Threads
+// share the work by calling the functions for ranges of atoms or tiles.
 template <class T>
 class EwaldSum {
  public:
@@ -47,27 +48,53 @@ class EwaldSum {
     std::array<T, 6> strain;
   };
 
-  EwaldSum(const EwaldFunction &function, const WaveVectors &waves);
+  // cell_direction: the derivative of the cell's vectors along the direction, or null, for a constant cell.
+  EwaldSum(const EwaldFunction &function, const WaveVectors &waves, const CellMatrix *cell_direction = nullptr);
+  EwaldSum(const EwaldSum &) = default;
 
-  // Prepares the tables of atoms, and writes their structure factors: real, then imaginary parts, [2][waves.size()].
-  void add_up(int64_t count, const Position *positions, const T *charges, T *structure_factors);
-  // Computes the potentials of the atoms of the last add_up(), from the sum of structure factors over all ranks.
-  void gather(const T *structure_factors, const T *charges, AtPlace *atoms);
+  // In this order: sets the number of atoms; prepares the tables of atoms of a range; writes the structure factors of all
+  // atoms for a range of tiles: real, then imaginary parts, [2][waves.size()].
+  void set_count(int64_t count);
+  void tabulate(int64_t first, int64_t end, const Position *positions);
+  void add_tiles(int64_t first, int64_t end, const T *charges, T *structure_factors) const;
+  // Then, with the sum of structure factors over all ranks: sets them, and computes the potentials of a range of atoms.
+  void set_sum(const T *structure_factors);
+  void gather(int64_t first, int64_t end, const T *charges, AtPlace *atoms) const;
+  // Derivatives of the energies of a range of atoms by a strain while charges and structure factors are constant. Their
+  // sum over all atoms is Total::strain.
+  void gather_strain(int64_t first, int64_t end, const double *charges, std::array<double, 6> *atoms) const;
   Total total(const T *structure_factors) const;
   std::size_t bytes() const;
+  // Bytes that a sum of this number of atoms will have.
+  std::size_t bytes_of(int64_t count) const;
+  int64_t num_tiles() const { return static_cast<int64_t>(waves_.tiles().size()); }
+
+  // All of it on one thread.
+  void add_up(int64_t count, const Position *positions, const T *charges, T *structure_factors) {
+    set_count(count);
+    tabulate(0, count, positions);
+    add_tiles(0, num_tiles(), charges, structure_factors);
+  }
+  void gather(const T *structure_factors, const T *charges, AtPlace *atoms) {
+    set_sum(structure_factors);
+    gather(0, count_, charges, atoms);
+  }
 
  private:
   // Powers exp(i n s) of one atom: real, then imaginary parts, [2][stride()].
   void tabulate(const Position &position, T *powers) const;
   // num: not more than the atoms of a block
-  void add_block(int num, const T *powers, const T *charges, T *structure_factors) const;
+  void add_block(const WaveVectors::Tile &tile, int num, const T *powers, const T *charges, T *structure_factors) const;
+  Position wave_vector(int n1, int n2, int n3) const;
   void put_atom(const T *potential, const T (*slope)[WaveVectors::LANES], T charge, AtPlace &atom) const;
   int64_t stride() const { return start_[2] + row_[2]; }
 
   EwaldFunction function_;
   const WaveVectors &waves_;
-  std::vector<double> weights_;           // h [size], 0 where no wave vector is
+  Position reciprocal_[3];                // WaveVectors::reciprocal()
+  std::vector<T> weights_;                // h [size], 0 where no wave vector is
   std::array<int64_t, 3> start_, row_;    // of the powers of each direction within those of an atom, and their number
+  int64_t count_ = 0;
   std::vector<T> powers_;                 // [atoms][2][stride]
   std::vector<T> factors_;                // 2 h conj(S), real, then imaginary parts
 };
