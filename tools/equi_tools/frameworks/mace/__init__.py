@@ -13,6 +13,6 @@ def notes(document):
 
 
 FRAMEWORK = Framework(
-    name="mace", title="MACE", package="mace", requirement="mace-torch", choice="head", settings=("unit", "length_unit"),
+    name="mace", title="MACE", package="mace", requirement="mace-torch", choice="head", settings=("unit", "length_unit", "les_sigma", "les_dl", "les_self", "les_boundary"),
     tensor_names=(".symmetric_contractions.",), notes=notes,
 )  # fmt: skip

@@ -108,6 +108,7 @@ class Float64Calculator(Oracle):
         self.head = checkpoint.head_index(head)
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
+        self.is_latent = checkpoint.latent is not None
         with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
@@ -139,14 +140,42 @@ class Float64Calculator(Oracle):
             "batch": torch.zeros(n, dtype=torch.long),
             "ptr": torch.tensor([0, n]),
             "head": torch.tensor([self.head]),
+            "pbc": torch.tensor(atoms.pbc).unsqueeze(0),
         }
         with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if self.is_latent:
+                return self.calculate_latent(data)
             out = self.model(data, compute_force=True, compute_virials=True)
         # mace's virials are minus dE/dstrain; mace's own stress is that of a cell which is enlarged in directions
         # without periodicity.
         virial = -out["virials"].detach().numpy().reshape(3, 3)
         self.set_results(out["energy"].item(), out["forces"].detach().numpy(), out["node_energy"].detach().numpy(), virial=virial)
+
+
+    def calculate_latent(self, data):
+        """mace's stress of a MACELES lacks what the latent energy depends on the cell itself, and its energies of atoms
+        lack that energy. Here the stress is a central difference, and an atom has half of its charge times the
+        derivative by it."""
+        import torch
+
+        out = self.model(data, compute_force=True, training=True)
+        energy, charges = out["les_energy"].sum(), out["latent_charges"]
+        (potential,) = torch.autograd.grad(energy, charges, retain_graph=True, allow_unused=True)
+        energies = out["node_energy"].detach() + (0.0 if potential is None else 0.5 * (charges * potential).detach())
+        virial = np.zeros((3, 3)) if all(self.atoms.pbc) else None
+        for a, b in [(a, b) for a in range(3) for b in range(3) if virial is not None]:
+
+            def at(step):
+                strain = torch.eye(3, dtype=torch.float64)
+                strain[a, b] += step
+                moved = {key: data[key] @ strain.T for key in ("positions", "cell", "shifts")}
+                return self.model(data | moved, compute_force=False)["energy"].item()
+
+            h = 2e-3
+            virial[a, b] = (8 * (at(h / 2) - at(-h / 2)) - (at(h) - at(-h))) / (6 * h)
+        virial = None if virial is None else 0.5 * (virial + virial.T)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies.numpy(), virial=virial)
 
 
 def float64_calculator(source, head=None):
