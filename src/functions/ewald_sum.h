@@ -52,8 +52,8 @@ class EwaldSum {
   EwaldSum(const EwaldFunction &function, const WaveVectors &waves, const CellMatrix *cell_direction = nullptr);
   EwaldSum(const EwaldSum &) = default;
 
-  // In this order: sets the number of atoms; prepares the tables of atoms of a range; writes the structure factors of all
-  // atoms for a range of tiles: real, then imaginary parts, [2][waves.size()].
+  // In this order: sets the number of atoms; prepares the tables of atoms of a range; writes the structure factors of
+  // all atoms for a range of tiles: real, then imaginary parts, [2][waves.size()].
   void set_count(int64_t count);
   void tabulate(int64_t first, int64_t end, const Position *positions);
   void add_tiles(int64_t first, int64_t end, const T *charges, T *structure_factors) const;
@@ -95,8 +95,8 @@ class EwaldSum {
   std::vector<T> weights_;                // h [size], 0 where no wave vector is
   std::array<int64_t, 3> start_, row_;    // of the powers of each direction within those of an atom, and their number
   int64_t count_ = 0;
-  std::vector<T> powers_;                 // [atoms][2][stride]
-  std::vector<T> factors_;                // 2 h conj(S), real, then imaginary parts
+  std::vector<T> powers_;     // [atoms][2][stride]
+  std::vector<T> factors_;    // 2 h conj(S), real, then imaginary parts
 };
 
 }    // namespace equi

@@ -21,8 +21,8 @@ struct Ewald {
   int input;
   std::vector<double> weights;    // w [channels]
   EwaldFunction function;
-  double cutoff;                  // of wave vectors, 1/Angstrom
-  std::string wave_vectors;       // sphere, frozen or converged
+  double cutoff;               // of wave vectors, 1/Angstrom
+  std::string wave_vectors;    // sphere, frozen or converged
 
   static const FieldSpecs &fields();
   static Ewald read(const JsonField &layer, LayerReader &reader);

@@ -321,15 +321,16 @@ struct TorchEwald {
   Tensor charges(const Tensor &x) const { return at::matmul(x.to(at::kDouble), weights); }
   // Integers [K, 3] of one of each pair of wave vectors within the cutoff. cell [3, 3]: rows are vectors.
   Tensor integers(const Tensor &cell) const {
-    const double limit = set == "converged" ? std::max(cutoff, std::sqrt(20.0 * std::log(10.0)) / function.sigma) : cutoff;
+    const double limit =
+        set == "converged" ? std::max(cutoff, std::sqrt(20.0 * std::log(10.0)) / function.sigma) : cutoff;
     const Tensor most = at::floor(cell.norm(2, 1) * (limit / (2.0 * M_PI))).to(at::kLong);
     std::vector<Tensor> axes;
     for (int d = 0; d < 3; ++d) {
       const int64_t n = most[d].item<int64_t>();
       axes.push_back(at::arange(-n, n + 1, at::kLong));
     }
-    const Tensor all = at::cartesian_prod(axes), half = all.size(0) / 2 > 0 ? all.narrow(0, 0, all.size(0) / 2)
-                                                                           : at::zeros({0, 3}, at::kLong);
+    const Tensor all = at::cartesian_prod(axes),
+                 half = all.size(0) / 2 > 0 ? all.narrow(0, 0, all.size(0) / 2) : at::zeros({0, 3}, at::kLong);
     const Tensor square = vectors(half, cell).square().sum(1);
     return half.index({square < limit * limit * (1.0 - 1e-10)});
   }

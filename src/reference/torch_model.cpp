@@ -403,8 +403,8 @@ struct TorchModel::Impl::Run {
     add(adjoint, r.input, grads[0] + through_sums[0]);
   }
 
-  // Autograd differentiates the energy by the structure factors of all ranks, and these by charges and positions of this
-  // rank. Energies of atoms are halves of charges times potentials.
+  // Autograd differentiates the energy by the structure factors of all ranks, and these by charges and positions of
+  // this rank. Energies of atoms are halves of charges times potentials.
   void ewald_forward(const TorchEwald &layer) {
     check_cell(*model.neighborhood);
     const Tensor x = owned(read(layer.input).detach());
@@ -436,7 +436,8 @@ struct TorchModel::Impl::Run {
     const Tensor strained = at::matmul(cell, (at::eye(3, at::kDouble) + strain).t());
     const Tensor phase = 2.0 * M_PI * at::matmul(integers.to(at::kDouble), at::matmul(positions, inverse).t()).detach();
     const Tensor of_atoms =
-        0.5 * charges.detach() * (of_sum.select(0, 0).unsqueeze(1) * at::cos(phase) + of_sum.select(0, 1).unsqueeze(1) * at::sin(phase));
+        0.5 * charges.detach() *
+        (of_sum.select(0, 0).unsqueeze(1) * at::cos(phase) + of_sum.select(0, 1).unsqueeze(1) * at::sin(phase));
     const Tensor unit = layer.energies(at::ones({2, integers.size(0)}, at::kDouble), integers, strained);
     const Tensor relative = unit / unit.detach();
     std::vector<Tensor> of_strain;

@@ -134,7 +134,8 @@ void HostSystemEwald<D>::add_virials(const SystemOfStep &system, double share) c
              [&](int64_t first, int64_t end) { sum_->gather_strain(first, end, charges.data(), strain.data()); });
   constexpr int COMPONENT[9] = {0, 1, 2, 3, 4, 5, 3, 4, 5};
   for (size_t i = 0; i < charges.size(); i++)
-    for (int c = 0; c < 9; c++) system.request.atom_virial[system.neighborhood.receiver[i]][c] -= strain[i][COMPONENT[c]];
+    for (int c = 0; c < 9; c++)
+      system.request.atom_virial[system.neighborhood.receiver[i]][c] -= strain[i][COMPONENT[c]];
 }
 
 template <class D>

@@ -45,8 +45,8 @@ class HostSystemEwald {
   std::optional<EwaldSum<D>> sum_;
   CellMatrix cell_{}, cell_direction_{};    // those of waves_ and sum_
 
-  std::vector<D> charges_;                             // [receivers]
-  std::vector<std::array<D, 3>> positions_;            // [receivers]
+  std::vector<D> charges_;                              // [receivers]
+  std::vector<std::array<D, 3>> positions_;             // [receivers]
   std::vector<typename EwaldSum<D>::AtPlace> atoms_;    // [receivers]
   std::vector<D> sums_;    // structure factors, then the sum of all charges and the number of all atoms
   double total_charge_ = 0.0, num_atoms_ = 0.0;    // of all ranks in the last evaluation

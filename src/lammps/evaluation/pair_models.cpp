@@ -133,7 +133,8 @@ bool PairModels::is_invariant() const {
 }
 
 bool PairModels::has_ewald_sum() const {
-  return std::any_of(models.begin(), models.end(), [](const Model &model) { return needs_periodic_cell(model.layers); });
+  return std::any_of(models.begin(), models.end(),
+                     [](const Model &model) { return needs_periodic_cell(model.layers); });
 }
 
 bool PairModels::has_atom(int i) const {

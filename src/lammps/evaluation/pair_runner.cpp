@@ -96,7 +96,8 @@ EvaluationRequest PairRunner::request_at_positions() {
   if (domain->xperiodic && domain->yperiodic && domain->zperiodic) {
     neighborhood_.cell[0] = {domain->prd[0], 0.0, 0.0};
     neighborhood_.cell[1] = {domain->triclinic ? domain->xy : 0.0, domain->prd[1], 0.0};
-    neighborhood_.cell[2] = {domain->triclinic ? domain->xz : 0.0, domain->triclinic ? domain->yz : 0.0, domain->prd[2]};
+    neighborhood_.cell[2] = {domain->triclinic ? domain->xz : 0.0, domain->triclinic ? domain->yz : 0.0,
+                             domain->prd[2]};
   }
   EvaluationRequest request;
   request.positions = atoms_.positions();
