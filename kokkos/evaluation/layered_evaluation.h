@@ -40,8 +40,8 @@ class LayeredEvaluation : public Interface {
           "energy");
     if (options.energy_moments && sums_over_atoms(model.layers))
       throw std::invalid_argument(
-          "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
-          "depends on atoms at any distance");
+          "there are no energy moments of a model with sums over all atoms (channel_balance, ewald): the energy of an "
+          "atom depends on atoms at any distance");
     if (options.energy_moments && far_cutoff_ > 0.0)
       throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
   }

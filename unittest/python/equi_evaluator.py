@@ -737,6 +737,7 @@ class EquiEvaluator:
         i, j, shift = neighbors(positions, cell, pbc, self.reach())
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions).requires_grad_(True)
+        self.cell, self.places, self.strain = cell, r, torch.zeros(3, 3, dtype=torch.float64)
         energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))
         (gradient,) = torch.autograd.grad(energies.sum(), r, create_graph=True)
         (product,) = torch.autograd.grad((gradient * torch.tensor(direction)).sum(), r)
