@@ -16,6 +16,30 @@ constexpr int ROWS = 2, ATOMS = 64;
 // Components of a strain.
 constexpr int FIRST[6] = {0, 1, 2, 0, 0, 1}, SECOND[6] = {0, 1, 2, 1, 2, 2};
 
+// Calls body(), which is always inlined, in the text for the widest registers of this CPU that have a text. Functions
+// that it calls must be inlined, too.
+#if defined(__x86_64__) && defined(__GNUC__)
+#define EQUI_INLINED __attribute__((always_inline))
+template <class F>
+__attribute__((target("avx2,fma"))) void run_wide(const F &body) {
+  body();
+}
+template <class F>
+void run_widest(const F &body) {
+  static const bool is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (is_wide)
+    run_wide(body);
+  else
+    body();
+}
+#else
+#define EQUI_INLINED
+template <class F>
+void run_widest(const F &body) {
+  body();
+}
+#endif
+
 template <class T>
 T cosine_and_sine(T angle, T &sine) {
   const double c = std::cos(value_of(angle)), s = std::sin(value_of(angle)), along = tangent_of(angle);
@@ -32,7 +56,8 @@ struct Lanes {
 // Adds the products of a block of `num` atoms for a fixed number of n1. powers: of the first n1 of the first atom;
 // those of the next atom are `next` numbers further, and imaginary parts `imaginary` numbers.
 template <int NUM_ROWS, class T>
-void add_rows(int num, const T *powers, int64_t next, int64_t imaginary, const Lanes<T> *factors, T *re, T *im) {
+EQUI_INLINED inline void add_rows(int num, const T *powers, int64_t next, int64_t imaginary, const Lanes<T> *factors,
+                                  T *re, T *im) {
   Lanes<T> sum[NUM_ROWS];
   for (int r = 0; r < NUM_ROWS; r++)
     for (int l = 0; l < LANES; l++) sum[r].re[l] = sum[r].im[l] = T(0.0);
@@ -128,24 +153,10 @@ void EwaldSum<T>::tabulate(int64_t first, int64_t end, const Position *positions
   for (int64_t i = first; i < end; i++) tabulate(positions[i], powers_.data() + i * 2 * stride());
 }
 
-template <class T>
-void EwaldSum<T>::add_tiles(int64_t first, int64_t end, const T *charges, T *structure_factors) const {
-  for (int64_t t = first; t < end; t++) {
-    const WaveVectors::Tile &tile = waves_.tiles()[t];
-    T *re = structure_factors + tile.at;
-    const int64_t size = static_cast<int64_t>(tile.end_n1 - tile.first_n1) * LANES;
-    std::fill_n(re, size, T(0.0));
-    std::fill_n(re + waves_.size(), size, T(0.0));
-    for (int64_t a = 0; a < count_; a += ATOMS)
-      add_block(tile, static_cast<int>(std::min<int64_t>(ATOMS, count_ - a)), powers_.data() + a * 2 * stride(),
-                charges + a, structure_factors);
-  }
-}
-
 // Products of the powers of n1 of all atoms of a block with charges and powers of n2 and n3.
 template <class T>
-void EwaldSum<T>::add_block(const WaveVectors::Tile &tile, int num, const T *powers, const T *charges,
-                            T *structure_factors) const {
+EQUI_INLINED inline void EwaldSum<T>::add_block(const WaveVectors::Tile &tile, int num, const T *powers,
+                                                const T *charges, T *structure_factors) const {
   T *re = structure_factors, *im = structure_factors + waves_.size();
   Lanes<T> factors[ATOMS];
   for (int a = 0; a < num; a++) {
@@ -166,6 +177,23 @@ void EwaldSum<T>::add_block(const WaveVectors::Tile &tile, int num, const T *pow
     add_rows<1>(num, powers + n1, 2 * stride(), stride(), factors, re + at, im + at);
 }
 
+// Atoms of a block stay in the cache while the tiles pass.
+template <class T>
+void EwaldSum<T>::add_tiles(int64_t first, int64_t end, const T *charges, T *structure_factors) const {
+  run_widest([&]() EQUI_INLINED {
+    for (int64_t t = first; t < end; t++) {
+      const WaveVectors::Tile &tile = waves_.tiles()[t];
+      const int64_t size = static_cast<int64_t>(tile.end_n1 - tile.first_n1) * LANES;
+      std::fill_n(structure_factors + tile.at, size, T(0.0));
+      std::fill_n(structure_factors + waves_.size() + tile.at, size, T(0.0));
+    }
+    for (int64_t a = 0; a < count_; a += ATOMS)
+      for (int64_t t = first; t < end; t++)
+        add_block(waves_.tiles()[t], static_cast<int>(std::min<int64_t>(ATOMS, count_ - a)),
+                  powers_.data() + a * 2 * stride(), charges + a, structure_factors);
+  });
+}
+
 template <class T>
 void EwaldSum<T>::set_sum(const T *structure_factors) {
   const int64_t size = waves_.size();
@@ -182,40 +210,43 @@ void EwaldSum<T>::set_sum(const T *structure_factors) {
 template <class T>
 void EwaldSum<T>::gather(int64_t first, int64_t end, const T *charges, AtPlace *atoms) const {
   const int64_t size = waves_.size();
-  for (int64_t i = first; i < end; i++) {
-    const T *own = powers_.data() + i * 2 * stride();
-    // Sums of lanes, which are added up after all tiles: a sum over lanes in each tile would take longer than the rest.
-    T potential[LANES], slope[3][LANES];
-    for (int l = 0; l < LANES; l++) potential[l] = slope[0][l] = slope[1][l] = slope[2][l] = T(0.0);
-    for (const WaveVectors::Tile &tile : waves_.tiles()) {
-      Lanes<T> sum, with_n1;
-      for (int l = 0; l < LANES; l++) sum.re[l] = sum.im[l] = with_n1.re[l] = with_n1.im[l] = T(0.0);
-      const T *re = factors_.data() + tile.at, *im = re + size;
-      for (int n1 = tile.first_n1; n1 < tile.end_n1; n1++, re += LANES, im += LANES) {
-        const T p_re = own[n1], p_im = own[n1 + stride()], n(n1);
+  run_widest([&]() EQUI_INLINED {
+    for (int64_t i = first; i < end; i++) {
+      const T *own = powers_.data() + i * 2 * stride();
+      // Sums of lanes, which are added up after all tiles: a sum over lanes in each tile would take longer than the
+      // rest.
+      T potential[LANES], slope[3][LANES];
+      for (int l = 0; l < LANES; l++) potential[l] = slope[0][l] = slope[1][l] = slope[2][l] = T(0.0);
+      for (const WaveVectors::Tile &tile : waves_.tiles()) {
+        Lanes<T> sum, with_n1;
+        for (int l = 0; l < LANES; l++) sum.re[l] = sum.im[l] = with_n1.re[l] = with_n1.im[l] = T(0.0);
+        const T *re = factors_.data() + tile.at, *im = re + size;
+        for (int n1 = tile.first_n1; n1 < tile.end_n1; n1++, re += LANES, im += LANES) {
+          const T p_re = own[n1], p_im = own[n1 + stride()], n(n1);
+          for (int l = 0; l < LANES; l++) {
+            const T x = p_re * re[l] - p_im * im[l], y = p_re * im[l] + p_im * re[l];
+            sum.re[l] += x;
+            sum.im[l] += y;
+            with_n1.re[l] += n * x;
+            with_n1.im[l] += n * y;
+          }
+        }
+        const T *second = own + start_[1] + waves_.largest()[1] + tile.n2,
+                *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
+        const T second_re = second[0], second_im = second[stride()];
         for (int l = 0; l < LANES; l++) {
-          const T x = p_re * re[l] - p_im * im[l], y = p_re * im[l] + p_im * re[l];
-          sum.re[l] += x;
-          sum.im[l] += y;
-          with_n1.re[l] += n * x;
-          with_n1.im[l] += n * y;
+          const T third_re = third[l], third_im = third[l + stride()];
+          const T x = second_re * third_re - second_im * third_im, y = second_re * third_im + second_im * third_re;
+          const T imaginary = x * sum.im[l] + y * sum.re[l];
+          potential[l] += x * sum.re[l] - y * sum.im[l];
+          slope[0][l] -= x * with_n1.im[l] + y * with_n1.re[l];
+          slope[1][l] -= T(tile.n2) * imaginary;
+          slope[2][l] -= T(tile.first_n3 + l) * imaginary;
         }
       }
-      const T *second = own + start_[1] + waves_.largest()[1] + tile.n2,
-              *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
-      const T second_re = second[0], second_im = second[stride()];
-      for (int l = 0; l < LANES; l++) {
-        const T third_re = third[l], third_im = third[l + stride()];
-        const T x = second_re * third_re - second_im * third_im, y = second_re * third_im + second_im * third_re;
-        const T imaginary = x * sum.im[l] + y * sum.re[l];
-        potential[l] += x * sum.re[l] - y * sum.im[l];
-        slope[0][l] -= x * with_n1.im[l] + y * with_n1.re[l];
-        slope[1][l] -= T(tile.n2) * imaginary;
-        slope[2][l] -= T(tile.first_n3 + l) * imaginary;
-      }
+      put_atom(potential, slope, charges[i], atoms[i]);
     }
-    put_atom(potential, slope, charges[i], atoms[i]);
-  }
+  });
 }
 
 // Adds up the lanes. The gradient with respect to r has a factor 2 pi b for each direction of the cell.

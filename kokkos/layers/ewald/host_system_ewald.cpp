@@ -15,13 +15,13 @@ namespace {
 
 // What the factor exp(-sigma^2 k^2/2) leaves beyond the cutoff of converged sums.
 constexpr double CONVERGED = 1e-10;
-constexpr int ATOMS = 32, TILES = 4;    // of a piece of a thread's work
+constexpr int ATOMS = 32;    // of a piece of a thread's work
 // A mean charge beyond rounding, in units of charge.
 constexpr double NEUTRAL = 1e-6;
 
 // Calls f(first, end) for pieces of a range, which threads share.
 template <class F>
-void for_pieces(const char *label, int64_t count, int size, const F &f) {
+void for_pieces(const char *label, int64_t count, int64_t size, const F &f) {
   const int64_t pieces = (count + size - 1) / size;
   Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, pieces),
                        [&](int64_t p) { f(p * size, std::min<int64_t>(count, (p + 1) * size)); });
@@ -89,7 +89,8 @@ void HostSystemEwald<D>::evaluate(const SystemOfStep &system, GhostExchange &exc
   sum_->set_count(count);
   for_pieces("equi:ewald_tables", count, ATOMS,
              [&](int64_t first, int64_t end) { sum_->tabulate(first, end, positions_.data()); });
-  for_pieces("equi:ewald_add", sum_->num_tiles(), TILES,
+  const int64_t num_tiles = sum_->num_tiles();
+  for_pieces("equi:ewald_add", num_tiles, (num_tiles + HostExec().concurrency()) / HostExec().concurrency(),
              [&](int64_t first, int64_t end) { sum_->add_tiles(first, end, charges_.data(), sums_.data()); });
   const int64_t size = 2 * waves_->size();
   sums_[size] = charge;
