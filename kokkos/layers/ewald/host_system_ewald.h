@@ -26,7 +26,7 @@ class HostSystemEwald {
   D *charges(int count);
   // Computes the energies and potentials of the receivers, and adds forces and virials. Collective.
   void evaluate(const SystemOfStep &system, GhostExchange &exchange);
-  // Of receiver i: its energy in eV, and the derivative of the energy of all atoms with respect to its charge.
+  // The energy of receiver i in eV, and the derivative of the energy of all atoms with respect to its charge.
   D energy(int64_t i) const { return D(0.5) * charges_[i] * atoms_[i].potential; }
   D potential(int64_t i) const { return atoms_[i].potential; }
 
