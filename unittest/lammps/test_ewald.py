@@ -159,6 +159,12 @@ def test_the_keyword_replaces_the_choice_of_the_file(lammps, setup):
     assert abs(energy("sphere", "") - energy("converged", "")) > 1e-4
 
 
+@pytest.mark.parametrize("k_set", ["sphere", "frozen", "converged"])
+def test_the_checks_pass(lammps, setup, k_set):
+    run = lammps.run([*setup(rock_salt(), f"check yes kspace {k_set}"), "run 1"])
+    assert "check" in run.output
+
+
 def test_the_log_states_wave_vectors_and_the_background(lammps, setup):
     run = lammps.run([*setup(rock_salt()), "run 0", "run 0"])
     assert run.output.count("Ewald sum: ") == 1

@@ -151,8 +151,10 @@ void PairEqui::make_evaluator() {
   equi::collective_try(error, world, "Pair style equi", [&] {
     runner = make_runner(evaluators.make(evaluators.maker(), options), options);
     description = runner->evaluator().describe();
-    if (impl->settings.check)
-      plain = evaluators.make(equi::make_host_evaluator, equi::plain_options(options.memory_limit));
+    if (!impl->settings.check) return;
+    equi::EvaluatorOptions comparison = equi::plain_options(options.memory_limit);
+    comparison.wave_vectors = options.wave_vectors;
+    plain = evaluators.make(equi::make_host_evaluator, comparison);
   });
 
   if (plain) impl->atoms->reserve_buffers(plain->exchange_bytes_per_row());
