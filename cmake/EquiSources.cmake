@@ -167,6 +167,7 @@ set(equi_sources
     src/model/mixture.cpp
     src/model/mixture_reader.cpp
     src/model/model.cpp
+    src/model/model_checks.cpp
     src/model/model_file.cpp
     src/reference/torch_model.cpp)
 

@@ -4,6 +4,7 @@
 
 #include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"
+#include "src/model/model_checks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
@@ -43,31 +42,8 @@ std::string find_model_file(const std::string &name) {
   for (std::string folder; std::getline(folders, folder, ':');)
     if (const std::string path = (std::filesystem::path(folder) / last).string(); !folder.empty() && can_read(path))
       return path;
-  try {
-    read_file_bytes(name);
-  } catch (const ModelFileError &fault) {
-    std::error_code none;    // no folder: an empty name
-    throw std::runtime_error(std::string(fault.what()) + "; it was searched for in " +
-                             std::filesystem::current_path(none).string() + " and in LAMMPS_POTENTIALS (" +
-                             (variable ? variable : "not set") + "); 'equi convert' makes model files");
-  }
+  read_potential_bytes(name);    // refuses it
   return name;
-}
-
-std::string lower_case(std::string text) {
-  for (char &c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
-void check_element(const Model &model, const std::string &symbol) {
-  if (model.species(symbol) >= 0) return;
-  std::string known, meant;
-  for (const std::string &element : model.elements) {
-    known += " " + element;
-    if (lower_case(element) == lower_case(symbol)) meant = ": did you mean " + element + "?";
-  }
-  throw std::runtime_error(model.file + " does not know element " + symbol + meant + "; its elements are:" + known);
 }
 
 // Starts the threads of the process unless they run. Throws if another number is requested than the one in use.
@@ -76,7 +52,7 @@ void start_threads(int wanted) {
   const int own_cores = count_cores(mask);
   const double cores = std::min<double>(own_cores, core_quota());
   // Other processes that a launcher started on this machine have calculators, too.
-  const int processes = std::max(1, launched_on_node([](const char *name) { return std::getenv(name); }));
+  const int processes = std::max(1, launched_on_node(std::getenv));
   int number = wanted;
   if (number <= 0)
     number = plan_threads(std::getenv("OMP_NUM_THREADS"), static_cast<int>(cores), own_cores, processes).number;
@@ -114,11 +90,7 @@ Calculator::Calculator(const std::string &file, const std::string &elements, con
       model_(read_model(path_, settings_.system, settings_.forces_of)),
       made_for_(settings_.system),
       neighbors_(model_.reach(), SKIN) {
-  if (model_.mixture && model_.mixture->tasks.size() > 1 && settings_.system.task.empty()) {
-    std::string known;
-    for (const std::string &task : model_.mixture->tasks) known += " " + task;
-    throw std::runtime_error(model_.file + " has several tasks: choose one by the keyword task:" + known);
-  }
+  check_task(model_, settings_.system);
   std::istringstream text(elements);
   symbols_.assign(std::istream_iterator<std::string>(text), {});
   if (symbols_.empty()) symbols_ = model_.elements;
@@ -162,10 +134,16 @@ std::string Calculator::describe() {
   return text + evaluator_->describe();
 }
 
+std::map<std::string, int64_t> Calculator::count_elements() const {
+  std::map<std::string, int64_t> counts;
+  for (const int type : types_) counts[symbols_[type]]++;
+  return counts;
+}
+
 void Calculator::fit_system() {
   if (!model_.mixture) return;
   AtomicSystem wanted = settings_.system;
-  for (const int type : types_) wanted.atoms[symbols_[type]]++;
+  wanted.atoms = count_elements();
   if (model_.mixture->is_same_for(wanted, made_for_)) return;
   model_ = read_model(path_, wanted, settings_.forces_of);
   made_for_ = wanted;
@@ -175,18 +153,9 @@ void Calculator::fit_system() {
 }
 
 void Calculator::check_composition() const {
-  if (model_.composition.empty()) return;
-  std::vector<int64_t> atoms(model_.composition.size(), 0);
-  for (const int type : types_) atoms[model_.species(symbols_[type])]++;
-  const auto sum = [](const auto &numbers) { return std::accumulate(numbers.begin(), numbers.end(), int64_t(0)); };
-  const int64_t all = sum(atoms), of_formula = sum(model_.composition);
-  const bool needs_number = model_.mixture && model_.mixture->depends_on_number;
-  for (std::size_t s = 0; s < atoms.size(); ++s)
-    if (atoms[s] * of_formula != model_.composition[s] * all || (needs_number && all != of_formula))
-      throw std::runtime_error(model_.file + " holds for the composition " +
-                               formula(model_.composition, model_.elements) + " only, and the atoms are " +
-                               formula(atoms, model_.elements) +
-                               ": convert the model for this composition (equi convert --composition)");
+  const std::string fault = composition_fault(model_, count_elements());
+  if (!fault.empty())
+    throw std::runtime_error(fault + ": convert the model for this composition (equi convert --composition)");
 }
 
 void Calculator::set_atoms(int num_atoms, const int *types, const double *positions, const double *cell,

@@ -8,6 +8,7 @@
 #include "src/library/structure_neighbors.h"
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ class Calculator {
   std::unique_ptr<Evaluator> make_evaluator(bool directional) const;
   // The matrices of a file for all systems depend on the atoms.
   void fit_system();
+  std::map<std::string, int64_t> count_elements() const;    // by symbol
   void check_composition() const;
   void use_structure();
   bool has_structure() const { return !types_.empty(); }

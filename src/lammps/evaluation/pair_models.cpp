@@ -11,6 +11,7 @@
 #include "src/lammps/evaluation/pair_models.h"
 
 #include "src/lammps/atoms/lammps_neighborhood.h"
+#include "src/model/model_checks.h"
 
 #include "atom.h"
 #include "comm.h"
@@ -19,12 +20,8 @@
 #include "utils.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <numeric>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 using namespace LAMMPS_NS;
@@ -32,21 +29,6 @@ using namespace LAMMPS_NS;
 namespace equi {
 
 namespace {
-
-// The bytes of a model file, which is searched in the same folders as LAMMPS's potentials. The error lists them.
-std::string read_potential_file(const std::string &name) {
-  const std::string path = utils::get_potential_file_path(name);
-  if (!path.empty()) return read_file_bytes(path);
-  const char *variable = std::getenv("LAMMPS_POTENTIALS");
-  try {
-    return read_file_bytes(name);
-  } catch (const ModelFileError &fault) {
-    std::error_code none;    // no folder: an empty name
-    throw std::runtime_error(
-        fmt::format("{}; it was searched for in {} and in LAMMPS_POTENTIALS ({}); 'equi convert' makes model files",
-                    fault.what(), std::filesystem::current_path(none).string(), variable ? variable : "not set"));
-  }
-}
 
 // Whether an argument of pair_coeff after the first file names another file.
 bool is_model_file(const std::string &word) {
@@ -59,7 +41,9 @@ bool is_model_file(const std::string &word) {
 Model PairModels::read_model(const std::string &file, const AtomicSystem &system) const {
   std::string bytes;
   collective_try([&] {
-    if (comm->me == 0) bytes = read_potential_file(file);
+    if (comm->me != 0) return;
+    const std::string path = utils::get_potential_file_path(file);
+    bytes = read_potential_bytes(path.empty() ? file : path);
   });
   bigint length = static_cast<bigint>(bytes.size());
   MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
@@ -100,16 +84,7 @@ void PairModels::read(int narg, char **arg) {
     for (int t = 1; t <= ntypes; t++) {
       const std::string symbol = arg[first_symbol + t - 1];
       if (symbol == "NULL") continue;
-      for (const Model &model : fresh.models) {
-        if (model.species(symbol) >= 0) continue;
-        std::string known, meant;
-        for (const std::string &e : model.elements) {
-          known += " " + e;
-          if (utils::lowercase(e) == utils::lowercase(symbol)) meant = fmt::format(": did you mean {}?", e);
-        }
-        throw std::runtime_error(fmt::format("{} does not know element {} (atom type {}){}; its elements are:{}",
-                                             model.file, symbol, t, meant, known));
-      }
+      for (const Model &model : fresh.models) check_element(model, symbol, fmt::format(" (atom type {})", t));
       auto at = std::find(fresh.symbols.begin(), fresh.symbols.end(), symbol);
       fresh.type_species[t] = static_cast<int>(at - fresh.symbols.begin());
       if (at == fresh.symbols.end()) fresh.symbols.push_back(symbol);
@@ -172,12 +147,9 @@ bool PairModels::fit_system() {
   wanted_.atoms = count_elements();
   if (wanted_.atoms.empty())    // a box without atoms counts as one with equal numbers
     for (const std::string &symbol : symbols) wanted_.atoms[symbol] = 1;
-  for (const Model &model : models) {
-    if (!model.mixture || model.mixture->tasks.size() <= 1 || !wanted_.task.empty()) continue;
-    std::string known;
-    for (const std::string &task : model.mixture->tasks) known += " " + task;
-    error->all(FLERR, "Pair style equi: {} has several tasks: choose one by the keyword task:{}", model.file, known);
-  }
+  collective_try([this] {
+    for (const Model &model : models) check_task(model, wanted_);
+  });
   return std::all_of(models.begin(), models.end(), [this](const Model &model) { return is_made(model); });
 }
 
@@ -194,23 +166,11 @@ void PairModels::check_composition() const {
   const auto depends = [](const Model &model) { return !model.composition.empty(); };
   if (std::none_of(models.begin(), models.end(), depends)) return;
   const std::map<std::string, int64_t> counts = count_elements();
-  for (const Model &model : models) {
-    if (model.composition.empty()) continue;
-    std::vector<int64_t> atoms(model.composition.size(), 0);
-    for (const auto &[symbol, number] : counts) atoms[model.species(symbol)] = number;
-    const auto sum = [](const auto &numbers) { return std::accumulate(numbers.begin(), numbers.end(), int64_t(0)); };
-    const int64_t all = sum(atoms), of_formula = sum(model.composition);
-    const bool needs_number = model.mixture && model.mixture->depends_on_number && all > 0;
-    for (size_t s = 0; s < atoms.size(); s++)
-      if (atoms[s] * of_formula != model.composition[s] * all || (needs_number && all != of_formula))
-        error->all(FLERR,
-                   "Pair style equi: {} holds for the composition {} alone, for which its numbers were made, and the "
-                   "atoms are {} on step {}: {}",
-                   model.file, formula(model.composition, model.elements), formula(atoms, model.elements),
-                   update->ntimestep,
-                   model.mixture ? "a run with these atoms has another potential; start it anew"
-                                 : "convert the model for this composition (equi convert --composition)");
-  }
+  for (const Model &model : models)
+    if (const std::string fault = composition_fault(model, counts); !fault.empty())
+      error->all(FLERR, "Pair style equi: {} on step {}: {}", fault, update->ntimestep,
+                 model.mixture ? "a run with these atoms has another potential; start it anew"
+                               : "convert the model for this composition (equi convert --composition)");
 }
 
 }    // namespace equi

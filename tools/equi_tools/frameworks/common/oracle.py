@@ -2,6 +2,9 @@
 """What the oracles of the frameworks share: their ASE calculators, and imports without noise."""
 
 import contextlib
+import importlib.util
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -10,6 +13,8 @@ from ase.stress import full_3x3_to_voigt_6_stress
 
 from ...errors import EquiError
 from .origin import Origin
+
+SCATTER = "torch_scatter"
 
 
 def loaded(source, load):
@@ -34,6 +39,29 @@ def importing(need, errors=ImportError):
             yield
         except errors as error:
             raise EquiError(f"{need} ({error})") from error
+
+
+def _sum_by_index(src, index, dim=0, dim_size=None, reduce="sum"):
+    """Sums of the rows of src with the same index."""
+    if dim != 0 or reduce not in ("sum", "add"):
+        raise NotImplementedError(f"scatter along {dim} by {reduce}: install torch-scatter")
+    rows = int(index.max()) + 1 if dim_size is None else int(dim_size)
+    return src.new_zeros((rows, *src.shape[1:])).index_add(0, index, src)
+
+
+@contextlib.contextmanager
+def importing_scatter():
+    """Replaces the package torch-scatter for imports inside this context, if it is not installed. PyPI has it as
+    sources alone, and the frameworks use one of its functions."""
+    if importlib.util.find_spec(SCATTER) is not None:
+        yield
+        return
+    sys.modules[SCATTER] = types.ModuleType(SCATTER)
+    sys.modules[SCATTER].scatter = _sum_by_index
+    try:
+        yield
+    finally:
+        del sys.modules[SCATTER]
 
 
 @contextlib.contextmanager

