@@ -537,7 +537,6 @@ class _Converter(Layers):
 
     def latent_ewald(self):
         latent = self.checkpoint.latent
-        weights = self.tensor("ewald.weights", np.array([latent.scale]))
         if latent.is_open:
             # Energies before scale_shift are scaled with the others, and this one is not.
             scale = self.of_head("scale_shift.scale")
@@ -547,7 +546,8 @@ class _Converter(Layers):
             )  # fmt: skip
             return
         self.add_layer(
-            "ewald", input="latent", irreps_in="1x0e", weights=weights, prefactor=LES_PREFACTOR, width=latent.sigma,
+            "ewald", input="latent", irreps_in="1x0e", weights=self.tensor("ewald.weights", np.array([latent.scale])),
+            prefactor=LES_PREFACTOR, width=latent.sigma,
             k_cutoff=2 * np.pi / latent.dl, k_set="sphere", removes_self=latent.removes_self,
         )  # fmt: skip
 
