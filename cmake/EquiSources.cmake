@@ -44,6 +44,7 @@ set(equi_sources
     kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
+    kokkos/layers/ewald/host_system_ewald.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
@@ -90,10 +91,12 @@ set(equi_sources
     src/evaluation/law_check.cpp
     src/evaluation/reference_library.cpp
     src/evaluation/self_check.cpp
+    src/functions/ewald_sum.cpp
     src/functions/network.cpp
     src/functions/radial_expansion.cpp
     src/functions/radial_function.cpp
     src/functions/radial_table.cpp
+    src/functions/wave_vectors.cpp
     src/generator/common_kernels.cpp
     src/generator/contraction_generator.cpp
     src/generator/contraction_schedule.cpp
@@ -140,6 +143,7 @@ set(equi_sources
     src/layers/density_normalization.cpp
     src/layers/direct_forces.cpp
     src/layers/dispersion.cpp
+    src/layers/ewald.cpp
     src/layers/gate.cpp
     src/layers/grid_network.cpp
     src/layers/layer_norm.cpp

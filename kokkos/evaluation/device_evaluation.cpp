@@ -520,12 +520,12 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
     recorder_.run(exec_, [&] { launch_edges(request); });
     const int num_stages = static_cast<int>(plan_.stages.size());
     for (int s = 0; s < num_stages; s++) {
-      Base::balance(exec_, plan_.stages[s], num_owned(), false, exchange);
+      Base::balance(exec_, plan_.stages[s], num_owned(), false, nullptr, exchange);
       forward_stage(s, exchange);
     }
     for (int s = num_stages - 1; backward_is_wanted && s >= 0; s--) {
       backward_stage(s, exchange);
-      Base::balance(exec_, plan_.stages[s], num_owned(), true, exchange);
+      Base::balance(exec_, plan_.stages[s], num_owned(), true, nullptr, exchange);
     }
     recorder_.run(exec_, [&] { launch_results(request); });
   };

@@ -309,9 +309,9 @@ void HostEvaluation<T>::for_tiles(Thread &thread, const Stage &stage, const F &f
 }
 
 template <class T>
-void HostEvaluation<T>::forward(GhostExchange &exchange) {
+void HostEvaluation<T>::forward(const SystemOfStep &system, GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
-    Base::balance(state_.work(), stage, num_owned(), false, exchange);
+    Base::balance(state_.work(), stage, num_owned(), false, &system, exchange);
     if (stage.exchanged_input >= 0)
       exchange.forward(
           Base::pieces(stage.exchanged_input, features_.data(stage.exchanged_input), neighborhood_->num_rows));
@@ -336,7 +336,7 @@ void HostEvaluation<T>::backward(GhostExchange &exchange) {
       for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
     });
     if (stage.returns_adjoints) return_senders(s, exchange);
-    Base::balance(state_.work(), stage, num_owned(), true, exchange);
+    Base::balance(state_.work(), stage, num_owned(), true, nullptr, exchange);
   }
 }
 
@@ -450,7 +450,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   const int64_t num_observables = num_observable_numbers_ * num_owned();
   state_.observables = request.observables ? observables_.reserve(num_observables) : nullptr;
   if (state_.observables) std::fill_n(state_.observables, num_observables, 0.0);
-  forward(exchange);
+  forward({request, *neighborhood_, result}, exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
     backward(exchange);

@@ -40,12 +40,13 @@ class LayeredEvaluation : public Interface {
           "energy");
     if (options.energy_moments && sums_over_atoms(model.layers))
       throw std::invalid_argument(
-          "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
-          "depends on atoms at any distance");
+          "there are no energy moments of a model with sums over all atoms (channel_balance, ewald): the energy of an "
+          "atom depends on atoms at any distance");
     if (options.energy_moments && far_cutoff_ > 0.0)
       throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
   }
 
+  std::string describe_system() const override { return describe_system_of_layers(); }
   int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
 
@@ -111,14 +112,20 @@ class LayeredEvaluation : public Interface {
       layers_[step->layer]->backward(batch);
     }
   }
-  // Runs the balances of all ranks with their receivers, before the forward pass of a stage or after its backward
-  // pass.
+  // Runs the sums over all atoms of all ranks with their receivers, before the forward pass of a stage, or the balances
+  // after its backward pass. system: null where no model has system sums.
   void balance(const typename Batch::Work &work, const Stage &stage, int num_receivers, bool is_adjoint,
-               GhostExchange &exchange) {
+               const SystemOfStep *system, GhostExchange &exchange) {
     const auto apply = [&](const BalanceStep &step) {
       if (is_adjoint && !step.has_adjoint) return;
-      const int feature = ports(model_.layers[step.layer]).output;
+      const Ports p = ports(model_.layers[step.layer]);
+      const int feature = p.output;
       const BatchRows<R> all{0, num_receivers, nullptr};
+      if (feature < 0) {
+        static_cast<SystemSumLayer<Batch> &>(*layers_[step.layer])
+            .sum_up(features_.rows(all, p.input, false), num_receivers, *system, exchange);
+        return;
+      }
       static_cast<BalanceLayer<Batch> &>(*layers_[step.layer])
           .balance(work, features_.rows(all, feature, false), features_.rows(all, feature, true), num_receivers,
                    is_adjoint, exchange);
@@ -178,6 +185,13 @@ class LayeredEvaluation : public Interface {
     std::string lines;
     for (const auto &layer : layers_)
       if (const std::string line = layer ? layer->describe() : ""; !line.empty()) lines += "  " + line + "\n";
+    return lines;
+  }
+
+  std::string describe_system_of_layers() const {
+    std::string lines;
+    for (const auto &layer : layers_)
+      if (const std::string line = layer ? layer->describe_system() : ""; !line.empty()) lines += "  " + line + "\n";
     return lines;
   }
 

@@ -12,6 +12,7 @@
 #include "kokkos/layers/direct_forces/direct_forces_layer.h"
 #include "kokkos/layers/dispersion/dispersion_layer.h"
 #include "kokkos/layers/embedding/embedding_layer.h"
+#include "kokkos/layers/ewald/ewald_layer.h"
 #include "kokkos/layers/gate/gate_layer.h"
 #include "kokkos/layers/grid_network/grid_network_layer.h"
 #include "kokkos/layers/layer_norm/layer_norm_layer.h"

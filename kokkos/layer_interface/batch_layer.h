@@ -77,6 +77,8 @@ class BatchLayer {
   virtual std::size_t bytes() const { return 0; }
   // A line of the log without its indentation, or empty.
   virtual std::string describe() const { return ""; }
+  // Lines of the log about the system of the last evaluation, without their indentation, or empty.
+  virtual std::string describe_system() const { return ""; }
   virtual void report_kernels(KernelReport &) const {}
 };
 

@@ -288,11 +288,16 @@ class PlanMaker {
       } else if (p.output >= 0 && fixed_[p.output]) {
         plan_.fixed_layers.push_back(number);
       } else if (t.sums_over_atoms) {
-        needs_own_adjoint_[p.output] = needs_own_adjoint_[p.output] || t.needs_own_adjoint;
         const Stage &last = plan_.stages.back();
         if (!last.steps.empty() || last.exchanged_input >= 0) plan_.stages.emplace_back();
         plan_.stages.back().balances.push_back({number});
-        last_stage_[p.output] = static_cast<int>(plan_.stages.size()) - 1;
+        const int present = static_cast<int>(plan_.stages.size()) - 1;
+        if (p.output < 0) {    // the batches of the stage read what the layer has summed up
+          add_step(layer, p, number, present);
+          continue;
+        }
+        needs_own_adjoint_[p.output] = needs_own_adjoint_[p.output] || t.needs_own_adjoint;
+        last_stage_[p.output] = present;
       } else {
         add_step(layer, p, number, stage_of(layer, p));
       }
@@ -403,8 +408,10 @@ class PlanMaker {
       stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
       // The sums of senders exist before layers of earlier stages that read the feature add to them.
       if (stage->exchanged_input >= 0 && has_adjoint[stage->exchanged_input]) written[stage->exchanged_input] = true;
-      for (BalanceStep &balance : stage->balances)
-        balance.has_adjoint = has_adjoint[memory_ports(model_.layers[balance.layer]).output];
+      for (BalanceStep &balance : stage->balances) {
+        const int output = memory_ports(model_.layers[balance.layer]).output;
+        balance.has_adjoint = output >= 0 && has_adjoint[output];
+      }
     }
   }
 

@@ -73,7 +73,8 @@ struct Step {
   bool is_recomputed = false;
 };
 
-// A channel balance. All ranks run it before the batches of a stage, and in the backward pass after them.
+// A layer that sums over all atoms. All ranks run it before the batches of a stage, and a channel balance in the
+// backward pass after them. A layer without an output is also a step of the stage.
 struct BalanceStep {
   int layer = 0;
   bool has_adjoint = false;

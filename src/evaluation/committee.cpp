@@ -41,6 +41,12 @@ std::string Committee::describe() const {
   return text;
 }
 
+std::string Committee::describe_system() const {
+  std::string text;
+  for (const auto &member : members_) text += member->describe_system();
+  return text;
+}
+
 void Committee::set_neighborhood(const Neighborhood &n) {
   num_atoms_ = n.num_atoms;
   for (const auto &member : members_) member->set_neighborhood(n);

@@ -18,6 +18,7 @@ class Committee : public Evaluator {
   explicit Committee(std::vector<std::unique_ptr<Evaluator>> members);
 
   std::string describe() const override;
+  std::string describe_system() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   int max_directions() const override;

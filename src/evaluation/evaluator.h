@@ -18,6 +18,11 @@ namespace equi {
 
 enum class Precision { mixed, double_ };
 
+// Which wave vectors an Ewald sum has. of_file: what the model file states; sphere: those within a cutoff in the
+// present cell; frozen: the integers of the first cell; converged: so many that the energy is a smooth function of the
+// cell.
+enum class WaveVectorSet { of_file, sphere, frozen, converged };
+
 struct EvaluatorOptions {
   Precision precision = Precision::mixed;
   bool radial_exact = false;
@@ -36,6 +41,7 @@ struct EvaluatorOptions {
   int batch = 0;          // receivers of a tile or, on a device, of a launch; 0: the evaluation chooses
   bool graphs = true;     // on a device: record the launches of small systems and replay them where possible
   bool overlap = true;    // on a device: exchange while work that needs no remote rows runs; same results
+  WaveVectorSet wave_vectors = WaveVectorSet::of_file;
   // Whether consecutive linear maps are multiplied: linear_folds.h states where.
   bool folds = true;
   // Kernels on CPUs, one of host_instruction_sets(); empty: the best one. "generic" uses plain loops over tables
@@ -81,6 +87,8 @@ struct EvaluationRequest {
   // `force_tangents` have one array per direction, at this distance in atoms.
   int num_directions = 1;
   int64_t direction_distance = 0;
+  // The derivatives of the vectors of Neighborhood::cell along the (first) direction; null: the cell stays as it is.
+  const double (*cell_direction)[3] = nullptr;    // [3]
 
   // For an evaluator made with EvaluatorOptions::energy_moments, which always needs this array. For each receiver i
   // with energy e_i it is the sum over all atoms j and their images of (r_i - r_j) (de_i/dr_j . v_j). Here v is the
@@ -173,6 +181,14 @@ inline void check_all_pairs(bool has_all, double cutoff) {
                         -1, -1, 0.0);
 }
 
+// Throws if a sum over periodic images lacks a cell that is periodic in three directions.
+inline void check_cell(const Neighborhood &neighborhood) {
+  for (const auto &vector : neighborhood.cell)
+    for (const double x : vector)
+      if (x != 0.0) return;
+  throw EvaluationError("the model has an Ewald sum, so the cell must be periodic in three directions", -1, -1, 0.0);
+}
+
 // For a model with direct forces. Throws if a quantity is requested that it does not provide.
 inline void check_request_of_direct_forces(const EvaluationRequest &request) {
   if (request.virial || request.atom_virial || request.force_tangents || request.energy_moments)
@@ -198,6 +214,8 @@ class Evaluator {
   virtual ~Evaluator() = default;
   // Lines for the log: precision, backend, threads, table knots and errors per layer.
   virtual std::string describe() const = 0;
+  // Lines for the log about what the last evaluation found, or empty.
+  virtual std::string describe_system() const { return ""; }
   // The neighborhood must stay valid and unchanged until the next call.
   virtual void set_neighborhood(const Neighborhood &n) = 0;
   // Collective through `exchange`. An EvaluationError found on one rank is thrown after the last exchange, so no rank

@@ -127,6 +127,10 @@ std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const 
   exact.radial_exact = true;
   const CheckTolerance rounding = check_tolerance(exact);
   const Vectors turned_positions = turned(system.positions);
+  Neighborhood with_turned_cell = *system.neighborhood;
+  for (auto &vector : with_turned_cell.cell) vector = turned(vector);
+  evaluator.set_neighborhood(with_turned_cell);
+  plain.set_neighborhood(with_turned_cell);
   compare("rotation", answer_of(evaluator, turned_positions, exchange, system),
           system.is_invariant ? Answer{answer.energy, turned(answer.forces)}
                               : answer_of(plain, turned_positions, exchange, system),
@@ -136,6 +140,7 @@ std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const 
   evaluator.set_neighborhood(other);
   compare("permutation", answer_of(evaluator, system.positions, exchange, system), answer, rounding);
   evaluator.set_neighborhood(*system.neighborhood);
+  plain.set_neighborhood(*system.neighborhood);
 
   if (!system.has_direct_forces)
     results.push_back(check_derivative(evaluator, plain, system, answer, exchange, options, num_atoms, scale));

@@ -28,6 +28,9 @@ struct Neighborhood {
   std::vector<int64_t> first;      // [N+1] candidates of receiver i: first[i]..first[i+1]
   std::vector<int> sender_atom;    // [candidates] atom index of j
   std::vector<int> sender_row;     // [candidates] row of j
+  // The vectors of the cell as rows, Angstrom, for sums over all periodic images. All numbers are 0 unless the
+  // structure is periodic in three directions. The host program may change them before each evaluation.
+  std::array<std::array<double, 3>, 3> cell{};
 };
 
 // An atomic structure with its periodic images as explicit atoms, all rows owned: for self-checks and tests.

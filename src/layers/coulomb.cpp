@@ -26,9 +26,11 @@ const FieldSpecs &Coulomb::fields() {
        optional(number("permittivity", "of the medium beyond the cutoff; without it and a kernel all pairs interact",
                        1.0, MAX_PERMITTIVITY)),
        optional(object("kernel",
-                       {word("kind", {"erf_shifted"}, "shifted interaction of charges with a width"),
+                       {word("kind", {"erf_shifted", "erf"},
+                             "interaction of charges with a width: shifted, or bare and of all pairs"),
                         number("sigma", "width of the charges, Angstrom", MIN_LENGTH, MAX_LENGTH),
-                        number("on", "distance from which the force is shifted, Angstrom", 0.0, MAX_CUTOFF)},
+                        optional(number("on", "distance from which the force is shifted, Angstrom; of erf_shifted", 0.0,
+                                        MAX_CUTOFF))},
                        "in place of damping and permittivity"))});
   return fields;
 }
@@ -51,6 +53,15 @@ Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
     const JsonField kernel = layer["kernel"];
     for (const char *other : {"damping", "permittivity"})
       if (layer.has(other)) kernel.fail(std::string("no kernel beside ") + other, "both");
+    const bool is_shifted = kernel["kind"].text() == "erf_shifted";
+    if (is_shifted != kernel.has("on")) kernel.fail("'on' beside erf_shifted alone", is_shifted ? "none" : "both");
+    if (!is_shifted) {
+      c.function.width = kernel["sigma"].number();
+      c.function.cutoff = c.cutoff;
+      c.is_over_all_pairs = true;
+      note("of all pairs of atoms in a cluster");
+      return c;
+    }
     const double on = kernel["on"].number();
     if (!(c.cutoff - on >= MIN_LENGTH)) kernel["on"].fail("a distance below the cutoff", text_of(on));
     c.function = CoulombFunction::of_width(c.function.prefactor, kernel["sigma"].number(), on, c.cutoff);

@@ -14,9 +14,9 @@ namespace equi {
 //   e_i += 1/2 sum_j k(r_ij) sum_c w_c q_c(i) q_c(j),
 // where the sum runs over neighbors within the layer's own cutoff, which may be larger than that of the model. With a
 // reaction field of permittivity p beyond the cutoff R, k vanishes there: square = (p - 1)/((2 p + 1) R^3), shift = 3
-// p/((2 p + 1) R). Charges with a width have a kernel that vanishes there, too. Without both, k is the bare
-// interaction, and the sum must include all pairs. A structure in which two atoms are farther apart, or an atom has an
-// image within the cutoff, is refused.
+// p/((2 p + 1) R). Charges with a width may have a kernel that vanishes there, too. Otherwise k is the
+// bare interaction, and the sum must include all pairs. A structure in which two atoms are farther apart, or an atom
+// has an image within the cutoff, is refused.
 struct Coulomb {
   static constexpr const char *TYPE = "coulomb";
 

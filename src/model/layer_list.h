@@ -11,6 +11,7 @@
 #include "src/layers/density_normalization.h"
 #include "src/layers/direct_forces.h"
 #include "src/layers/dispersion.h"
+#include "src/layers/ewald.h"
 #include "src/layers/gate.h"
 #include "src/layers/grid_network.h"
 #include "src/layers/layer_norm.h"
@@ -41,10 +42,10 @@ struct LayerList {
 };
 
 // ScaleShift scales a PairRepulsion that precedes it, but not one that follows it.
-using Layers =
-    LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, LocalNetwork, Gate,
-              DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork,
-              SymmetricContraction, Readout, Observable, DirectForces, PairRepulsion, Coulomb, Dispersion, ScaleShift>;
+using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, LocalNetwork, Gate,
+                         DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm,
+                         GridNetwork, SymmetricContraction, Readout, Observable, DirectForces, PairRepulsion, Coulomb,
+                         Dispersion, Ewald, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

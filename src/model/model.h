@@ -44,6 +44,10 @@ inline bool is_invariant(const std::vector<Layer> &layers) {
 inline bool sums_over_atoms(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::sums_over_atoms);
 }
+// Whether the energy is that of a cell that is periodic in three directions.
+inline bool needs_periodic_cell(const std::vector<Layer> &layers) {
+  return any_layer(layers, &LayerTraits::needs_periodic_cell);
+}
 // Whether forces come from features and are therefore not derivatives of the energy.
 inline bool has_direct_forces(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::gives_forces);

@@ -4,6 +4,7 @@
 #define EQUI_TORCH_ATOM_LAYERS_H
 
 #include "src/algebra/coupling.h"
+#include "src/evaluation/evaluator.h"
 #include "src/model/model.h"
 #include "src/reference/torch_edge_layers.h"
 #include "src/reference/torch_functions.h"
@@ -11,8 +12,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -321,6 +324,62 @@ inline TorchChannelBalance make_layer(const ChannelBalance &l, const LayerOption
   const Irreps &irreps = o.model.features[l.input];
   const int64_t share = l.has_shares() ? irreps.offset(l.share_block) + l.share_first : -1;
   return {l.input, l.output, irreps.offset(l.block) + l.first, share, to_tensor(l.target, at::kDouble), l.epsilon};
+}
+
+// The energy of charges and their images in a periodic cell. Phases are of integers and fractional coordinates, so
+// wave vectors move with the cell.
+struct TorchEwald {
+  int input;
+  Tensor weights;    // [channels] float64
+  EwaldFunction function;
+  double cutoff;
+  std::string set;
+
+  // There is no first cell, because this evaluation has no state.
+  void use(WaveVectorSet wanted) {
+    if (wanted == WaveVectorSet::converged) set = "converged";
+    if (wanted == WaveVectorSet::sphere) set = "sphere";
+    if (wanted == WaveVectorSet::frozen || (wanted == WaveVectorSet::of_file && set == "frozen"))
+      throw std::invalid_argument("the reference evaluation keeps no wave vectors: use kspace sphere or converged");
+  }
+  // Charges of rows x [N, channels].
+  Tensor charges(const Tensor &x) const { return at::matmul(x.to(at::kDouble), weights); }
+  // Integers [K, 3] of one of each pair of wave vectors within the cutoff. cell [3, 3]: rows are vectors.
+  Tensor integers(const Tensor &cell) const {
+    const double limit =
+        set == "converged" ? std::max(cutoff, std::sqrt(20.0 * std::log(10.0)) / function.sigma) : cutoff;
+    const Tensor most = at::floor(cell.norm(2, 1) * (limit / (2.0 * M_PI))).to(at::kLong);
+    std::vector<Tensor> axes;
+    for (int d = 0; d < 3; ++d) {
+      const int64_t n = most[d].item<int64_t>();
+      axes.push_back(at::arange(-n, n + 1, at::kLong));
+    }
+    const Tensor all = at::cartesian_prod(axes),
+                 half = all.size(0) / 2 > 0 ? all.narrow(0, 0, all.size(0) / 2) : at::zeros({0, 3}, at::kLong);
+    const Tensor square = vectors(half, cell).square().sum(1);
+    return half.index({square < limit * limit * (1.0 - 1e-10)});
+  }
+  // Wave vectors [K, 3].
+  static Tensor vectors(const Tensor &integers, const Tensor &cell) {
+    return 2.0 * M_PI * at::matmul(integers.to(at::kDouble), at::linalg_inv(cell).t());
+  }
+  // The structure factors [2, K] of charges [N] at fractional coordinates [N, 3].
+  static Tensor structure_factors(const Tensor &q, const Tensor &fractions, const Tensor &integers) {
+    const Tensor phase = 2.0 * M_PI * at::matmul(integers.to(at::kDouble), fractions.t());
+    return at::stack({at::matmul(at::cos(phase), q), at::matmul(at::sin(phase), q)});
+  }
+  // Energies of wave vectors [K].
+  Tensor energies(const Tensor &factors, const Tensor &integers, const Tensor &cell) const {
+    const Tensor square = vectors(integers, cell).square().sum(1), volume = at::abs(at::linalg_det(cell));
+    const Tensor h = function.prefactor / volume * at::exp(-0.5 * function.sigma * function.sigma * square) / square;
+    return h * factors.square().sum(0);
+  }
+
+  void evaluate(auto &run) const { run.ewald_forward(*this); }
+};
+
+inline TorchEwald make_layer(const Ewald &l, const LayerOptions &) {
+  return {l.input, to_tensor(l.weights, at::kDouble), l.function, l.cutoff, l.wave_vectors};
 }
 
 struct TorchNodeProduct {

@@ -130,6 +130,7 @@ struct Record {
   Tensor largest = {};    // [N, n], for a sum with exponents
   const TorchChannelBalance *balance = nullptr;
   Tensor balance_sums = {};
+  Tensor input_adjoint = {};    // of an Ewald sum, [N, dim]; its energy is in no graph
 };
 
 }    // namespace
@@ -169,6 +170,11 @@ struct TorchModel::Impl::Run {
   std::vector<Record> records;
   Tensor direct_forces;    // [N, 3] float64, for a model that has them
   Tensor observables;      // [N, numbers] float64, for a model that has them
+  // Results of an Ewald sum, in float64, which belong to no edge.
+  const EvaluationRequest *request = nullptr;
+  Tensor ewald_energy;      // [N]
+  Tensor ewald_gradient;    // [N, 3] dE/dr
+  Tensor ewald_strain;      // [N, 3, 3] derivatives of energies by a strain
 
   Run(const Impl &model, GhostExchange &exchange, const Edges &near_edges, const Edges &far_edges, bool want_gradient)
       : model(model),
@@ -400,6 +406,55 @@ struct TorchModel::Impl::Run {
     add(adjoint, r.input, grads[0] + through_sums[0]);
   }
 
+  // Autograd differentiates the energy by the structure factors of all ranks, and these by charges and positions of
+  // this rank. Energies of atoms are halves of charges times potentials.
+  void ewald_forward(const TorchEwald &layer) {
+    check_cell(*model.neighborhood);
+    const Tensor x = owned(read(layer.input).detach());
+    end_stage();
+    std::vector<double> places;
+    for (int64_t i = 0; i < num_owned; ++i) {
+      const double *r = request->positions[model.neighborhood->receiver[i]];
+      places.insert(places.end(), r, r + 3);
+    }
+    const Tensor cell = to_tensor(model.neighborhood->cell[0].data(), {3, 3}, at::kDouble).clone(),
+                 integers = layer.integers(cell), inverse = at::linalg_inv(cell);
+    const Tensor positions = to_tensor(places.data(), {num_owned, 3}, at::kDouble).requires_grad_(true);
+    const Tensor leaf = x.clone().requires_grad_(true), charges = layer.charges(leaf);
+    const Tensor own = layer.structure_factors(charges, at::matmul(positions, inverse), integers);
+    Tensor all = own.detach().clone().contiguous();
+    exchange.sum(all.data_ptr<double>(), static_cast<int>(all.numel()));
+    all.requires_grad_(true);
+    const Tensor of_sum =
+        torch::autograd::grad({layer.energies(all, integers, cell).sum()}, {all}, {}, /*retain_graph=*/false)[0];
+    const double self = layer.function.self();
+    const auto grads = torch::autograd::grad({(own * of_sum).sum() - 0.5 * self * charges.square().sum()},
+                                             {charges, leaf, positions}, {}, /*retain_graph=*/true);
+    ewald_energy = (0.5 * charges * grads[0]).detach();
+    ewald_gradient = grads[2];
+
+    // With factors constant, the energy of wave vector k is 2 sum_i e_i(k). The cell (1 + strain) changes each by a
+    // relative amount.
+    const Tensor strain = at::zeros({3, 3}, at::kDouble).requires_grad_(true);
+    const Tensor strained = at::matmul(cell, (at::eye(3, at::kDouble) + strain).t());
+    const Tensor phase = 2.0 * M_PI * at::matmul(integers.to(at::kDouble), at::matmul(positions, inverse).t()).detach();
+    const Tensor of_atoms =
+        0.5 * charges.detach() *
+        (of_sum.select(0, 0).unsqueeze(1) * at::cos(phase) + of_sum.select(0, 1).unsqueeze(1) * at::sin(phase));
+    const Tensor unit = layer.energies(at::ones({2, integers.size(0)}, at::kDouble), integers, strained);
+    const Tensor relative = unit / unit.detach();
+    std::vector<Tensor> of_strain;
+    for (int64_t i = 0; i < num_owned; ++i)
+      of_strain.push_back(torch::autograd::grad({(relative * of_atoms.select(1, i)).sum()}, {strain}, {},
+                                                /*retain_graph=*/true)[0]);
+    ewald_strain = of_strain.empty() ? at::zeros({0, 3, 3}, at::kDouble) : at::stack(of_strain);
+
+    Record r{nullptr, nullptr, layer.input, EDGE_SUM, {}, false};
+    r.input_adjoint = grads[1];
+    records.push_back(r);
+    begin_stage();
+  }
+
   static void add(Features &adjoint, int feature, const Tensor &t) {
     const auto it = adjoint.find(feature);
     adjoint[feature] = it == adjoint.end() ? t : it->second + t;
@@ -409,7 +464,9 @@ struct TorchModel::Impl::Run {
     const auto it = adjoint.find(r.output);
     const Tensor out_adj = it == adjoint.end() ? Tensor() : it->second;
     if (it != adjoint.end()) adjoint.erase(it);
-    if (r.balance)
+    if (r.input_adjoint.defined())
+      add(adjoint, r.input, r.input_adjoint);
+    else if (r.balance)
       balance_backward(r, out_adj, adjoint);
     else if (r.contraction)
       contraction_backward(r, out_adj, adjoint);
@@ -431,7 +488,7 @@ struct TorchModel::Impl::Run {
     begin_stage();
     for (const TorchLayer &layer : model.layers) std::visit([this](const auto &l) { l.evaluate(*this); }, layer);
     end_stage();
-    return energy().detach();
+    return ewald_energy.defined() ? energy().detach() + ewald_energy : energy().detach();
   }
 
   // dE/dvec [E, 3] for near and for far edges.
@@ -467,6 +524,8 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.num_observable_numbers = model.num_observable_numbers();
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   for (const Layer &layer : model.layers) m.layers.push_back(make_torch_layer(layer, {model, m.type, chunk_bytes}));
+  for (TorchLayer &layer : m.layers)
+    if (auto *ewald = std::get_if<TorchEwald>(&layer)) ewald->use(options.wave_vectors);
 }
 
 TorchModel::~TorchModel() = default;
@@ -529,6 +588,7 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   if (impl_->has_direct_forces) check_request_of_direct_forces(request);
   const bool want_gradient = !impl_->has_direct_forces && (request.forces || request.virial || request.atom_virial);
   Impl::Run run(*impl_, exchange, edges, far_edges, want_gradient);
+  run.request = &request;
   const Tensor energies = run.forward().contiguous();
   std::array<Tensor, 2> gradient;
   if (want_gradient) gradient = run.backward();
@@ -589,6 +649,17 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
     const int64_t width = impl_->num_observable_numbers;
     for (int i = 0; i < n.num_receivers; ++i)
       for (int64_t k = 0; k < width; ++k) request.observables[width * n.receiver[i] + k] += *o++;
+  }
+  if (want_gradient && run.ewald_gradient.defined()) {
+    const Tensor gradient = run.ewald_gradient.contiguous(), strain = run.ewald_strain.contiguous();
+    const double *g = gradient.data_ptr<double>(), *of_strain = strain.data_ptr<double>();
+    for (int i = 0; i < n.num_receivers; ++i, g += 3, of_strain += 9) {
+      const auto symmetric = [&](int a, int b) { return 0.5 * (of_strain[3 * a + b] + of_strain[3 * b + a]); };
+      for (int k = 0; request.forces && k < 3; ++k) request.forces[n.receiver[i]][k] -= g[k];
+      for (int k = 0; request.virial && k < 6; ++k) result.virial[k] -= symmetric(AXES[k][0], AXES[k][1]);
+      for (int k = 0; request.atom_virial && k < 9; ++k)
+        request.atom_virial[n.receiver[i]][k] -= symmetric(AXES[k][0], AXES[k][1]);
+    }
   }
   if (want_gradient) {
     add_forces(edges, gradient[0].contiguous());

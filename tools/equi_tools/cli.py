@@ -124,6 +124,10 @@ MODEL_OPTIONS = (
         "dispersion-damping", _positive_number, "W",
         "width in Angstrom of the range before this cutoff in which the dispersion of an SO3LR model ends (default: the file's, or 2)",
     ),
+    ("les-sigma", _positive_number, "S", "width in Angstrom of the charges of a MACELES model's latent Ewald summation"),
+    ("les-dl", _positive_number, "D", "length in Angstrom of its grid: wave vectors are shorter than 2 pi / D"),
+    ("les-self", None, "removed|kept", "whether the interaction of each of its charges with itself is removed (default: removed)"),
+    ("les-boundary", None, "periodic|open", "whether it is converted for periodic cells (default) or for clusters"),
     (
         "framework-version", None, "VERSION",
         "version of torchmd-net that wrote the checkpoint: needed for 2.6.2, whose files do not show the older order of numbers",

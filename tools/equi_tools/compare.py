@@ -10,7 +10,7 @@ from ase.calculators.calculator import PropertyNotImplementedError
 
 from . import equi_file, lammps_runner, reference_values, self_check, structures
 from . import plot as pictures
-from .document import is_of_clusters
+from .document import is_of_clusters, needs_periodic_cell
 from .errors import EquiError
 from .model_units import DIRECT_FORCES
 from .plot import Point
@@ -208,6 +208,8 @@ def select_builtin(document, write=print):
         what = "of another composition" if "composition" in document else "elements unknown to the model"
         if is_of_clusters(document):
             what = "periodic or with elements unknown to the model"
+        if needs_periodic_cell(document):
+            what = "not periodic in three directions or with elements unknown to the model"
         write(f"left out, {what}: {', '.join(name for name, _ in left_out)}")
     if not chosen:
         raise EquiError("the model holds for no built-in structure: its elements or its composition differ")

@@ -101,6 +101,7 @@ PROVENANCE = {
     "types": ("types", parse_types), "unit": ("energy_unit", str), "length_unit": ("length_unit", str), "charge": ("charge", float),
     "spin": ("spin", float), "system": ("system", json.loads), "composition": ("composition", str), "coulomb_cutoff": ("coulomb_cutoff", float),
     "dispersion_damping": ("dispersion_damping", float),
+    "les_sigma": ("les_sigma", float), "les_dl": ("les_dl", float), "les_self": ("les_self", str), "les_boundary": ("les_boundary", str),
     "framework_version": ("framework_version", str), "settings": ("settings", json.loads),
 }  # fmt: skip
 

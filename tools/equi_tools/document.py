@@ -365,7 +365,20 @@ def has_energy(document):
 
 def is_of_clusters(document):
     """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures do not have."""
-    return any(layer["type"] == "coulomb" and not {"permittivity", "kernel"} & set(layer) for layer in document["layers"])
+    return any(
+        layer["type"] == "coulomb" and "permittivity" not in layer and layer.get("kernel", {}).get("kind") != "erf_shifted"
+        for layer in document["layers"]
+    )
+
+
+def needs_periodic_cell(document):
+    """Whether a model has an Ewald sum, which only cells have that are periodic in three directions."""
+    return any(layer["type"] == "ewald" for layer in document["layers"])
+
+
+def has_boundary(document, atoms):
+    """Whether a model holds for the periodic directions of a structure."""
+    return not (is_of_clusters(document) and atoms.pbc.any()) and not (needs_periodic_cell(document) and not atoms.pbc.all())
 
 
 def is_invariant(document):

@@ -95,6 +95,11 @@ class _Conversion:
                     self.number(layer, key, self.L)
                 for key in ("sigma", "on"):
                     self.number(layer.get("kernel", {}), key, self.L)
+            elif kind == "ewald":
+                # Its energy is not scaled. The squared unit of charge is that of the prefactor.
+                layer["prefactor"] *= self.E * self.L
+                layer["width"] *= self.L
+                layer["k_cutoff"] /= self.L
             elif kind == "dispersion" and self.E != 1.0:
                 raise EquiError("internal: the energy of a layer dispersion is in eV")
             elif kind == "dispersion":

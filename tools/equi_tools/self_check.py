@@ -4,7 +4,7 @@
 import numpy as np
 from ase import Atoms
 
-from .document import is_invariant, is_of_clusters
+from .document import has_boundary, is_invariant
 from .lammps_runner import turned_as_in_lammps
 
 # Elements of the stored structures, if the model has them: light and heavy, metal and non-metal.
@@ -75,7 +75,7 @@ def oriented(document, named):
 def structures_of(document):
     """The structures of a model's document."""
     named = oriented(document, structures(document["elements"], document["cutoff"], document.get("composition")))
-    return [(name, atoms) for name, atoms in named if not (is_of_clusters(document) and atoms.pbc.any())]
+    return [(name, atoms) for name, atoms in named if has_boundary(document, atoms)]
 
 
 def entries(document, calculator):

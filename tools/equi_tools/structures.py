@@ -13,7 +13,7 @@ from ase.spacegroup import crystal
 from scipy.spatial import cKDTree
 
 from . import structure_files
-from .document import is_of_clusters
+from .document import has_boundary
 from .errors import EquiError
 
 # Atoms closer than this, in Angstrom, are two sites of one atom: the shortest bond, that of hydrogen, has 0.74.
@@ -147,7 +147,7 @@ def builtin():
 def fits(document, atoms):
     """Whether a model knows all elements of a structure, holds for their fractions and, if it is a model of clusters,
     the structure is one."""
-    if is_of_clusters(document) and atoms.pbc.any():
+    if not has_boundary(document, atoms):
         return False
     symbols = atoms.get_chemical_symbols()
     counts = document.get("composition", {})

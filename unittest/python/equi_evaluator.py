@@ -452,7 +452,10 @@ class EquiEvaluator:
         reach = layer["cutoff"]
         i, j, r = self.within(reach, i, j, vec)
         kernel = 1 / r
-        if "kernel" in layer:
+        if layer.get("kernel", {}).get("kind") == "erf":
+            assert len(i) == len(charges) * (len(charges) - 1)
+            kernel = torch.erf(r / layer["kernel"]["sigma"]) / r
+        elif "kernel" in layer:
             assert layer["kernel"]["kind"] == "erf_shifted"
             sigma, end = layer["kernel"]["sigma"], torch.tensor(reach, dtype=torch.float64, requires_grad=True)
             value = torch.erf(end / sigma) / end
@@ -469,6 +472,28 @@ class EquiEvaluator:
             kernel = kernel * (1 - torch.exp(1 - 1 / (1 - u**2)))
         pair = layer["prefactor"] / 2 * kernel * (charges[i] * charges[j] @ self.tensors[layer["weights"]])
         return torch.zeros(len(charges), dtype=torch.float64).index_add(0, i, pair)
+
+    def ewald(self, layer, charges):
+        """Energies [N] of charges and all their images, by direct sums over atoms and wave vectors. Differentiable by
+        self.places, and by self.strain, with which fractional coordinates are constant."""
+        reach = layer["k_cutoff"]
+        if layer["k_set"] == "converged":
+            reach = max(reach, np.sqrt(-2 * np.log(1e-10)) / layer["width"])
+        most = np.floor(reach * np.linalg.norm(self.cell, axis=1) / (2 * np.pi)).astype(int)
+        grid = np.stack(np.meshgrid(*[np.arange(-n, n + 1) for n in most], indexing="ij"), -1).reshape(-1, 3)
+        length = 2 * np.pi * np.linalg.norm(grid @ np.linalg.inv(self.cell).T, axis=1)
+        n = torch.tensor(grid[(length > 0) & (length < reach * (1 - 1e-10))], dtype=torch.float64)
+        cell = torch.tensor(self.cell)
+        fractions = self.places @ torch.linalg.inv(cell)
+        strained = cell @ (torch.eye(3, dtype=torch.float64) + self.strain).T
+        square = (2 * np.pi * n @ torch.linalg.inv(strained).T).square().sum(1)
+        phase = 2 * np.pi * fractions @ n.T
+        c, s = torch.cos(phase), torch.sin(phase)
+        weight = layer["prefactor"] / torch.abs(torch.linalg.det(strained)) * torch.exp(-(layer["width"] ** 2) * square / 2) / square
+        potential = c @ (weight * (charges @ c)) + s @ (weight * (charges @ s))
+        if layer["removes_self"]:
+            potential = potential - layer["prefactor"] / ((2 * np.pi) ** 1.5 * layer["width"]) * charges
+        return 0.5 * charges * potential
 
     def per_receiver(self, scale, species):
         """A number, or those of the species of the receivers."""
@@ -531,6 +556,7 @@ class EquiEvaluator:
         y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r, species[i], species[j])
         num_atoms = len(species)
         energy = torch.zeros(num_atoms, dtype=torch.float64)
+        latent = torch.zeros(num_atoms, dtype=torch.float64)  # of an Ewald sum, which is not scaled
 
         def zeros(text):
             return [torch.zeros(num_atoms, mul, 2 * l + 1, dtype=torch.float64) for mul, l in self.irreps(text)]
@@ -670,6 +696,9 @@ class EquiEvaluator:
                 energy = energy + self.pair_repulsion(layer, num_atoms, species, i, j, r)
             elif kind == "coulomb":
                 energy = energy + self.coulomb(layer, torch.cat(features[layer["input"]], 1)[:, :, 0], *all_pairs)
+            elif kind == "ewald":
+                charges = torch.cat(features[layer["input"]], 1)[:, :, 0].double() @ self.tensors[layer["weights"]].double()
+                latent = latent + self.ewald(layer, charges)
             elif kind == "dispersion":
                 ratio = features[layer["input"]][layer.get("block", 0)][:, 0, 0]
                 energy = energy + self.dispersion(layer, ratio, species, *all_pairs)
@@ -677,7 +706,7 @@ class EquiEvaluator:
                 energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
             else:
                 raise ValueError(kind)
-        return energy
+        return energy + latent
 
     def evaluate(self, symbols, positions, cell=None, pbc=(False,) * 3):
         """energy, forces [N, 3], stress [6] (xx yy zz yz xz xy) or None, atomic energies [N]."""
@@ -688,13 +717,16 @@ class EquiEvaluator:
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions)
         vec = (r[j] - r[i] + torch.tensor(shift).reshape(-1, 3)).requires_grad_(True)
+        self.cell, self.places = cell, torch.tensor(positions, requires_grad=True)
+        self.strain = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
         energies = self.atomic_energies(species, i, j, vec)
-        (g,) = torch.autograd.grad(energies.sum(), vec, allow_unused=True)
-        g = torch.zeros_like(vec) if g is None else g
-        forces = torch.zeros_like(r).index_add(0, i, g).index_add(0, j, -g)
+        leaves = (vec, self.places, self.strain)
+        found = torch.autograd.grad(energies.sum(), leaves, allow_unused=True)
+        g, of_places, of_strain = (torch.zeros_like(x) if d is None else d for x, d in zip(leaves, found))
+        forces = torch.zeros_like(r).index_add(0, i, g).index_add(0, j, -g) - of_places
         stress = None
         if cell is not None:
-            virial = torch.einsum("ea,eb->ab", vec.detach(), g) / abs(np.linalg.det(cell))
+            virial = (torch.einsum("ea,eb->ab", vec.detach(), g) + of_strain) / abs(np.linalg.det(cell))
             stress = ((virial + virial.T) / 2).numpy()[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
         return energies.sum().item(), forces.numpy(), stress, energies.detach().numpy()
 
@@ -705,6 +737,7 @@ class EquiEvaluator:
         i, j, shift = neighbors(positions, cell, pbc, self.reach())
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions).requires_grad_(True)
+        self.cell, self.places, self.strain = cell, r, torch.zeros(3, 3, dtype=torch.float64)
         energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))
         (gradient,) = torch.autograd.grad(energies.sum(), r, create_graph=True)
         (product,) = torch.autograd.grad((gradient * torch.tensor(direction)).sum(), r)

@@ -181,6 +181,21 @@ class LayerMaker {
     if (o_.permittivity > 0.0) layer["permittivity"] = o_.permittivity;
   }
 
+  // The Ewald energy of charges that are linear in the scalars of a feature, in two blocks.
+  void ewald(const std::string &input, const Irreps &irreps) {
+    const Irreps charges = Irreps::parse("1x0e+2x0e");
+    add(linear("latent", input, irreps, "latent", charges, false, false));
+    add({{"type", "ewald"},
+         {"input", "latent"},
+         {"irreps_in", charges.to_string()},
+         {"weights", uniform("ewald.weights", {3}, 0.4, 0.9)},
+         {"prefactor", 30.0},
+         {"width", o_.ewald_width},
+         {"k_cutoff", o_.ewald_cutoff},
+         {"k_set", o_.ewald_set},
+         {"removes_self", o_.ewald_removes_self}});
+  }
+
   // The energies of balanced charges and of the magnitudes of ratios, both linear in the scalars of a feature. They are
   // blocks of one feature or, with far_features, of two.
   void coulomb_and_dispersion(const std::string &input, const Irreps &irreps) {

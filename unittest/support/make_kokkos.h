@@ -22,6 +22,7 @@ struct KokkosOptions {
   double radial_tolerance = 0.0;
   double memory_limit = 0.0;
   bool folds = true;
+  WaveVectorSet wave_vectors = WaveVectorSet::of_file;
 };
 
 inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
@@ -34,6 +35,7 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.energy_moments = k.energy_moments;
   options.radial_tolerance = k.radial_tolerance;
   options.memory_limit = k.memory_limit;
+  options.wave_vectors = k.wave_vectors;
   return make_for_precision(options, [&](auto t, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<HostEvaluation<decltype(t)>>(k.folds ? fold_linears(model) : model, o, k.set);
   });

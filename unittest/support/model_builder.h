@@ -86,6 +86,7 @@ class TinyModelMaker : LayerMaker {
       coulomb_and_dispersion(last, x);
     else if (o_.coulomb_cutoff > 0.0)
       coulomb(last, x);
+    if (o_.ewald_width > 0.0) ewald(last, x);
     scale_shift();
     if (o_.local_layers > 0) local_network();
     if (o_.repulsion_outside) repulsion("outside");

@@ -852,6 +852,25 @@ inline std::vector<TinyCase> local_network_cases() {
   return cases;
 }
 
+// Models with an Ewald sum, which only hold for cells that are periodic in three directions: other laws than those of
+// all_cases() hold for them.
+inline std::vector<TinyCase> ewald_cases() {
+  const auto with_ewald = [](const char *name, const TinyCase &of, double width, double cutoff, const char *set) {
+    TinyCase c = of;
+    c.name = std::string("ewald_") + name;
+    c.options.ewald_width = width;
+    c.options.ewald_cutoff = cutoff;
+    c.options.ewald_set = set;
+    return c;
+  };
+  const std::vector<TinyCase> tiny = tiny_cases();
+  std::vector<TinyCase> cases = {
+      with_ewald("sphere", tiny[0], 0.9, 3.3, "sphere"), with_ewald("wide", tiny[4], 1.1, 2.6, "sphere"),
+      with_ewald("converged", tiny[2], 1.4, 2.0, "converged"), with_ewald("self_kept", tiny[1], 0.8, 3.0, "sphere")};
+  cases.back().options.ewald_removes_self = false;
+  return cases;
+}
+
 inline std::vector<TinyCase> all_cases() {
   std::vector<TinyCase> cases = tiny_cases();
   for (const TinyCase &c : family_cases()) cases.push_back(c);

@@ -74,6 +74,10 @@ struct TinyModelOptions {
   double coulomb_cutoff = 0.0;    // not 0: a Coulomb energy of the scalars that the readout's input has
   double permittivity = 0.0;      // of its reaction field; 0: it is one of all pairs or has a width
   double coulomb_width = 0.0;     // not 0: of the charges, whose kernel is shifted
+  double ewald_width = 0.0;       // not 0: an Ewald sum of charges of three channels with this width
+  double ewald_cutoff = 3.2;      // of its wave vectors
+  std::string ewald_set = "sphere";
+  bool ewald_removes_self = true;
   // Not 0: of a dispersion energy, with balanced charges for the Coulomb energy. The two read one feature or two.
   double dispersion_cutoff = 0.0;
   bool far_features = false;

@@ -40,6 +40,7 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
   for (int rank = 0; rank < num_ranks; ++rank) {
     RankPart &p = parts[rank];
     Neighborhood &n = p.neighborhood;
+    n.cell = all.cell;
     p.positions.push_back({1.5, -2.5, 3.5});
     p.real_atom.push_back(-1);
     std::map<int, int> row_of_real, atom_of_whole;

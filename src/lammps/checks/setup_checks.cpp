@@ -30,6 +30,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 using namespace LAMMPS_NS;
 
@@ -120,7 +122,18 @@ void SetupChecks::check_images() const {
         const double cutoff = far_cutoff(model.layers);
         check_all_pairs(!has_image_within(*domain, cutoff), cutoff);
       }
+    for (const Model &model : models_.models) check_ewald(model);
   });
+}
+
+void SetupChecks::check_ewald(const Model &model) const {
+  if (!needs_periodic_cell(model.layers)) return;
+  if (!(domain->xperiodic && domain->yperiodic && domain->zperiodic))
+    throw std::invalid_argument(model.file + " has an Ewald sum, which needs 'boundary p p p'");
+  if (force->kspace)
+    throw std::invalid_argument(model.file +
+                                " has an Ewald sum of its own, so a kspace_style would add another: use 'kspace_style "
+                                "none'");
 }
 
 std::size_t SetupChecks::pair_index(int type_i, int type_j) const {

@@ -49,6 +49,7 @@ class SetupChecks : public PairPart {
   void check_pressure() const;
   void check_field() const;
   void warn_of_hidden_pairs(const std::string &command);
+  void check_ewald(const Model &model) const;
   std::size_t pair_index(int type_i, int type_j) const;
 
   const PairSettings &settings_;

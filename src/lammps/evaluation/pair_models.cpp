@@ -107,6 +107,11 @@ bool PairModels::is_invariant() const {
   return std::all_of(models.begin(), models.end(), [](const Model &model) { return equi::is_invariant(model.layers); });
 }
 
+bool PairModels::has_ewald_sum() const {
+  return std::any_of(models.begin(), models.end(),
+                     [](const Model &model) { return needs_periodic_cell(model.layers); });
+}
+
 bool PairModels::has_atom(int i) const {
   return species_of_atom(*atom, type_species, i) >= 0;
 }

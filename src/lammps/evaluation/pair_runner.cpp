@@ -14,6 +14,7 @@
 
 #include "atom.h"
 #include "comm.h"
+#include "domain.h"
 #include "force.h"
 #include "update.h"
 
@@ -90,9 +91,21 @@ void PairRunner::use_neighborhood(bool is_exchanged) {
   evaluator_->set_neighborhood(neighborhood_);
 }
 
-EvaluationResult PairRunner::run(const StepRequest &wanted) {
+EvaluationRequest PairRunner::request_at_positions() {
+  neighborhood_.cell = {};
+  if (domain->xperiodic && domain->yperiodic && domain->zperiodic) {
+    neighborhood_.cell[0] = {domain->prd[0], 0.0, 0.0};
+    neighborhood_.cell[1] = {domain->triclinic ? domain->xy : 0.0, domain->prd[1], 0.0};
+    neighborhood_.cell[2] = {domain->triclinic ? domain->xz : 0.0, domain->triclinic ? domain->yz : 0.0,
+                             domain->prd[2]};
+  }
   EvaluationRequest request;
   request.positions = atoms_.positions();
+  return request;
+}
+
+EvaluationResult PairRunner::run(const StepRequest &wanted) {
+  EvaluationRequest request = request_at_positions();
   // At least one entry: a rank without atoms takes part in all exchanges, and a null pointer means that no forces are
   // requested.
   const int size = atoms_.num_all() + 1;
@@ -123,8 +136,7 @@ ResultRows PairRunner::results() const {
 }
 
 double PairRunner::energy_by(Evaluator &evaluator) {
-  EvaluationRequest request;
-  request.positions = atoms_.positions();
+  EvaluationRequest request = request_at_positions();
   return evaluator.evaluate(request, exchange()).energy;
 }
 
@@ -234,8 +246,7 @@ void PairRunner::multiply_hessian(Evaluator &directional, bool is_set, int count
     const auto copies = reinterpret_cast<double(*)[3]>(direction_.data());
     for (int d = 0; d < batch; d++) spread_to_copies(v[done + d], copies + size * d);
 
-    EvaluationRequest request;
-    request.positions = atoms_.positions();
+    EvaluationRequest request = request_at_positions();
     request.direction = copies;
     request.force_tangents = reinterpret_cast<double(*)[3]>(tangents_.data());
     request.same_positions = same_positions;
@@ -253,14 +264,18 @@ EvaluationResult PairRunner::derive_by_strain(Evaluator &directional, bool is_se
   if (!is_set) directional.set_neighborhood(neighborhood_);
   direction_.assign(atoms_.num_all() + 1, {});
   tangents_.assign(atoms_.num_all() + 1, {});
-  EvaluationRequest request;
-  request.positions = atoms_.positions();
+  EvaluationRequest request = request_at_positions();
   for (int i = 0; i < atoms_.num_all(); i++)
     for (int a = 0; a < 3; a++)
       for (int b = 0; b < 3; b++) direction_[i][a] += strain[a][b] * request.positions[i][b];
   request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
   request.force_tangents = reinterpret_cast<double(*)[3]>(tangents_.data());
   request.virial = true;
+  double cell_direction[3][3] = {};
+  for (int k = 0; k < 3; k++)
+    for (int a = 0; a < 3; a++)
+      for (int b = 0; b < 3; b++) cell_direction[k][a] += strain[a][b] * neighborhood_.cell[k][b];
+  request.cell_direction = cell_direction;
   const EvaluationResult result = directional.evaluate(request, exchange());
   sum_at_owners(tangents_.data(), 1.0, force_tangents);
   return result;
@@ -274,8 +289,7 @@ void PairRunner::energy_moments(Evaluator &directional, bool is_set, const doubl
   tangents_.assign(size, {});
   std::vector<double> all_energies(size, 0.0);
   spread_to_copies(v, reinterpret_cast<double(*)[3]>(direction_.data()));
-  EvaluationRequest request;
-  request.positions = atoms_.positions();
+  EvaluationRequest request = request_at_positions();
   request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
   request.atom_energy = all_energies.data();
   request.energy_moments = reinterpret_cast<double(*)[3]>(tangents_.data());

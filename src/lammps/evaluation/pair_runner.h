@@ -98,6 +98,7 @@ class PairRunner : public PairPart {
   Neighborhood neighborhood_;
 
  private:
+  EvaluationRequest request_at_positions();    // with the present cell
   void send_ghosts_home(bool atom_virial);
 
   std::unique_ptr<Evaluator> evaluator_;

@@ -170,6 +170,12 @@ const Keyword KEYWORDS[] = {
      [](Words &words, PairSettings &settings) {
        settings.forces_of = words.one_of<ForcesOf>({{"energy", ForcesOf::energy}, {"direct", ForcesOf::features}});
      }},
+    {"kspace", "sphere, frozen, converged or file", "models with an Ewald sum", "which wave vectors take part",
+     [](Words &words, PairSettings &settings) {
+       using Set = WaveVectorSet;
+       settings.options.wave_vectors = words.one_of<Set>(
+           {{"sphere", Set::sphere}, {"frozen", Set::frozen}, {"converged", Set::converged}, {"file", Set::of_file}});
+     }},
     {"task", "the name of a data set", "files for all systems", "data set whose energy is computed",
      [](Words &words, PairSettings &settings) { settings.system.task = words.value(); }},
     {"charge", WHOLE_NUMBER, "files for all systems", "charge of the whole system", read_number(&AtomicSystem::charge)},

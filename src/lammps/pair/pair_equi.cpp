@@ -153,8 +153,10 @@ void PairEqui::make_evaluator() {
   equi::collective_try(error, world, "Pair style equi", [&] {
     runner = make_runner(evaluators.make(evaluators.maker(), options), options);
     description = runner->evaluator().describe();
-    if (impl->settings.check)
-      plain = evaluators.make(equi::make_host_evaluator, equi::plain_options(options.memory_limit));
+    if (!impl->settings.check) return;
+    equi::EvaluatorOptions comparison = equi::plain_options(options.memory_limit);
+    comparison.wave_vectors = options.wave_vectors;
+    plain = evaluators.make(equi::make_host_evaluator, comparison);
   });
 
   if (plain) impl->atoms->reserve_buffers(plain->exchange_bytes_per_row());
@@ -258,6 +260,8 @@ void PairEqui::evaluate() {
   const bool is_direct = impl->settings.has_direct_forces(), has_atom_virial = vflag_atom || cvflag_atom;
   if (is_direct && has_atom_virial)
     error->all(FLERR, "Pair style equi: with direct forces there is no virial of atoms");
+  if (cvflag_atom && impl->models.has_ewald_sum())
+    error->all(FLERR, "Pair style equi: an Ewald sum has no centroid stress and no heat flux: use stress/atom");
   equi::PairRunner &runner = *impl->runner;
   runner.exchange().restart_counting();
   const bool wants_virial = !is_direct && (vflag_global != 0 || impl->setup_checks.needs_virial());
@@ -281,6 +285,9 @@ void PairEqui::evaluate() {
 void PairEqui::finish_first_evaluation() {
   report_exceptions([&] {
     if (!impl->memory_is_logged) impl->runner->log_exchange_and_memory(!impl->settings.reference);
+    if (const std::string lines = impl->runner->evaluator().describe_system();
+        !impl->memory_is_logged && !lines.empty() && comm->me == 0)
+      utils::logmesg(lmp, lines);
     impl->memory_is_logged = true;
     impl->setup_checks.check_first_structure(*impl->runner, impl->virial_trace);
     if (impl->self_checks) {

@@ -27,6 +27,10 @@ SETTINGS = {
     "composition": "{title} models do not depend on the composition",
     "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
     "dispersion_damping": "{title} models have no dispersion energy",
+    "les_sigma": "{title} models have no latent Ewald summation",
+    "les_dl": "{title} models have no latent Ewald summation",
+    "les_self": "{title} models have no latent Ewald summation",
+    "les_boundary": "{title} models have no latent Ewald summation",
     "framework_version": "{title} files need no version to be read",
     "settings": "{title} files have the settings of their models",
 }

@@ -13,6 +13,7 @@ def notes(document):
 
 
 FRAMEWORK = Framework(
-    name="mace", title="MACE", package="mace", requirement="mace-torch", choice="head", settings=("unit", "length_unit", "charge", "spin", "system"),
+    name="mace", title="MACE", package="mace", requirement="mace-torch", choice="head",
+    settings=("unit", "length_unit", "charge", "spin", "system", "les_sigma", "les_dl", "les_self", "les_boundary"),
     tensor_names=(".symmetric_contractions.",), notes=notes,
 )  # fmt: skip

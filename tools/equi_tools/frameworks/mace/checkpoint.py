@@ -19,7 +19,8 @@ from ..common.unknown_keys import refuse_unknown
 from . import dipoles
 from . import inputs as system_inputs
 
-MODEL_CLASSES = ("MACE", "ScaleShiftMACE", *dipoles.KINDS)
+LATENT = "MACELES"  # with latent Ewald summation
+MODEL_CLASSES = ("MACE", "ScaleShiftMACE", LATENT, *dipoles.KINDS)
 INTERACTIONS = (
     "RealAgnosticInteractionBlock",
     "RealAgnosticResidualInteractionBlock",
@@ -31,18 +32,36 @@ INTERACTIONS = (
 READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadoutBlock")
 OTHER_MODELS = {
     "PolarMACE": "its long-range electrostatics is not part of the .equi format",
-    "MACELES": "its latent Ewald summation is not part of the .equi format",
 }
 # Children of the model; anything else may change the energy.
 CHILDREN = {
     "node_embedding", "radial_embedding", "spherical_harmonics", "atomic_energies_fn", "interactions", "products",
-    "readouts", "scale_shift", "pair_repulsion_fn", "joint_embedding", "embedding_readout",
+    "readouts", "scale_shift", "pair_repulsion_fn", "joint_embedding", "embedding_readout", "les", "les_readouts",
 }  # fmt: skip
+
+# What the object `les` of a MACELES file may hold without a change of the energy. Its class is that of another library,
+# which this reader does not need.
+LES_HARMLESS = ("compute_bec", "bec_output_index")
+# Options of that library for energies of other forms.
+LES_OTHERS = (
+    "use_atomwise", "use_dipole", "use_quad", "use_induced_charge", "use_induced_dipole", "use_anisotropic_polarizability",
+)  # fmt: skip
 
 # Largest errors of a coupling in float64 and in another dtype, relative to its largest entry. A coupling that is not
 # equivariant misses by tenths.
 EXACT = 1e-12
 ROUNDED = {"float64": 5e-6, "float32": 5e-6, "float16": 2e-3, "bfloat16": 8e-3}
+
+
+@dataclass
+class LatentEwald:
+    """The latent Ewald summation of a MACELES model, as the user states it."""
+
+    sigma: float  # width of the charges, Angstrom
+    dl: float  # wave vectors are shorter than 2 pi / dl, Angstrom
+    removes_self: bool = True
+    is_open: bool = False  # all pairs of a cluster instead of a periodic cell
+    scale: float = 1.0  # of the charges
 
 
 @dataclass
@@ -55,6 +74,7 @@ class Checkpoint(Origin):
     couplings: dict = field(default_factory=dict)  # (layer, block, degree) -> Coupling
     inputs: list = field(default_factory=list)  # numbers of the whole system that the model reads
     values: dict = None  # these numbers by name, if the user fixes them; None: the file is for all systems
+    latent: LatentEwald = None
 
     @property
     def remarks(self):
@@ -158,6 +178,9 @@ def audit(model):
             "readouts: NonLinearBiasReadoutBlock of several heads in TorchScript of mace 0.3.14 is another function than "
             "in later versions; only theirs is supported: give the .model file, or make the TorchScript anew"
         )
+    for t, module in enumerate(model.les_readouts.children() if kind == LATENT else ()):
+        if module.class_name not in READOUTS:
+            raise EquiError(f"les_readouts.{t}: block {module.class_name} is not supported, only {', '.join(READOUTS)}")
     sizes = [len(list(getattr(model, name).children())) for name in ("interactions", "products")]
     if sizes[0] != sizes[1] or sizes[0] == 0:
         raise EquiError(f"{sizes[0]} interactions with {sizes[1]} products")
@@ -170,6 +193,56 @@ def mixes_heads_in_its_version(model):
         block.class_name == "NonLinearBiasReadoutBlock" and int(getattr(block, "num_heads", 1)) > 1 for block in model.readouts.children()
     )
     return mixing and not hasattr(model, "use_edge_irreps_first")
+
+
+def _plain_values(module, prefix=""):
+    """Numbers, words and flags of a module of an unknown library, by their places."""
+    found = {}
+    for key, value in module.attributes.items():
+        values = value.items() if isinstance(value, dict) else [("", value)]
+        for inner, one in values:
+            if one is None or isinstance(one, (bool, int, float, str)):
+                found[f"{prefix}{key}{'.' if inner else ''}{inner}"] = one
+    for key, child in module.named_children():
+        found |= _plain_values(child, f"{prefix}{key}.")
+    return found
+
+
+def _latent(model, sigma, dl, self_interaction, boundary):
+    """The latent Ewald summation of a model, or None."""
+    given = {"les-sigma": sigma, "les-dl": dl, "les-self": self_interaction, "les-boundary": boundary}
+    if model.class_name != LATENT:
+        stated = [name for name, value in given.items() if value is not None]
+        if stated:
+            raise EquiError(f"--{stated[0]}: the model is no {LATENT} and has no latent Ewald summation; leave it out")
+        return None
+    library = getattr(model, "les", None)
+    found = _plain_values(library) if isinstance(library, Module) else {}
+    arguments = getattr(model, "les_arguments", None)
+    found |= {f"les_arguments.{key}": value for key, value in arguments.items()} if isinstance(arguments, dict) else {}
+    for place, value in found.items():
+        if place.rsplit(".", 1)[-1] in LES_OTHERS and value:
+            raise EquiError(f"les: {place} = {value}: only charges of the readouts are supported")
+    if isinstance(library, Module):
+        weights = [name for kind in (library.named_parameters(), library.named_buffers()) for name, _ in kind]
+        if weights:
+            raise EquiError(f"les: the library has tensors of its own ({', '.join(weights[:3])}), whose meaning is not known")
+    stored = ", ".join(f"{place} = {value}" for place, value in sorted(found.items()) if not place.endswith(LES_HARMLESS)) or "nothing"
+    missing = [f"--{name}" for name in ("les-sigma", "les-dl") if given[name] is None]
+    if missing:
+        raise EquiError(
+            f"the latent Ewald summation needs {' and '.join(missing)}: the file does not name them in a form that is known without the "
+            f"library it was trained with; its object les holds {stored}. State the settings of the training, and compare the energies "
+            "with 'equi compare'"
+        )
+    # A number of the file under such a name contradicts the user, whatever it means.
+    for place, value in found.items():
+        last = place.rsplit(".", 1)[-1]
+        expected = {"sigma": sigma, "dl": dl}.get(last)
+        if expected is not None and isinstance(value, (int, float)) and abs(value - expected) > 1e-6 * abs(expected):
+            raise EquiError(f"--les-{last} {expected:g}: the file has {place} = {value:g}")
+    scale = float(getattr(model, "les_output_scale", 1.0))
+    return LatentEwald(float(sigma), float(dl), self_interaction != "kept", boundary == "open", scale)
 
 
 def _exact_couplings(model):
@@ -214,9 +287,9 @@ def _exact_couplings(model):
     return found
 
 
-def load(source, ignore_keys=(), charge=None, spin=None, system=None):
+def load(source, ignore_keys=(), charge=None, spin=None, system=None, les_sigma=None, les_dl=None, les_self=None, les_boundary=None):
     """The model in a file. charge, spin, system (a dict by name): the numbers of the whole system that it is fixed
-    for."""
+    for. les_...: settings of a MACELES model's latent Ewald summation, in Angstrom."""
     path = file_of(source)
     model, wrapper = _read(source, path)
     with naming(source):
@@ -224,6 +297,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, system=None):
         inputs = system_inputs.read(model) if model.class_name != "AtomicDielectricMACE" else [system_inputs.NET_CHARGE]
         values = system_inputs.values_of(inputs, charge, spin, system)
         couplings = _exact_couplings(model)
+        latent = _latent(model, les_sigma, les_dl, les_self, les_boundary)
     from ase.data import chemical_symbols
 
     heads = list(getattr(model, "heads", None) or ["Default"])
@@ -242,4 +316,5 @@ def load(source, ignore_keys=(), charge=None, spin=None, system=None):
         couplings=couplings,
         inputs=inputs,
         values=values,
+        latent=latent,
     )

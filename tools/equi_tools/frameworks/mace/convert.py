@@ -16,7 +16,7 @@ from ...errors import EquiError
 from ...irreps import SCALAR, Irreps
 from ..common.e3nn_layers import expect_used, gate_terms, sign_of_coupling, split_blocks, split_rows
 from ..common.elements import chosen_elements
-from ..common.layers import Layers, added, fan_in, irreps_text, network, path
+from ..common.layers import Layers, activated, added, fan_in, irreps_text, network, path
 from ..common.state import State
 from . import dipoles
 from . import inputs as system_inputs
@@ -25,6 +25,9 @@ from . import inputs as system_inputs
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
 COULOMB = 14.3996  # eV Angstrom, mace's digits
 BOHR = 0.529  # Angstrom, mace's digits
+# 1/eps0 in eV Angstrom per squared elementary charge, and the cutoff of an energy of all pairs of a cluster.
+LES_PREFACTOR = 180.95128169  # e/eps0 of CODATA, in V Angstrom
+ALL_PAIRS = 50.0  # Angstrom
 
 ACTIVATIONS = ("silu", "tanh", "abs", "sigmoid", "relu", "ssp")
 
@@ -557,6 +560,61 @@ class _Converter(Layers):
             raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_in)} of a feature {irreps_text(irreps_x)}")
         self.add_readout(source, irreps_x, scalars[0], network(weights, *activation, scales, biases))
 
+    # Charges
+
+    def latent_charges(self, n, source, irreps_x, accumulate):
+        """Adds the output of a readout of charges to the feature `latent`."""
+        name, block = f"les_readouts.{n}", getattr(self.model.les_readouts, str(n))
+        heads = len(self.checkpoint.heads)
+        mine, channels = slice(self.head, self.head + 1), slice(None)
+
+        def stage(part, source, irreps, target, accumulate=False, rows=None, columns=slice(None)):
+            irreps_in, irreps_out, matrices, found = self.linear_parts(f"{name}.{part}", getattr(block, part))
+            if (rows is None and irreps_in != irreps) or [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1:
+                raise EquiError(f"{name}.{part}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of a readout")
+            ((i, _, weight, scale),) = matrices
+            tensor = self.tensor(f"{name}.{part}.weight", weight[rows or slice(None), columns])
+            biases = [(0, self.tensor(f"{name}.{part}.bias", bias[columns]), of_bias) for bias, of_bias in found.values()]
+            irreps_out = Irreps(f"{self.table.tensors[tensor].shape[1]}x0e")
+            self.add_linear(source, irreps, target, irreps_out, [(i, 0, tensor, scale)], biases, accumulate=accumulate)
+            return irreps_out
+
+        if block.class_name == "LinearReadoutBlock":
+            stage("linear", source, irreps_x, "latent", accumulate, columns=mine)
+            return
+        hidden = Irreps(block.hidden_irreps)
+        if [ir for _, ir in hidden] != [SCALAR]:
+            raise EquiError(f"{name}: hidden irreps {irreps_text(hidden)}, only one block of scalars 0e is supported")
+        width = hidden[0].mul
+        if heads > 1 and int(getattr(block, "num_heads", 1)) > 1:
+            channels = slice(self.head * width // heads, (self.head + 1) * width // heads)
+        acts = list(block.non_linearity.acts.children())
+        activation, constant = self.activation(acts[0] if acts else None, name)
+        parts = ["linear_1"] + ["linear_mid"] * (block.class_name == "NonLinearBiasReadoutBlock")
+        last, irreps = source, irreps_x
+        for part in parts:
+            target = f"latent{n}_{part}"
+            irreps = stage(part, last, irreps, target, rows=None if part == "linear_1" else channels, columns=channels)
+            last = f"{target}_active"
+            self.add_gate(target, irreps, last, irreps, [activated(0, activation, constant)])
+        stage("linear_2", last, irreps, "latent", accumulate, rows=channels, columns=mine)
+
+    def latent_ewald(self):
+        latent = self.checkpoint.latent
+        if latent.is_open:
+            # Energies before scale_shift are scaled with the others, and this one is not.
+            scale = self.of_head("scale_shift.scale")
+            self.add_layer(
+                "coulomb", input="latent", irreps_in="1x0e", weights=self.tensor("coulomb.weights", np.array([latent.scale**2])),
+                prefactor=LES_PREFACTOR / (4 * np.pi) / scale, cutoff=ALL_PAIRS, kernel={"kind": "erf", "sigma": sqrt(2) * latent.sigma},
+            )  # fmt: skip
+            return
+        self.add_layer(
+            "ewald", input="latent", irreps_in="1x0e", weights=self.tensor("ewald.weights", np.array([latent.scale])),
+            prefactor=LES_PREFACTOR, width=latent.sigma,
+            k_cutoff=2 * np.pi / latent.dl, k_set="sphere", removes_self=latent.removes_self,
+        )  # fmt: skip
+
     def pair_repulsion(self):
         module = getattr(self.model, "pair_repulsion_fn", None)
         if module is None:
@@ -610,6 +668,10 @@ class _Converter(Layers):
         for n, feature in enumerate(features[-1:] if readouts == 1 else features):
             self.readout(n, *feature)
         self.pair_repulsion()
+        if self.checkpoint.latent:
+            for n, feature in enumerate(features[-1:] if readouts == 1 else features):
+                self.latent_charges(n, *feature, accumulate=n > 0)
+            self.latent_ewald()
         self.scale_shift()
         return self.finished_model(radial_basis)
 

@@ -112,6 +112,7 @@ class Float64Calculator(Oracle):
         self.values = _values(checkpoint)
         self.has_energy = checkpoint.model.class_name not in ("AtomicDipolesMACE", "AtomicDielectricMACE")
         self.observed = {}  # mace's charges, dipoles and polarizabilities of the last structure, in its units
+        self.is_latent = checkpoint.latent is not None
         with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
@@ -144,10 +145,13 @@ class Float64Calculator(Oracle):
             "ptr": torch.tensor([0, n]),
             "head": torch.tensor([self.head]),
             "charges": torch.zeros(n, dtype=double),  # as mace's own calculator has them
+            "pbc": torch.tensor(atoms.pbc).unsqueeze(0),
         }
         data |= {name: torch.tensor([value], dtype=double) for name, value in self.values.items()}
         with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if self.is_latent:
+                return self.calculate_latent(data)
             out = self.model(data, compute_force=self.has_energy, compute_virials=self.has_energy)
             self.observed = {
                 name: out[name].detach().numpy()
@@ -173,6 +177,30 @@ class Float64Calculator(Oracle):
         features = features + self.model.joint_embedding(data["batch"], {name: data[name] for name in self.values})
         found = self.model.embedding_readout(features, heads)
         return found[torch.arange(len(heads)), heads].detach().numpy()
+
+    def calculate_latent(self, data):
+        """mace's stress of a MACELES lacks what the latent energy depends on the cell itself, and its energies of atoms
+        lack that energy. Here the stress is a central difference, and an atom has half of its charge times the
+        derivative by it."""
+        import torch
+
+        out = self.model(data, compute_force=True, training=True)
+        energy, charges = out["les_energy"].sum(), out["latent_charges"]
+        (potential,) = torch.autograd.grad(energy, charges, retain_graph=True, allow_unused=True)
+        energies = out["node_energy"].detach() + (0.0 if potential is None else 0.5 * (charges * potential).detach())
+        virial = np.zeros((3, 3)) if all(self.atoms.pbc) else None
+        for a, b in [(a, b) for a in range(3) for b in range(3) if virial is not None]:
+
+            def at(step):
+                strain = torch.eye(3, dtype=torch.float64)
+                strain[a, b] += step
+                moved = {key: data[key] @ strain.T for key in ("positions", "cell", "shifts")}
+                return self.model(data | moved, compute_force=False)["energy"].item()
+
+            h = 2e-3
+            virial[a, b] = (8 * (at(h / 2) - at(-h / 2)) - (at(h) - at(-h))) / (6 * h)
+        virial = None if virial is None else 0.5 * (virial + virial.T)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies.numpy() + self.energies_of_inputs(data), virial=virial)
 
 
 def _values(checkpoint):

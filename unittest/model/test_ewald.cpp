@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+// The layer ewald by HostEvaluation: compared with differences, symmetries and splits among ranks. test_torch.cpp
+// compares it with LibTorch, and core/test_ewald_sum.cpp the sum itself with an Ewald sum of point charges.
+#include "unittest/support/evaluator_laws.h"
+#include "unittest/support/make_kokkos.h"
+#include "unittest/support/model_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// Sums over some hundred wave vectors in another order, relative to the largest number of a kind.
+constexpr Closeness SUM = {1e-10, 1e-13};
+// Differences of the best of several steps, relative to the largest number of a kind.
+constexpr double DIFFERENCE = 2e-7;
+// Float32 networks, whose energies are of the order of 10 eV.
+constexpr double FLOAT32 = 2e-3;
+
+KokkosOptions exact() {
+  KokkosOptions options;
+  options.precision = Precision::double_;
+  options.radial_exact = true;
+  return options;
+}
+
+class EwaldLayer : public ::testing::TestWithParam<TinyCase> {
+ protected:
+  EwaldLayer() : model(GetParam().model()), structure(random_structure(model.num_species(), 7)) {}
+  std::unique_ptr<Evaluator> make(KokkosOptions options = exact()) const { return make_kokkos(model, options); }
+  ImageStructure images() const { return structure.images(model.reach()); }
+
+  const Model model;
+  const Structure structure;
+};
+
+TEST_P(EwaldLayer, energy_of_charges_is_not_lost) {
+  Model neutral = model;
+  for (Layer &layer : neutral.layers)
+    if (auto *ewald = std::get_if<Ewald>(&layer)) std::fill(ewald->weights.begin(), ewald->weights.end(), 0.0);
+  const Evaluation with = evaluate_whole(*make(), images()),
+                   zero = evaluate_whole(*make_kokkos(neutral, exact()), images());
+  EXPECT_GT(std::fabs(with.energy - zero.energy), NOTICEABLE);
+  EXPECT_GT(largest_difference(with.forces, zero.forces), NOTICEABLE);
+}
+
+TEST_P(EwaldLayer, atoms_sum_to_the_whole) {
+  const Evaluation e = evaluate_whole(*make(), images());
+  double energy = 0.0;
+  std::array<double, 6> virial{};
+  Vector3 force{};
+  for (int i = 0; i < structure.size(); ++i) {
+    energy += e.atom_energy[i];
+    for (int k = 0; k < 3; ++k) virial[k] += e.atom_virial[i][k];
+    for (int k = 3; k < 6; ++k) virial[k] += 0.5 * (e.atom_virial[i][k] + e.atom_virial[i][k + 3]);
+    for (int k = 0; k < 3; ++k) force[k] += e.forces[i][k];
+  }
+  const AllowedDifferences allowed = allowed_differences(SUM, e);
+  EXPECT_NEAR(energy, e.energy, allowed.energy);
+  for (int k = 0; k < 6; ++k) EXPECT_NEAR(virial[k], e.virial[k], allowed.virial) << k;
+  for (int k = 0; k < 3; ++k) EXPECT_NEAR(force[k], 0.0, allowed.force);
+}
+
+// The best of central differences with several steps, of fourth order.
+double best_difference(const std::function<double(double)> &energy, double expected) {
+  double best = INFINITY;
+  for (const double h : {4e-3, 2e-3, 1e-3}) {
+    const double slope = (8 * (energy(0.5 * h) - energy(-0.5 * h)) - (energy(h) - energy(-h))) / (6 * h);
+    best = std::min(best, std::fabs(slope - expected));
+  }
+  return best;
+}
+
+TEST_P(EwaldLayer, forces_are_derivatives_of_the_energy) {
+  const auto evaluator = make();
+  const Evaluation e = evaluate_whole(*evaluator, images());
+  const double size = std::max(1.0, largest_force(e.forces));
+  for (int n = 0; n < 6; ++n) {
+    const int i = (3 * n + 1) % structure.size(), k = n % 3;
+    const auto moved = [&](double h) {
+      Structure s = structure;
+      s.positions[i][k] += h;
+      return energy_of(*evaluator, s, model.reach());
+    };
+    EXPECT_LE(best_difference(moved, -e.forces[i][k]), DIFFERENCE * size) << i << ", " << k;
+  }
+}
+
+// Wave vectors are frozen in these differences, because those of a sphere would jump.
+TEST_P(EwaldLayer, virials_are_derivatives_by_a_strain) {
+  KokkosOptions options = exact();
+  options.wave_vectors = WaveVectorSet::frozen;
+  const auto evaluator = make(options);
+  const Evaluation e = evaluate_whole(*evaluator, images());
+  double size = 1.0;
+  for (const double v : e.virial) size = std::max(size, std::fabs(v));
+  constexpr int FIRST[6] = {0, 1, 2, 0, 0, 1}, SECOND[6] = {0, 1, 2, 1, 2, 2};
+  for (int c = 0; c < 6; ++c) {
+    const auto strained = [&](double h) {
+      Structure s = structure;
+      const auto strain = [&](double *v) {
+        const double a = v[FIRST[c]], b = v[SECOND[c]];
+        v[FIRST[c]] += 0.5 * h * b;
+        v[SECOND[c]] += 0.5 * h * a;
+      };
+      for (Vector3 &r : s.positions) strain(r.data());
+      for (auto &v : s.cell) strain(v);
+      return energy_of(*evaluator, s, model.reach());
+    };
+    EXPECT_LE(best_difference(strained, -e.virial[c]), DIFFERENCE * size) << "component " << c;
+  }
+}
+
+TEST_P(EwaldLayer, ranks_agree_with_one_and_need_the_sum) {
+  const Evaluation whole = evaluate_whole(*make(), images());
+  for (const auto &[num_ranks, split] : {std::pair<int, std::vector<int>>{2, {0, 1, 0, 1, 1, 1, 0, 0}},
+                                         {3, {0, 2, 0, 2, 0, 0, 2, 2}},
+                                         {5, {4, 0, 1, 3, 3, 1, 4, 0}}}) {    // rank 1 of 3 and rank 2 of 5 are empty
+    const std::vector<RankPart> parts = split_structure(images(), split, num_ranks);
+    std::vector<std::unique_ptr<Evaluator>> evaluators;
+    for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make());
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group);
+    for (const auto &error : e.errors) ASSERT_FALSE(error);
+    expect_same(e, whole, SUM, std::to_string(num_ranks) + " ranks");
+    RankGroup muted(parts);
+    muted.mute_sum = true;
+    EXPECT_GT(std::fabs(evaluate_ranks(evaluators, parts, structure.size(), muted).energy - whole.energy), NOTICEABLE);
+  }
+}
+
+TEST_P(EwaldLayer, a_turn_a_shift_and_an_order_of_atoms_change_nothing) {
+  const auto evaluator = make();
+  const Evaluation e = evaluate_whole(*evaluator, images());
+  const AllowedDifferences allowed = allowed_differences(SUM, e);
+  const double c = std::cos(0.7), s = std::sin(0.7), q[3][3] = {{c, -s, 0.0}, {s, c, 0.0}, {0.0, 0.0, 1.0}};
+  const auto turn = [&](const double *v) {
+    Vector3 out{};
+    for (int a = 0; a < 3; ++a)
+      for (int b = 0; b < 3; ++b) out[a] += q[a][b] * v[b];
+    return out;
+  };
+  Structure turned = structure, shifted = structure, reversed = structure;
+  for (Vector3 &r : turned.positions) r = turn(r.data());
+  for (auto &v : turned.cell) std::copy_n(turn(v).data(), 3, v);
+  const Evaluation of_turned = evaluate_whole(*evaluator, turned.images(model.reach()));
+  EXPECT_NEAR(of_turned.energy, e.energy, allowed.energy);
+  for (int i = 0; i < structure.size(); ++i) {
+    const Vector3 f = turn(e.forces[i].data());
+    for (int k = 0; k < 3; ++k) EXPECT_NEAR(of_turned.forces[i][k], f[k], allowed.force);
+  }
+  for (Vector3 &r : shifted.positions)
+    for (double &x : r) x += 1.234;
+  EXPECT_NEAR(energy_of(*evaluator, shifted, model.reach()), e.energy, allowed.energy);
+  std::reverse(reversed.positions.begin(), reversed.positions.end());
+  std::reverse(reversed.species.begin(), reversed.species.end());
+  EXPECT_NEAR(energy_of(*evaluator, reversed, model.reach()), e.energy, allowed.energy);
+}
+
+Structure repeated(const Structure &s, int times) {
+  Structure big = s;
+  big.positions.clear();
+  big.species.clear();
+  for (int a = 0; a < times; ++a)
+    for (int b = 0; b < times; ++b)
+      for (int c = 0; c < times; ++c)
+        for (int i = 0; i < s.size(); ++i) {
+          Vector3 r = s.positions[i];
+          for (int k = 0; k < 3; ++k) r[k] += a * s.cell[0][k] + b * s.cell[1][k] + c * s.cell[2][k];
+          big.positions.push_back(r);
+          big.species.push_back(s.species[i]);
+        }
+  for (auto &v : big.cell)
+    for (double &x : v) x *= times;
+  return big;
+}
+
+// The wave vectors of the large cell include those of the small one; its charges have no others.
+TEST_P(EwaldLayer, a_supercell_has_eight_times_the_energy) {
+  const auto evaluator = make();
+  const double one = energy_of(*evaluator, structure, model.reach()),
+               eight = energy_of(*evaluator, repeated(structure, 2), model.reach());
+  EXPECT_NEAR(eight, 8.0 * one, 8.0 * allowed_differences(SUM, evaluate_whole(*evaluator, images())).energy);
+}
+
+TEST_P(EwaldLayer, second_derivatives_are_differences_of_forces) {
+  KokkosOptions options = exact();
+  options.directional = true;
+  const auto evaluator = make(options);
+  const std::vector<Vector3> v = random_direction(structure.size(), 11), w = random_direction(structure.size(), 12);
+  const Evaluation tangents = evaluate_whole(*evaluator, images(), &v);
+  double size = 1.0;
+  for (const Vector3 &t : tangents.force_tangents)
+    for (const double x : t) size = std::max(size, std::fabs(x));
+  const TangentErrors errors = largest_errors_by_differences(*make(), model, structure, v, tangents);
+  EXPECT_LE(errors.forces, 10 * DIFFERENCE * size);
+  EXPECT_LE(errors.virial, 100 * DIFFERENCE * size);
+  // The matrix is symmetric.
+  const Evaluation others = evaluate_whole(*evaluator, images(), &w);
+  double vHw = 0.0, wHv = 0.0;
+  for (int i = 0; i < structure.size(); ++i)
+    for (int k = 0; k < 3; ++k) {
+      vHw += v[i][k] * others.force_tangents[i][k];
+      wHv += w[i][k] * tangents.force_tangents[i][k];
+    }
+  EXPECT_NEAR(vHw, wHv, 1e-10 * size * structure.size());
+}
+
+// The direction of a strain also moves the cell.
+TEST_P(EwaldLayer, derivatives_by_a_strain_are_differences) {
+  KokkosOptions options = exact();
+  options.wave_vectors = WaveVectorSet::frozen;
+  const auto plain = make(options);
+  options.directional = true;
+  const auto evaluator = make(options);
+  const double strain[3][3] = {{0.3, -0.2, 0.1}, {-0.2, 0.5, 0.4}, {0.1, 0.4, -0.6}};
+  const auto apply = [&](const double *v, double h, double *out) {
+    for (int a = 0; a < 3; ++a) {
+      out[a] = v[a];
+      for (int b = 0; b < 3; ++b) out[a] += h * strain[a][b] * v[b];
+    }
+  };
+  evaluate_whole(*plain, images());    // freezes the integers
+  const auto at = [&](double h) {
+    Structure s = structure;
+    for (int i = 0; i < s.size(); ++i) apply(structure.positions[i].data(), h, s.positions[i].data());
+    for (int k = 0; k < 3; ++k) apply(structure.cell[k], h, s.cell[k]);
+    return evaluate_whole(*plain, s.images(model.reach()));
+  };
+  const ImageStructure all = images();
+  evaluator->set_neighborhood(all.neighborhood);
+  const size_t num = all.positions.size();
+  std::vector<Vector3> direction(num), forces(num, Vector3{}), tangents(num, Vector3{});
+  for (size_t a = 0; a < num; ++a) {
+    apply(all.positions[a].data(), 1.0, direction[a].data());
+    for (int k = 0; k < 3; ++k) direction[a][k] -= all.positions[a][k];
+  }
+  double cell_direction[3][3];
+  for (int k = 0; k < 3; ++k) {
+    apply(structure.cell[k], 1.0, cell_direction[k]);
+    for (int a = 0; a < 3; ++a) cell_direction[k][a] -= structure.cell[k][a];
+  }
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(all.positions.data());
+  request.direction = reinterpret_cast<const double(*)[3]>(direction.data());
+  request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
+  request.forces = reinterpret_cast<double(*)[3]>(forces.data());
+  request.cell_direction = cell_direction;
+  request.virial = true;
+  NoExchange none;
+  const EvaluationResult result = evaluator->evaluate(request, none);
+  std::vector<Vector3> sums(structure.size(), Vector3{});
+  for (size_t a = 0; a < num; ++a)
+    for (int k = 0; k < 3; ++k) sums[all.owner[a]][k] += tangents[a][k];
+  double force_error = INFINITY, virial_error = INFINITY, energy_error = INFINITY, size = 1.0;
+  for (const double h : {2e-3, 1e-3, 5e-4}) {
+    const Evaluation wide_up = at(h), wide_down = at(-h), up = at(0.5 * h), down = at(-0.5 * h);
+    const auto slope = [&](const auto &number) {
+      return (8 * (number(up) - number(down)) - (number(wide_up) - number(wide_down))) / (6 * h);
+    };
+    double of_forces = 0.0, of_virial = 0.0;
+    for (int i = 0; i < structure.size(); ++i)
+      for (int k = 0; k < 3; ++k) {
+        const double d = slope([&](const Evaluation &e) { return e.forces[i][k]; });
+        size = std::max(size, std::fabs(d));
+        of_forces = std::max(of_forces, std::fabs(d - sums[i][k]));
+      }
+    for (int k = 0; k < 6; ++k) {
+      const double d = slope([&](const Evaluation &e) { return e.virial[k]; });
+      size = std::max(size, std::fabs(d));
+      of_virial = std::max(of_virial, std::fabs(d - result.virial_tangent[k]));
+    }
+    force_error = std::min(force_error, of_forces);
+    virial_error = std::min(virial_error, of_virial);
+    energy_error =
+        std::min(energy_error, std::fabs(slope([](const Evaluation &e) { return e.energy; }) - result.energy_tangent));
+  }
+  EXPECT_LE(force_error, 10 * DIFFERENCE * size);
+  EXPECT_LE(virial_error, 10 * DIFFERENCE * size);
+  EXPECT_LE(energy_error, 10 * DIFFERENCE * size);
+}
+
+TEST_P(EwaldLayer, mixed_precision_differs_by_float32) {
+  KokkosOptions options = exact();
+  options.precision = Precision::mixed;
+  const Evaluation e = evaluate_whole(*make(), images()), mixed = evaluate_whole(*make(options), images());
+  EXPECT_NEAR(mixed.energy, e.energy, FLOAT32 * std::max(1.0, std::fabs(e.energy)));
+  EXPECT_LE(largest_difference(mixed.forces, e.forces), FLOAT32 * std::max(1.0, largest_force(e.forces)));
+}
+
+// A box of 4 x 4 x 100 Angstrom has wave vectors in one direction far more than in others.
+TEST_P(EwaldLayer, a_long_box_is_that_of_another_order_of_axes) {
+  Structure tall;
+  for (int i = 0; i < 5; ++i) {
+    tall.positions.push_back({0.3 * i, 1.9 * (i % 2), 2.3 * i});
+    tall.species.push_back(i % model.num_species());
+  }
+  const double cell[3][3] = {{4.0, 0.0, 0.0}, {0.0, 4.0, 0.0}, {0.0, 0.0, 100.0}};
+  for (int k = 0; k < 3; ++k) std::copy_n(cell[k], 3, tall.cell[k]);
+  Structure other = tall;
+  std::swap_ranges(other.cell[0], other.cell[0] + 3, other.cell[2]);
+  const Evaluation a = evaluate_whole(*make(), tall.images(model.reach())),
+                   b = evaluate_whole(*make(), other.images(model.reach()));
+  const AllowedDifferences allowed = allowed_differences(SUM, a);
+  EXPECT_NEAR(a.energy, b.energy, allowed.energy);
+  EXPECT_LE(largest_difference(a.forces, b.forces), allowed.force);
+}
+
+TEST_P(EwaldLayer, evaluations_repeat_to_the_last_bit) {
+  const auto evaluator = make();
+  const Evaluation first = evaluate_whole(*evaluator, images());
+  evaluate_whole(*evaluator, random_structure(model.num_species(), 9, 3).images(model.reach()));
+  expect_same(evaluate_whole(*evaluator, images()), first, {0.0}, "repeated");
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, EwaldLayer, ::testing::ValuesIn(ewald_cases()),
+                         [](const auto &info) { return info.param.name; });
+
+TEST(EwaldOfSystem, needs_a_cell_and_states_what_it_found) {
+  const Model model = ewald_cases()[0].model();
+  const auto evaluator = make_kokkos(model, exact());
+  Structure open = random_structure(model.num_species(), 7);
+  EXPECT_EQ(evaluator->describe_system(), "");
+  open.periodic[1] = false;
+  try {
+    energy_of(*evaluator, open, model.reach());
+    ADD_FAILURE() << "no error";
+  } catch (const EvaluationError &fault) {
+    EXPECT_NE(std::string(fault.what()).find("periodic in three directions"), std::string::npos) << fault.what();
+  }
+  energy_of(*evaluator, random_structure(model.num_species(), 7), model.reach());
+  const std::string lines = evaluator->describe_system();
+  for (const char *part : {"wave vectors within 3.3/Angstrom", "kspace", "MB per rank", "WARNING", "background"})
+    EXPECT_NE(lines.find(part), std::string::npos) << part << " in " << lines;
+}
+
+// The energy of a sphere jumps as wave vectors enter it; that of frozen and of converged ones does not.
+TEST(EwaldOfSystem, jumps_with_the_cell_unless_wave_vectors_stay) {
+  TinyCase narrow = ewald_cases()[0];
+  narrow.options.ewald_width = 0.6;
+  const Model model = narrow.model();
+  const Structure structure = random_structure(model.num_species(), 7);
+  const auto roughness = [&](WaveVectorSet set) {
+    KokkosOptions options = exact();
+    options.wave_vectors = set;
+    const auto evaluator = make_kokkos(model, options);
+    std::vector<double> energies;
+    for (int n = 0; n <= 60; ++n) {
+      Structure s = structure;
+      const double factor = 1.0 + 1e-3 * n;
+      for (Vector3 &r : s.positions)
+        for (double &x : r) x *= factor;
+      for (auto &v : s.cell)
+        for (double &x : v) x *= factor;
+      energies.push_back(energy_of(*evaluator, s, model.reach()));
+    }
+    double largest = 0.0;
+    for (size_t n = 3; n < energies.size(); ++n)
+      largest = std::max(largest, std::fabs(energies[n] - 3 * energies[n - 1] + 3 * energies[n - 2] - energies[n - 3]));
+    return largest;
+  };
+  const double smooth = roughness(WaveVectorSet::frozen);
+  EXPECT_GT(roughness(WaveVectorSet::sphere), 10.0 * smooth);
+  EXPECT_LT(roughness(WaveVectorSet::converged), 2.0 * smooth);
+}
+
+TEST(EwaldOfSystem, memory_counts_the_tables) {
+  const Model model = ewald_cases()[0].model();
+  const auto evaluator = make_kokkos(model, exact());
+  const std::size_t before = evaluator->memory_bytes();
+  energy_of(*evaluator, random_structure(model.num_species(), 7, 4), model.reach());
+  EXPECT_GT(evaluator->memory_bytes(), before + 64 * 2 * 3 * 5 * sizeof(double));
+}
+
+TEST(EwaldOfSystem, charges_that_are_not_finite_are_an_error) {
+  Model model = ewald_cases()[0].model();
+  for (Layer &layer : model.layers)
+    if (auto *ewald = std::get_if<Ewald>(&layer)) ewald->weights[0] = NAN;
+  EXPECT_THROW(energy_of(*make_kokkos(model, exact()), random_structure(2, 7), model.reach()), EvaluationError);
+}
+
+TEST(EwaldOfSystem, has_no_energy_moments) {
+  KokkosOptions options = exact();
+  options.directional = options.energy_moments = true;
+  EXPECT_THROW(make_kokkos(ewald_cases()[0].model(), options), std::invalid_argument);
+}
+
+}    // namespace
