@@ -13,6 +13,7 @@ import pytest
 from ase import Atoms
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, self_check
+from equi_tools.ase import EquiCalculator
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks.common.oracle import default_dtype
@@ -117,11 +118,22 @@ def test_clusters_have_the_energy_of_all_pairs(tmp_path):
     assert np.abs(forces - cluster.get_forces()).max() < FORCE_TOLERANCE * max(1.0, np.abs(cluster.get_forces()).max())
 
 
-def test_scale_of_charges_multiplies_them(tmp_path):
-    source = make(tmp_path / "scaled.model", change=lambda model: setattr(model, "les_output_scale", 0.1))
-    document, tensors = convert_alone(source, tmp_path)
-    layer = next(layer for layer in document["layers"] if layer["type"] == "ewald")
-    assert tensors[layer["weights"]].tolist() == [0.1]
+@pytest.mark.parametrize("factor", [1.0, 0.1])
+def test_charges_are_printed_and_scaled(factor, tmp_path):
+    source, path = str(tmp_path / "scaled.model"), tmp_path / "scaled.equi"
+    make(source, change=lambda model: setattr(model, "les_output_scale", factor), **VARIANTS["plain"])
+    convert(source, path, quiet=True, **STATED)
+    calculator = mace_oracle.float64_calculator(mace_checkpoint.load(source, **STATED))
+    native = EquiCalculator(path, precision="double", radial="exact")
+    for atoms in structures(calculator.elements, calculator.cutoff):
+        atoms.calc = calculator
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        charges = calculator.observed["charges"]
+        assert np.abs(charges).max() > 0.01
+        atoms.calc = native
+        assert np.abs(atoms.get_charges() - charges).max() < 1e-9 * max(1.0, np.abs(charges).max())
+        assert abs(atoms.get_potential_energy() - energy) < ENERGY_TOLERANCE * len(atoms)
+        assert np.abs(atoms.get_forces() - forces).max() < FORCE_TOLERANCE * max(1.0, np.abs(forces).max())
 
 
 def convert_alone(source, folder, **options):

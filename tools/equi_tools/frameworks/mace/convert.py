@@ -563,24 +563,24 @@ class _Converter(Layers):
     # Charges
 
     def latent_charges(self, n, source, irreps_x, accumulate):
-        """Adds the output of a readout of charges to the feature `latent`."""
+        """Adds the output of a readout of charges, in e, to the feature `latent`."""
         name, block = f"les_readouts.{n}", getattr(self.model.les_readouts, str(n))
         heads = len(self.checkpoint.heads)
         mine, channels = slice(self.head, self.head + 1), slice(None)
 
-        def stage(part, source, irreps, target, accumulate=False, rows=None, columns=slice(None)):
+        def stage(part, source, irreps, target, accumulate=False, rows=None, columns=slice(None), factor=1.0):
             irreps_in, irreps_out, matrices, found = self.linear_parts(f"{name}.{part}", getattr(block, part))
             if (rows is None and irreps_in != irreps) or [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1:
                 raise EquiError(f"{name}.{part}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of a readout")
             ((i, _, weight, scale),) = matrices
             tensor = self.tensor(f"{name}.{part}.weight", weight[rows or slice(None), columns])
-            biases = [(0, self.tensor(f"{name}.{part}.bias", bias[columns]), of_bias) for bias, of_bias in found.values()]
+            biases = [(0, self.tensor(f"{name}.{part}.bias", bias[columns]), factor * of_bias) for bias, of_bias in found.values()]
             irreps_out = Irreps(f"{self.table.tensors[tensor].shape[1]}x0e")
-            self.add_linear(source, irreps, target, irreps_out, [(i, 0, tensor, scale)], biases, accumulate=accumulate)
+            self.add_linear(source, irreps, target, irreps_out, [(i, 0, tensor, factor * scale)], biases, accumulate=accumulate)
             return irreps_out
 
         if block.class_name == "LinearReadoutBlock":
-            stage("linear", source, irreps_x, "latent", accumulate, columns=mine)
+            stage("linear", source, irreps_x, "latent", accumulate, columns=mine, factor=self.checkpoint.latent.scale)
             return
         hidden = Irreps(block.hidden_irreps)
         if [ir for _, ir in hidden] != [SCALAR]:
@@ -597,20 +597,23 @@ class _Converter(Layers):
             irreps = stage(part, last, irreps, target, rows=None if part == "linear_1" else channels, columns=channels)
             last = f"{target}_active"
             self.add_gate(target, irreps, last, irreps, [activated(0, activation, constant)])
-        stage("linear_2", last, irreps, "latent", accumulate, rows=channels, columns=mine)
+        stage("linear_2", last, irreps, "latent", accumulate, rows=channels, columns=mine, factor=self.checkpoint.latent.scale)
 
     def latent_ewald(self):
+        """The energy of the charges, and the observable."""
         latent = self.checkpoint.latent
+        self.add_observable("latent", Irreps("1x0e"), "charge", [0], "e")
+        one = self.tensor("latent.weights", np.ones(1))
         if latent.is_open:
             # Energies before scale_shift are scaled with the others, and this one is not.
             scale = self.of_head("scale_shift.scale")
             self.add_layer(
-                "coulomb", input="latent", irreps_in="1x0e", weights=self.tensor("coulomb.weights", np.array([latent.scale**2])),
+                "coulomb", input="latent", irreps_in="1x0e", weights=one,
                 prefactor=LES_PREFACTOR / (4 * np.pi) / scale, cutoff=ALL_PAIRS, kernel={"kind": "erf", "sigma": sqrt(2) * latent.sigma},
             )  # fmt: skip
             return
         self.add_layer(
-            "ewald", input="latent", irreps_in="1x0e", weights=self.tensor("ewald.weights", np.array([latent.scale])),
+            "ewald", input="latent", irreps_in="1x0e", weights=one,
             prefactor=LES_PREFACTOR, width=latent.sigma,
             k_cutoff=2 * np.pi / latent.dl, k_set="sphere", removes_self=latent.removes_self,
         )  # fmt: skip
