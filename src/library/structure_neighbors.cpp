@@ -211,10 +211,9 @@ void StructureNeighbors::build(const std::vector<Vector3> &positions, const std:
   shift_.assign(n, {});
   for (int i = 0; i < n; ++i) owner_[i] = i;
   Neighborhood &nb = neighborhood_;
-  nb.cell = {};
+  nb = {};
   if (cell_.periodic[0] && cell_.periodic[1] && cell_.periodic[2])
     for (int k = 0; k < 3; ++k) std::copy_n(cell_.vectors[k], 3, nb.cell[k].data());
-  nb = {};
   nb.num_receivers = nb.num_interior = nb.num_rows = n;
   nb.row_species = species;
   nb.receiver = owner_;

@@ -285,7 +285,8 @@ TEST(ModelFile, refuses_bad_kernels_of_coulomb_energies) {
     expect_refusal(
         o, [&](ModelDocument &d) { layer(d, find_layer(d, "coulomb"))[Json::json_pointer(field)] = value; }, parts);
   };
-  refused("/kernel/kind", "erf", {"kernel.kind", "erf_shifted"});
+  refused("/kernel/kind", "erfc", {"kernel.kind", "erf_shifted"});
+  refused("/kernel/kind", "erf", {"kernel", "'on' beside erf_shifted alone"});
   refused("/kernel/sigma", 0.0, {"kernel.sigma"});
   refused("/kernel/on", 7.5, {"kernel.on", "below the cutoff"});
   refused("/kernel/off", 7.5, {"\"off\""});

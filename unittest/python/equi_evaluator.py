@@ -704,6 +704,8 @@ class EquiEvaluator:
                 energy = energy + self.dispersion(layer, ratio, species, *all_pairs)
             elif kind == "scale_shift":
                 energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
+            elif kind == "observable":
+                pass  # no part of the energy
             else:
                 raise ValueError(kind)
         return energy + latent
