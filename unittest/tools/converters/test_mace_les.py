@@ -128,10 +128,13 @@ def test_charges_are_printed_and_scaled(factor, tmp_path):
     for atoms in structures(calculator.elements, calculator.cutoff):
         atoms.calc = calculator
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        charges = calculator.observed["charges"]
+        # mace up to 0.3.16 does not know the factor.
+        charges = factor * calculator.observed["charges"]
         assert np.abs(charges).max() > 0.01
         atoms.calc = native
         assert np.abs(atoms.get_charges() - charges).max() < 1e-9 * max(1.0, np.abs(charges).max())
+        if factor != 1.0:
+            continue
         assert abs(atoms.get_potential_energy() - energy) < ENERGY_TOLERANCE * len(atoms)
         assert np.abs(atoms.get_forces() - forces).max() < FORCE_TOLERANCE * max(1.0, np.abs(forces).max())
 
