@@ -338,21 +338,12 @@ def changed_model(folder, model, change, name="plain"):
     return str(folder / "changed.model")
 
 
-def other_model(**options):
-    """A refused model that is built, not changed."""
-
-    def make(folder, model):
-        return mace_models.make_model(folder / "changed.model", elements=[11, 17], max_ell=1, correlation=1, **options)
-
-    return make
-
-
 def edited(change, name="first_plain"):
     return lambda folder, model: changed_model(folder, model, change, name)
 
 
 def add_module(module):
-    module.les = torch.nn.Linear(3, 1)
+    module.unknown = torch.nn.Linear(3, 1)
 
 
 def add_parameter(module):
@@ -417,11 +408,9 @@ def old_transform(module):
     transform.register_buffer("b", torch.tensor(3.0))
 
 
-CHARGE = {"total_charge": dict(type="continuous", per="graph", in_dim=1, emb_dim=4)}
 REFUSED = {
-    "charge": (other_model(embedding_specs=CHARGE), "embedding_specs: the model takes further inputs (total_charge)"),
-    "dipoles": (edited(dipole_class), "EnergyDipolesMACE"),
-    "unknown module": (edited(add_module), "module les (Linear)"),
+    "dipoles": (edited(dipole_class), "readouts.0: block LinearReadoutBlock is not supported"),
+    "unknown module": (edited(add_module), "module unknown (Linear)"),
     "unknown tensor": (edited(add_parameter), "interactions.1.extra"),
     "spoiled product": (edited(spoil_coupling), "U_matrix_2: not an equivariant coupling"),
     "spoiled path": (edited(spoil_w3j), "interactions.1.conv_tp: coupling buffer"),
