@@ -49,20 +49,20 @@ T cosine_and_sine(T angle, T &sine) {
 
 // Complex numbers of the lanes of a tile.
 template <class T>
-struct Lanes {
+struct TileLanes {
   T re[LANES], im[LANES];
 };
 
 // Adds the products of a block of `num` atoms for a fixed number of n1. powers: of the first n1 of the first atom;
 // those of the next atom are `next` numbers further, and imaginary parts `imaginary` numbers.
 template <int NUM_ROWS, class T>
-EQUI_INLINED inline void add_rows(int num, const T *powers, int64_t next, int64_t imaginary, const Lanes<T> *factors,
-                                  T *re, T *im) {
-  Lanes<T> sum[NUM_ROWS];
+EQUI_INLINED inline void add_rows(int num, const T *powers, int64_t next, int64_t imaginary,
+                                  const TileLanes<T> *factors, T *re, T *im) {
+  TileLanes<T> sum[NUM_ROWS];
   for (int r = 0; r < NUM_ROWS; r++)
     for (int l = 0; l < LANES; l++) sum[r].re[l] = sum[r].im[l] = T(0.0);
   for (int a = 0; a < num; a++, powers += next) {
-    const Lanes<T> &f = factors[a];
+    const TileLanes<T> &f = factors[a];
     for (int r = 0; r < NUM_ROWS; r++) {
       const T x = powers[r], y = powers[r + imaginary];
       for (int l = 0; l < LANES; l++) sum[r].re[l] += x * f.re[l] - y * f.im[l];
@@ -158,7 +158,7 @@ template <class T>
 EQUI_INLINED inline void EwaldSum<T>::add_block(const WaveVectors::Tile &tile, int num, const T *powers,
                                                 const T *charges, T *structure_factors) const {
   T *re = structure_factors, *im = structure_factors + waves_.size();
-  Lanes<T> factors[ATOMS];
+  TileLanes<T> factors[ATOMS];
   for (int a = 0; a < num; a++) {
     const T *own = powers + a * 2 * stride(), *second = own + start_[1] + waves_.largest()[1] + tile.n2,
             *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
@@ -218,7 +218,7 @@ void EwaldSum<T>::gather(int64_t first, int64_t end, const T *charges, AtPlace *
       T potential[LANES], slope[3][LANES];
       for (int l = 0; l < LANES; l++) potential[l] = slope[0][l] = slope[1][l] = slope[2][l] = T(0.0);
       for (const WaveVectors::Tile &tile : waves_.tiles()) {
-        Lanes<T> sum, with_n1;
+        TileLanes<T> sum, with_n1;
         for (int l = 0; l < LANES; l++) sum.re[l] = sum.im[l] = with_n1.re[l] = with_n1.im[l] = T(0.0);
         const T *re = factors_.data() + tile.at, *im = re + size;
         for (int n1 = tile.first_n1; n1 < tile.end_n1; n1++, re += LANES, im += LANES) {

@@ -14,7 +14,7 @@ namespace {
 // Distances sampled for each pair: four per function of the basis, with a minimum per pair and a maximum for all pairs.
 constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4, MOST_SAMPLES_OF_ALL = 20000;
 
-double dot(const double *a, const double *b, int n) {
+double sum_of_products(const double *a, const double *b, int n) {
   double sum = 0.0;
   for (int k = 0; k < n; ++k) sum += a[k] * b[k];
   return sum;
@@ -42,13 +42,13 @@ void take_along(double *vectors, const double *along, int n, double *left) {
 void make_orthogonal(const std::vector<double> &basis, int n, double *v) {
   for (int turn = 0; turn < 2; ++turn)
     for (size_t first = 0; first < basis.size(); first += n) {
-      const double along = dot(&basis[first], v, n);
+      const double along = sum_of_products(&basis[first], v, n);
       for (int k = 0; k < n; ++k) v[k] -= along * basis[first + k];
     }
 }
 
 void add_normalized(const double *v, int n, std::vector<double> &basis) {
-  const double factor = 1.0 / std::sqrt(dot(v, v, n));
+  const double factor = 1.0 / std::sqrt(sum_of_products(v, v, n));
   for (int k = 0; k < n; ++k) basis.push_back(factor * v[k]);
 }
 
@@ -60,7 +60,7 @@ std::vector<double> span_of_rows(const Matrix &m) {
     const double *from = &m.data[static_cast<size_t>(i) * m.cols];
     std::copy_n(from, m.cols, row.begin());
     make_orthogonal(basis, m.cols, row.data());
-    if (dot(row.data(), row.data(), m.cols) > ROUNDING * ROUNDING * dot(from, from, m.cols))
+    if (sum_of_products(row.data(), row.data(), m.cols) > ROUNDING * ROUNDING * sum_of_products(from, from, m.cols))
       add_normalized(row.data(), m.cols, basis);
   }
   return basis;
@@ -71,7 +71,7 @@ RadialFunction projected(const RadialFunction &f, const std::vector<double> &bas
   const int n = f.num_outputs(), rows = static_cast<int>(basis.size()) / n;
   RadialFunction g = f;
   const auto project = [&](const double *from, double *to) {
-    for (int k = 0; k < rows; ++k) to[k] = dot(from, &basis[static_cast<size_t>(k) * n], n);
+    for (int k = 0; k < rows; ++k) to[k] = sum_of_products(from, &basis[static_cast<size_t>(k) * n], n);
   };
   Matrix &last = g.network.weights.back();
   last = {last.rows, rows, std::vector<double>(static_cast<size_t>(last.rows) * rows)};
@@ -88,7 +88,7 @@ RadialFunction projected(const RadialFunction &f, const std::vector<double> &bas
 void scale_to_tolerance(std::vector<double> &samples, int n, const std::vector<char> &is_short, double tolerance) {
   double largest[2] = {};
   for (size_t k = 0; k < is_short.size(); ++k) {
-    const double square = dot(&samples[k * n], &samples[k * n], n);
+    const double square = sum_of_products(&samples[k * n], &samples[k * n], n);
     for (int of_all = is_short[k] ? 1 : 0; of_all < 2; ++of_all) largest[of_all] = std::max(largest[of_all], square);
   }
   for (size_t k = 0; k < is_short.size(); ++k) {
@@ -119,7 +119,7 @@ std::vector<double> few_directions(std::vector<double> samples, int n) {
   const size_t count = samples.size() / n;
   const auto sample = [&](size_t k) { return &samples[k * n]; };
   std::vector<double> basis, v(n), left(count);
-  for (size_t k = 0; k < count; ++k) left[k] = dot(sample(k), sample(k), n);
+  for (size_t k = 0; k < count; ++k) left[k] = sum_of_products(sample(k), sample(k), n);
   // The sample with the largest remainder is the next direction.
   while (count > 0 && basis.size() < static_cast<size_t>(n) * n) {
     const size_t worst = std::max_element(left.begin(), left.end()) - left.begin();

@@ -15,12 +15,6 @@ constexpr double TWO_PI = 6.283185307179586;
 // A cubic cell may have wave vectors exactly on the surface. This margin keeps them out in every orientation.
 constexpr double SURFACE = 1e-10;
 
-Vector3 cross(const Vector3 &a, const Vector3 &b) {
-  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-}
-double dot(const Vector3 &a, const Vector3 &b) {
-  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
 // One of each pair of opposite integers, without 0.
 bool is_chosen(int n1, int n2, int n3) {
   return n1 > 0 || (n1 == 0 && (n2 > 0 || (n2 == 0 && n3 > 0)));

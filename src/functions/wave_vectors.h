@@ -3,6 +3,8 @@
 #ifndef EQUI_WAVE_VECTORS_H
 #define EQUI_WAVE_VECTORS_H
 
+#include "src/numbers/vector3.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +12,6 @@
 
 namespace equi {
 
-using Vector3 = std::array<double, 3>;
 using CellMatrix = std::array<Vector3, 3>;    // rows: the vectors of the cell, Angstrom
 
 // Rows b with a_i . b_j = 1 if i = j, else 0; 1/Angstrom. Throws std::invalid_argument if the cell has no volume.

@@ -2,6 +2,8 @@
 // Builds structures of periodic images and their candidate neighbors.
 #include "src/geometry/neighbor_graph.h"
 
+#include "src/numbers/vector3.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,12 +12,6 @@
 namespace equi {
 
 namespace {
-
-using Vector3 = std::array<double, 3>;
-
-double dot(const Vector3 &a, const Vector3 &b) {
-  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
 
 // The range of images of an atom that can be within the cutoff of another atom.
 class ImageRange {

@@ -13,8 +13,7 @@ namespace equi {
 
 // With x the channels of a feature that has only 0e blocks, in the order of the blocks, the charge of an atom is q_i =
 // sum_c w_c x_c(i). The energy of all atoms is that of EwaldFunction, of which e_i = q_i phi_i / 2 is the part of an
-// atom. It needs a cell that is periodic in
-// three directions. A layer scale_shift does not scale it.
+// atom. It needs a cell that is periodic in three directions. A layer scale_shift does not scale it.
 struct Ewald {
   static constexpr const char *TYPE = "ewald";
 

@@ -5,6 +5,7 @@
 #include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/model/model_checks.h"
+#include "src/numbers/vector3.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,8 +21,6 @@
 namespace equi {
 
 namespace {
-
-using Vector3 = std::array<double, 3>;
 
 // Angstrom. A longer skin costs candidates in each evaluation, a shorter one more neighbor lists.
 constexpr double SKIN = 1.0;

@@ -2,6 +2,8 @@
 // Calls vesin, and turns its pairs into receivers, senders and images.
 #include "src/library/structure_neighbors.h"
 
+#include "src/numbers/vector3.h"
+
 #include <vesin.h>
 
 #include <algorithm>
@@ -16,16 +18,6 @@
 namespace equi {
 
 namespace {
-
-using Vector3 = std::array<double, 3>;
-
-double dot(const Vector3 &a, const Vector3 &b) {
-  return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-Vector3 cross(const Vector3 &a, const Vector3 &b) {
-  return {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-}
 
 bool is_finite(const Vector3 &v) {
   return std::isfinite(v[0]) && std::isfinite(v[1]) && std::isfinite(v[2]);
