@@ -46,7 +46,12 @@ class LayeredEvaluation : public Interface {
       throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
   }
 
-  std::string describe_system() const override { return describe_system_of_layers(); }
+  std::string describe_system() const override {
+    std::string lines;
+    for (const auto &layer : layers_)
+      if (const std::string line = layer ? layer->describe_system() : ""; !line.empty()) lines += "  " + line + "\n";
+    return lines;
+  }
   int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
 
@@ -185,13 +190,6 @@ class LayeredEvaluation : public Interface {
     std::string lines;
     for (const auto &layer : layers_)
       if (const std::string line = layer ? layer->describe() : ""; !line.empty()) lines += "  " + line + "\n";
-    return lines;
-  }
-
-  std::string describe_system_of_layers() const {
-    std::string lines;
-    for (const auto &layer : layers_)
-      if (const std::string line = layer ? layer->describe_system() : ""; !line.empty()) lines += "  " + line + "\n";
     return lines;
   }
 

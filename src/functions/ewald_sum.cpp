@@ -9,7 +9,7 @@ namespace equi {
 
 namespace {
 
-constexpr double TWO_PI = 6.283185307179586;
+constexpr double TWO_PI = WaveVectors::TWO_PI;
 constexpr int LANES = WaveVectors::LANES;
 // Numbers n1 whose sums are in registers while a product runs over atoms, and atoms of one block.
 constexpr int ROWS = 2, ATOMS = 64;
@@ -309,11 +309,6 @@ void EwaldSum<T>::gather_strain(int64_t first, int64_t end, const double *charge
 template <class T>
 std::size_t EwaldSum<T>::bytes() const {
   return (weights_.capacity() + powers_.capacity() + factors_.capacity()) * sizeof(T);
-}
-
-template <class T>
-std::size_t EwaldSum<T>::bytes_of(int64_t count) const {
-  return (weights_.size() + count * 2 * stride() + 2 * waves_.size()) * sizeof(T);
 }
 
 template class EwaldSum<double>;

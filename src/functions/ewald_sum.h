@@ -65,8 +65,6 @@ class EwaldSum {
   void gather_strain(int64_t first, int64_t end, const double *charges, std::array<double, 6> *atoms) const;
   Total total(const T *structure_factors) const;
   std::size_t bytes() const;
-  // Bytes that a sum of this number of atoms will have.
-  std::size_t bytes_of(int64_t count) const;
   int64_t num_tiles() const { return static_cast<int64_t>(waves_.tiles().size()); }
 
   // All of it on one thread.

@@ -11,7 +11,6 @@ namespace equi {
 
 namespace {
 
-constexpr double TWO_PI = 6.283185307179586;
 // A cubic cell may have wave vectors exactly on the surface. This margin keeps them out in every orientation.
 constexpr double SURFACE = 1e-10;
 

@@ -24,11 +24,14 @@ double cell_volume(const CellMatrix &cell);
 // because their weight is 0.
 class WaveVectors {
  public:
+  static constexpr double TWO_PI = 6.283185307179586;
   static constexpr int LANES = 8;
   struct Tile {
     int n2, first_n3, first_n1, end_n1;
     int64_t at;    // of its first number
   };
+  // What the factor exp(-sigma^2 k^2/2) leaves beyond the cutoff of converged sums.
+  static constexpr double CONVERGED = 1e-10;
   // More would not fit into the memory of most machines: 1.6 GB for one array of structure factors.
   static constexpr int64_t MAX_SIZE = 100'000'000;
 
@@ -41,12 +44,11 @@ class WaveVectors {
   void deform(const CellMatrix &cell);
 
   // The cutoff beyond which the factor exp(-sigma^2 k^2/2) is less than the tolerance. sigma: Angstrom.
-  static double converged_cutoff(double sigma, double tolerance);
+  static double converged_cutoff(double sigma, double tolerance = CONVERGED);
 
   int64_t size() const { return static_cast<int64_t>(present_.size()); }
   int64_t count() const { return count_; }    // of wave vectors, half of those in the sphere
   const std::vector<Tile> &tiles() const { return tiles_; }
-  bool is_present(int64_t at) const { return present_[at]; }
   const std::array<int, 3> &largest() const { return largest_; }    // absolute values of n1, n2, n3
   const CellMatrix &reciprocal() const { return reciprocal_; }      // rows: b
   double volume() const { return volume_; }

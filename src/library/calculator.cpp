@@ -121,9 +121,7 @@ std::unique_ptr<Evaluator> Calculator::make_evaluator(bool directional) const {
 #ifdef EQUI_DEVICE
   on_device = on_device || (settings_.kernels == Kernels::automatic && num_devices() > 0);
 #endif
-  const Model of_elements = model_.restricted_to(used_symbols_);
-  const Model restricted =
-      settings_.has_field() ? of_elements.with_field(settings_.field) : of_elements.without_observables();
+  const Model restricted = model_.restricted_to(used_symbols_).with_field(settings_.field);
   return on_device ? make_on_device(restricted, options) : make_host_evaluator(restricted, options);
 }
 

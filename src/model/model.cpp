@@ -154,6 +154,7 @@ Model Model::for_observables(const std::string &observable) const {
 }
 
 Model Model::with_field(const std::array<double, 3> &field) const {
+  if (field == std::array<double, 3>{}) return without_observables();
   if (!find_observable(*this, "dipole")) throw std::invalid_argument(file + ": the model has no dipole");
   if (find_observable(*this, "charge"))
     throw std::invalid_argument(file +

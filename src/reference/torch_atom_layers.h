@@ -346,8 +346,7 @@ struct TorchEwald {
   Tensor charges(const Tensor &x) const { return at::matmul(x.to(at::kDouble), weights); }
   // Integers [K, 3] of one of each pair of wave vectors within the cutoff. cell [3, 3]: rows are vectors.
   Tensor integers(const Tensor &cell) const {
-    const double limit =
-        set == "converged" ? std::max(cutoff, std::sqrt(20.0 * std::log(10.0)) / function.sigma) : cutoff;
+    const double limit = set == "converged" ? std::max(cutoff, WaveVectors::converged_cutoff(function.sigma)) : cutoff;
     const Tensor most = at::floor(cell.norm(2, 1) * (limit / (2.0 * M_PI))).to(at::kLong);
     std::vector<Tensor> axes;
     for (int d = 0; d < 3; ++d) {

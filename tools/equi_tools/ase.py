@@ -48,8 +48,8 @@ class EquiCalculator(Calculator):
         that of the pair style. threads: their number, by default OMP_NUM_THREADS, else the cores. The first
         evaluation in a process decides for all; another number later raises CalculationFailed. forces: "energy" (the
         default) or "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a
-        file for all systems, as the keywords of the pair style. system: a dict of further numbers of the whole system by
-        the names in the file. field: an electric field in V/Angstrom that acts on the dipoles of the model.
+        file for all systems, as the keywords of the pair style. system: a dict of further numbers of the whole system
+        by the names in the file. field: an electric field in V/Angstrom that acts on the dipoles of the model.
         Unknown names and values raise ASE's InputError.
         """
         self._evaluator = None  # a LibraryCalculator, from the first evaluation on
@@ -80,22 +80,19 @@ class EquiCalculator(Calculator):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         has_stress = self.parameters.forces != "direct" and self.atoms.cell.volume > LEAST_VOLUME
-        wanted = [name for name in OBSERVABLES if name in properties]
         with _failures():
             evaluator = self._evaluator_of(self.atoms)
-            result = evaluator.compute(has_stress)
-            observed = {} if system_changes else {name: self.results[name] for name in OBSERVABLES if name in self.results}
-            for name in wanted:
-                if evaluator.has_observable(OBSERVABLES[name]):
-                    observed[name] = self._observed(name, evaluator)
-        self.results = observed | {
-            "energy": result.energy,
-            "free_energy": result.energy,
-            "forces": result.forces,
-            "energies": result.energies,
-        }
-        if has_stress:
-            self.results["stress"] = result.stress
+            if system_changes or "energy" not in self.results:
+                result = evaluator.compute(has_stress)
+                self.results = {
+                    "energy": result.energy,
+                    "free_energy": result.energy,
+                    "forces": result.forces,
+                    "energies": result.energies,
+                } | ({"stress": result.stress} if has_stress else {})
+            for name, observable in OBSERVABLES.items():
+                if name in properties and evaluator.has_observable(observable):
+                    self.results[name] = self._observed(name, evaluator)
 
     def _observed(self, name, evaluator):
         values = evaluator.observable(OBSERVABLES[name])

@@ -246,8 +246,8 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
          charge=None, spin=None, elements=None, cell=None, rattle=0.0, relaxed=False, force=False,
          system=None):  # fmt: skip
     """Writes the data file, and next to it the script in.RUN if `run` names one of SCRIPTS; returns a Job. task,
-    charge, spin, system (numbers by name): for a model that is one for all systems. elements: those of the atom types of a LAMMPS file that is
-    read. cell: three lengths in Angstrom, and perhaps three angles in degrees, of a periodic cell. rattle: standard
+    charge, spin, system (numbers by name): for a model that is one for all systems. elements: those of the atom types
+    of a LAMMPS file that is read. cell: three lengths in Angstrom, and perhaps three angles in degrees, of a periodic cell. rattle: standard
     deviation of random displacements in Angstrom. relaxed: the script relaxes the structure before the dynamics.
     force: overwrites another script."""
     target = equi_file.check_output(output, [source, *([] if model is None else [equi_file.find(model)])])

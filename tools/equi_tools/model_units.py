@@ -77,7 +77,7 @@ class _Conversion:
         inputs = self.body.get("mixture", {}).get("inputs", {})
         if "readout" in inputs:
             self.tensor(inputs["readout"], self.E)
-        if any(layer["type"] == "observable" for layer in self.body["layers"]):
+        if any(layer["type"] == "observable" and layer["name"] != "charge" for layer in self.body["layers"]):
             raise EquiError("--unit, --length-unit: a model with dipoles or polarizabilities has the units of mace: eV and Angstrom")
         is_scaled = any(layer["type"] == "scale_shift" for layer in self.body["layers"])
         if not is_scaled:

@@ -11,14 +11,12 @@
 #include "src/layers/ewald.h"
 #include "src/numbers/dual.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace equi {

@@ -13,8 +13,6 @@ namespace equi {
 
 namespace {
 
-// What the factor exp(-sigma^2 k^2/2) leaves beyond the cutoff of converged sums.
-constexpr double CONVERGED = 1e-10;
 constexpr int ATOMS = 32;    // of a piece of a thread's work
 // A mean charge beyond rounding, in units of charge.
 constexpr double NEUTRAL = 1e-6;
@@ -40,8 +38,7 @@ HostSystemEwald<D>::HostSystemEwald(const Ewald &layer, WaveVectorSet wave_vecto
     : function_(layer.function),
       cutoff_(layer.cutoff),
       set_(wave_vectors == WaveVectorSet::of_file ? set_of(layer.wave_vectors) : wave_vectors) {
-  if (set_ == WaveVectorSet::converged)
-    cutoff_ = std::max(cutoff_, WaveVectors::converged_cutoff(function_.sigma, CONVERGED));
+  if (set_ == WaveVectorSet::converged) cutoff_ = std::max(cutoff_, WaveVectors::converged_cutoff(function_.sigma));
 }
 
 template <class D>

@@ -79,11 +79,6 @@ EvaluatorMaker *PairEvaluators::maker() const {
   return on_device ? make_on_device : make_host_evaluator;
 }
 
-Model PairEvaluators::model_of_step(const Model &model) const {
-  const Model of_elements = model.restricted_to(models_.symbols);
-  return settings_.has_field() ? of_elements.with_field(settings_.field) : of_elements.without_observables();
-}
-
 std::vector<std::unique_ptr<Evaluator>> PairEvaluators::make_observables(EvaluatorOptions options) const {
   options.memory_limit /= static_cast<double>(models_.models.size());
   EvaluatorMaker *make = settings_.reference ? make_reference_evaluator : make_host_evaluator;
@@ -100,7 +95,8 @@ std::vector<std::unique_ptr<Evaluator>> PairEvaluators::make_observables(Evaluat
 std::unique_ptr<Evaluator> PairEvaluators::make(EvaluatorMaker *make, EvaluatorOptions options) const {
   options.memory_limit /= static_cast<double>(models_.models.size());
   std::vector<std::unique_ptr<Evaluator>> members;
-  for (const Model &model : models_.models) members.push_back(make(model_of_step(model), options));
+  for (const Model &model : models_.models)
+    members.push_back(make(model.restricted_to(models_.symbols).with_field(settings_.field), options));
   if (members.size() == 1) return std::move(members.front());
   if (make == make_on_device) return make_committee_on_device(std::move(members));
   return std::make_unique<Committee>(std::move(members));

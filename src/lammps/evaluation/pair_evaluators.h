@@ -45,8 +45,6 @@ class PairEvaluators : public PairPart {
 
  private:
   void log_model(const Model &model) const;
-  // The model of the settings: with a field or without observables.
-  Model model_of_step(const Model &model) const;
 
   const PairSettings &settings_;
   const PairModels &models_;

@@ -206,7 +206,7 @@ def test_a_field_acts_on_the_dipole(file_of):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_ase_calculator_has_dipoles_charges_and_polarizabilities(name, file_of, oracle):
+def test_the_ase_calculator_has_dipoles_charges_and_polarizabilities(name, file_of, oracle, monkeypatch):
     unit = 1.0 if "dielectric" in name else DEBYE
     for title, atoms in structures():
         energy, expected = expected_of(oracle(name), atoms)
@@ -219,8 +219,10 @@ def test_the_ase_calculator_has_dipoles_charges_and_polarizabilities(name, file_
                 with pytest.raises(PropertyNotImplementedError):
                     atoms.calc.get_property(missing, atoms)
             continue
-        assert np.abs(atoms.get_charges() - expected["charges"]).max() < DIPOLE, title
-        alpha = atoms.calc.get_property("polarizability", atoms)
+        with monkeypatch.context() as patch:
+            patch.setattr(library.LibraryCalculator, "compute", None)  # the energy of this structure is known
+            assert np.abs(atoms.get_charges() - expected["charges"]).max() < DIPOLE, title
+            alpha = atoms.calc.get_property("polarizability", atoms)
         assert np.abs(alpha - expected["polarizability"][0]).max() < DIPOLE * len(atoms), title
         assert np.array_equal(atoms.calc.results["dipole"], dipole)
         atoms.positions[0, 0] += 0.1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 from equi_evaluator import EquiEvaluator
-from equi_tools import equi_file, self_check
+from equi_tools import equi_file, model_units, self_check
 from equi_tools.ase import EquiCalculator
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -137,6 +137,20 @@ def test_charges_are_printed_and_scaled(factor, tmp_path):
             continue
         assert abs(atoms.get_potential_energy() - energy) < ENERGY_TOLERANCE * len(atoms)
         assert np.abs(atoms.get_forces() - forces).max() < FORCE_TOLERANCE * max(1.0, np.abs(forces).max())
+
+
+def test_energies_in_another_unit_are_scaled_and_charges_are_not(tmp_path):
+    source = make(tmp_path / "unit.model", **VARIANTS["plain"])
+    found = []
+    for unit in ("eV", "kcal/mol"):
+        path = tmp_path / f"{unit[0]}.equi"
+        convert(source, path, quiet=True, unit=unit, **STATED)
+        atoms = structures(equi_file.read(path)[0]["elements"], 5.0)[0]
+        atoms.calc = EquiCalculator(path, precision="double", radial="exact")
+        found.append((atoms.get_potential_energy(), atoms.get_charges()))
+    (energy, charges), (scaled, same) = found
+    assert abs(scaled - energy * model_units.ENERGIES["kcal/mol"]) < 1e-12 * abs(energy)
+    assert np.array_equal(charges, same)
 
 
 def convert_alone(source, folder, **options):

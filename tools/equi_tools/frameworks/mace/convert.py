@@ -41,18 +41,6 @@ def is_constant(name):
     return known or name in ("num_interactions", "atomic_numbers", "r_max")
 
 
-def check_tensor_basis(basis):
-    """Refuses other tensors of the numbers of a polarizability than those of the format (doc/model_file.rst)."""
-    expected = np.zeros((6, 3, 3))
-    expected[0] = np.eye(3) / sqrt(3)
-    for n, (a, b) in ((1, (0, 2)), (2, (0, 1)), (4, (1, 2))):
-        expected[n, a, b] = expected[n, b, a] = sqrt(0.5)
-    expected[3] = np.diag([-1.0, 2.0, -1.0]) / sqrt(6)
-    expected[5] = np.diag([-1.0, 0.0, 1.0]) / sqrt(2)
-    if basis.shape != expected.shape or not np.abs(basis - expected).max() < 1e-5:
-        raise EquiError("change_of_basis: other tensors of a polarizability than those of e3nn are not supported")
-
-
 class _Converter(Layers):
     def __init__(self, checkpoint, head, elements):
         self.checkpoint = checkpoint
@@ -568,7 +556,8 @@ class _Converter(Layers):
         heads = len(self.checkpoint.heads)
         mine, channels = slice(self.head, self.head + 1), slice(None)
 
-        def stage(part, source, irreps, target, accumulate=False, rows=None, columns=slice(None), factor=1.0):
+        def stage(part, source, irreps, target, accumulate=False, rows=None, columns=slice(None)):
+            factor = self.checkpoint.latent.scale if target == "latent" else 1.0
             irreps_in, irreps_out, matrices, found = self.linear_parts(f"{name}.{part}", getattr(block, part))
             if (rows is None and irreps_in != irreps) or [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1:
                 raise EquiError(f"{name}.{part}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of a readout")
@@ -580,7 +569,7 @@ class _Converter(Layers):
             return irreps_out
 
         if block.class_name == "LinearReadoutBlock":
-            stage("linear", source, irreps_x, "latent", accumulate, columns=mine, factor=self.checkpoint.latent.scale)
+            stage("linear", source, irreps_x, "latent", accumulate, columns=mine)
             return
         hidden = Irreps(block.hidden_irreps)
         if [ir for _, ir in hidden] != [SCALAR]:
@@ -597,7 +586,7 @@ class _Converter(Layers):
             irreps = stage(part, last, irreps, target, rows=None if part == "linear_1" else channels, columns=channels)
             last = f"{target}_active"
             self.add_gate(target, irreps, last, irreps, [activated(0, activation, constant)])
-        stage("linear_2", last, irreps, "latent", accumulate, rows=channels, columns=mine, factor=self.checkpoint.latent.scale)
+        stage("linear_2", last, irreps, "latent", accumulate, rows=channels, columns=mine)
 
     def latent_ewald(self):
         """The energy of the charges, and the observable."""
@@ -701,7 +690,7 @@ class _Converter(Layers):
             self.scale_shift()
         self.state.taken.update(dipoles.UNUSED)
         if "change_of_basis" in self.state.source:
-            check_tensor_basis(self.take("change_of_basis"))
+            dipoles.check_tensor_basis(self.take("change_of_basis"))
         return self.finished_model(radial_basis)
 
     def finished_model(self, radial_basis):
