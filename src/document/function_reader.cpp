@@ -210,6 +210,12 @@ FieldSpecs radial_fields(bool has_input, bool may_activate_last) {
                                      {tensor("receiver", "[species, outputs]", "of the receiver"),
                                       tensor("sender", "[species, outputs]", "of the sender")},
                                      "rows whose sum multiplies outputs")));
+  if (has_input)
+    fields.push_back(
+        optional(object("coulomb",
+                        {tensor("widths", "[species, species]", "widths of charges in Angstrom"),
+                         number("p", "power of the polynomial cutoff function", MIN_CUTOFF_POWER, MAX_CUTOFF_POWER)},
+                        "multiplies outputs by the potential of a Gaussian charge")));
   return fields;
 }
 
@@ -271,6 +277,13 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
   }
   if (f.gate && (f.output != RadialFunction::Output::weights || f.times_cutoff || f.has_pair_factor()))
     n["gate"].fail("no gate together with activate_last, times_cutoff or pair_factor", "both");
+  if (n.has("coulomb")) {
+    const JsonField coulomb = n["coulomb"];
+    if (f.gate || f.reads_features())
+      coulomb.fail("no potential of charges together with a gate or inputs from a block", "both");
+    f.coulomb = RadialCoulomb{tensors.pairs_between(coulomb["widths"], MIN_LENGTH, MAX_LENGTH), 3.0, 0.0};
+    f.coulomb->p = coulomb["p"].number();
+  }
   if (f.reads_features() && f.has_pair_factor())
     n.fail("no pair_factor where the network reads a block of the input", "one");
   return f;

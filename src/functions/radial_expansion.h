@@ -20,7 +20,8 @@ struct RadialExpansion {
 // The residual is a vector of all outputs at a sampled distance. Beyond 1 Angstrom it is at most `tolerance` times the
 // largest such vector of the function there. Below 1 Angstrom the largest vector of all distances is used. Empty for
 // zero functions, and for functions whose outputs are not linear in the last matrix with the same coefficients for all
-// pairs. The latter read features, are activated or gated, or have factors of pairs or powers of the distance.
+// pairs. The latter read features, are activated or gated, or have factors of pairs, powers of the distance or
+// potentials of charges.
 std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance);
 
 // Orthonormal rows of n numbers each. They are as few as possible so that no sample, also n numbers, is further than 1

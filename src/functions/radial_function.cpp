@@ -3,6 +3,7 @@
 #include "src/functions/radial_function.h"
 
 #include "src/functions/basis_functions.h"
+#include "src/functions/coulomb_function.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -38,6 +39,12 @@ void apply_gate(const RadialGate &gate, int order, size_t n, const double *from,
     activation_derivatives(Activation::sigmoid, y.value(), order, d);
     (Jet::load(from + j, order, 2 * n) * compose(d, y)).store(out + j, order, n);
   }
+}
+
+Jet potential_of_charge(const RadialCoulomb &coulomb, const RadialBasis &basis, double r) {
+  const Jet distance = Jet::variable(r);
+  return 1.0 / coulomb.width * error_function_quotient(1.0 / coulomb.width * distance) *
+         polynomial_cutoff(1.0 / basis.cutoff * distance, coulomb.p);
 }
 
 }    // namespace
@@ -131,6 +138,10 @@ RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species
     const double *row_end = receiver.data.data() + static_cast<size_t>(receiver_species + 1) * receiver.cols;
     f.gate->query.assign(row_end - num_outputs(), row_end);
   }
+  if (coulomb) {
+    f.coulomb->width = coulomb->widths(receiver_species, sender_species);
+    f.coulomb->widths = Matrix();
+  }
   first.rows = basis.size();
   first.data.resize(static_cast<size_t>(first.rows) * first.cols);
   if (!has_pair_factor()) return f;
@@ -168,11 +179,12 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
     for (int p = 0; gate && p < points; ++p)
       apply_gate(*gate, order, n, values_and_keys.data() + 2 * p * n_out, found + p * n_out);
   }
-  if (output == Output::weights && !times_cutoff && r_power.empty()) return;
+  if (output == Output::weights && !times_cutoff && !coulomb && r_power.empty()) return;
 
   const BasisFunctions functions = basis_functions(basis);
   for (int p = 0; p < count; ++p) {
-    const Jet cutoff = times_cutoff ? functions.cutoff_function(r[p], side) : Jet(1.0);
+    Jet factor = times_cutoff ? functions.cutoff_function(r[p], side) : Jet(1.0);
+    if (coulomb) factor = factor * potential_of_charge(*coulomb, basis, r[p]);
     double *row = out + p * (order + 1) * n;
     for (size_t j = 0; j < n; ++j) {
       Jet w = Jet::load(row + j, order, n);
@@ -182,7 +194,7 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
         activation_derivatives(network.activation, w.value(), order, d);
         w = network.activation_scale * compose(d, w);
       }
-      if (times_cutoff) w = w * cutoff;
+      if (times_cutoff || coulomb) w = w * factor;
       if (!r_power.empty() && r_power[j] != 0) w = w * pow(Jet::variable(r[p]), r_power[j]);
       w.store(row + j, order, n);
     }

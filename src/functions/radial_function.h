@@ -84,9 +84,17 @@ struct RadialGate {
   std::vector<double> query;    // of one pair (for_pair)
 };
 
+// A factor of the outputs: the potential erf(r/width)/r of a Gaussian charge, times the polynomial cutoff function up
+// to the cutoff of the basis.
+struct RadialCoulomb {
+  Matrix widths;         // [receiver, sender], Angstrom
+  double p = 3.0;        // of the cutoff function
+  double width = 0.0;    // of one pair (for_pair)
+};
+
 // The radial weights of a convolution, or the density of a normalization. It is a network on the basis and on rows of
 // the two species, times a factor of the pair. Then follow perhaps tanh(w^2) or the activation of the network, the
-// cutoff function as a factor, and r^r_power as a factor per column.
+// cutoff function and the potential of a charge as factors, and r^r_power as a factor per column.
 struct RadialFunction {
   enum class Output { weights, tanh_square, activated };
 
@@ -102,11 +110,13 @@ struct RadialFunction {
   bool times_cutoff = false;
   std::vector<int> r_power;          // [num_outputs], or empty for all zero
   std::optional<RadialGate> gate;    // the network has rows of zeros for the query
+  std::optional<RadialCoulomb> coulomb;
 
   int num_outputs() const { return network.num_outputs() / (gate ? 2 : 1); }
   bool has_pair_factor() const { return !receiver_factor.data.empty(); }
   bool depends_on_pair() const {
-    return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty() || has_pair_factor();
+    return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty() || has_pair_factor() ||
+           (coulomb && !coulomb->widths.data.empty());
   }
   bool reads_receiver() const { return receiver_block >= 0; }
   bool reads_features() const { return sender_block >= 0 || reads_receiver(); }

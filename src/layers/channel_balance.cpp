@@ -19,7 +19,11 @@ const FieldSpecs &ChannelBalance::fields() {
        optional(object("shares",
                        {integer("block", "number of the 0e block with the shares"),
                         integer("first", "its first channel"), divisor("epsilon", "is added to the sum of squares")},
-                       "shares of the atoms; all atoms have the same share if it is absent"))});
+                       "shares of the atoms; all atoms have the same share if it is absent")),
+       optional(object(
+           "hardness",
+           {integer("block", "number of the 0e block with the hardnesses"), integer("first", "its first channel")},
+           "hardnesses of the atoms, instead of shares: the channels become charges"))});
   return fields;
 }
 
@@ -37,20 +41,22 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
   if (num == 0 || num > channels - b.first)
     layer["target"].fail("a number for each of 1 to " + std::to_string(channels - b.first) + " channels",
                          std::to_string(num) + " numbers");
-  if (!layer.has("shares")) return b;
-  const JsonField shares = layer["shares"];
+  b.has_hardness = layer.has("hardness");
+  if (b.has_hardness && layer.has("shares")) layer["hardness"].fail("no hardness together with shares", "both");
+  if (!b.has_hardness && !layer.has("shares")) return b;
+  const JsonField shares = layer[b.has_hardness ? "hardness" : "shares"];
   b.share_block = read_scalar_block(shares["block"], irreps);
   b.share_first = shares["first"].integer(0, irreps[b.share_block].mul - 1);
   if (num > irreps[b.share_block].mul - b.share_first)
     shares["first"].fail("a channel with " + std::to_string(num - 1) + " more after it in its block");
   if (b.share_block == b.block && std::abs(b.share_first - b.first) < num)
     shares.fail("channels that are not balanced themselves");
-  b.epsilon = shares["epsilon"].number();
+  if (!b.has_hardness) b.epsilon = shares["epsilon"].number();
   return b;
 }
 
-// Each pass needs a sum and a difference. Shares also need squares, their sums and the adjoints of the squared
-// channels.
+// Each pass needs a sum and a difference. Shares also need squares, or hardnesses their inverses, the sums of these and
+// the adjoints of the channels of shares.
 LayerOperations ChannelBalance::operations(const OperationContext &) const {
   const double n = static_cast<double>(target.size());
   return {has_shares() ? n * Operations{6.0, 8.0} : n * Operations{2.0, 2.0}, {}};

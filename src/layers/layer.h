@@ -122,6 +122,7 @@ struct KeptSpecies {
     rows(f.receiver);
     rows(f.receiver_factor);
     rows(f.sender_factor);
+    if (f.coulomb) pairs(f.coulomb->widths);
   }
 };
 

@@ -300,22 +300,27 @@ struct TorchChannelBalance {
   int64_t first, share_first;    // columns; share_first -1: all atoms have the same share
   Tensor target;                 // [channels] float64
   double epsilon;
+  bool has_hardness;
 
-  // The terms that a balance sums [N, terms]: the balanced columns, and the weights of shares.
-  Tensor terms(const Tensor &x) const {
-    const Tensor balanced = x.narrow(1, first, target.size(0)).to(at::kDouble);
-    return share_first < 0 ? balanced : at::cat({balanced, weights(x)}, 1);
-  }
+  // The terms that a balance sums [N, terms]: the columns before the change, and the weights of shares.
+  Tensor terms(const Tensor &x) const { return share_first < 0 ? before(x) : at::cat({before(x), weights(x)}, 1); }
   // The balanced x [N, dim]; sums: sums of the terms over all atoms, and the number of atoms.
   Tensor operator()(const Tensor &x, const Tensor &sums) const {
     const int64_t channels = target.size(0);
     const Tensor missing = target - sums.narrow(0, 0, channels);
     const Tensor change = share_first < 0 ? (missing / sums.narrow(0, channels, 1)).expand({x.size(0), channels})
                                           : weights(x) * (missing / (sums.narrow(0, channels, channels) + epsilon));
-    const Tensor balanced = x.narrow(1, first, channels) + change.to(x.scalar_type());
+    const Tensor balanced = (before(x) + change).to(x.scalar_type());
     return at::cat({x.narrow(1, 0, first), balanced, x.narrow(1, first + channels, x.size(1) - first - channels)}, 1);
   }
-  Tensor weights(const Tensor &x) const { return x.narrow(1, share_first, target.size(0)).to(at::kDouble).square(); }
+  Tensor before(const Tensor &x) const {
+    const Tensor columns = x.narrow(1, first, target.size(0)).to(at::kDouble);
+    return has_hardness ? -columns * weights(x) : columns;
+  }
+  Tensor weights(const Tensor &x) const {
+    const Tensor f = x.narrow(1, share_first, target.size(0)).to(at::kDouble);
+    return has_hardness ? f.reciprocal() : f.square();
+  }
 
   void evaluate(auto &run) const { run.balance_forward(*this); }
 };
@@ -323,7 +328,8 @@ struct TorchChannelBalance {
 inline TorchChannelBalance make_layer(const ChannelBalance &l, const LayerOptions &o) {
   const Irreps &irreps = o.model.features[l.input];
   const int64_t share = l.has_shares() ? irreps.offset(l.share_block) + l.share_first : -1;
-  return {l.input, l.output, irreps.offset(l.block) + l.first, share, to_tensor(l.target, at::kDouble), l.epsilon};
+  return {l.input,   l.output,      irreps.offset(l.block) + l.first, share, to_tensor(l.target, at::kDouble),
+          l.epsilon, l.has_hardness};
 }
 
 // The energy of charges and their images in a periodic cell. Phases are of integers and fractional coordinates, so

@@ -275,6 +275,8 @@ struct TorchRadial : TorchBasis {
   TorchNetwork network;
   std::optional<RadialGate> gate;
   Tensor gate_weight, gate_bias;    // of the gate's norm
+  Tensor charge_width;              // [receiver, sender], or undefined
+  double charge_p = 0.0;            // of the cutoff function
   RadialFunction::Output output;
   bool times_cutoff;
   at::ScalarType type;
@@ -297,6 +299,10 @@ struct TorchRadial : TorchBasis {
       gate_weight = to_tensor(gate->norm.weight, type);
       gate_bias = to_tensor(gate->norm.bias, type);
     }
+    if (f.coulomb) {
+      charge_width = to_tensor(f.coulomb->widths, at::kDouble);
+      charge_p = f.coulomb->p;
+    }
     if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
       power = to_tensor(f.r_power).to(at::kDouble);
   }
@@ -317,8 +323,13 @@ struct TorchRadial : TorchBasis {
     if (output == RadialFunction::Output::tanh_square) w = at::tanh(w.square());
     if (output == RadialFunction::Output::activated) w = network.scale * activate(network.activation, w);
     if (times_cutoff) w = w * cutoff_function(r, edges).to(type);
+    if (charge_width.defined()) w = w * potential_of_charge(r, edges).to(type);
     if (power.defined()) w = w * at::pow(r, power).to(type);
     return w;
+  }
+
+  Tensor potential_of_charge(const Tensor &r, const EdgeRows &edges) const {
+    return at::erf(r / edges.pair_values(charge_width)) / r * polynomial_cutoff_of(r / cutoff_of(edges), charge_p);
   }
 
   // Values and keys [E, 2 columns] to weights; the receiver's inputs end with the query.

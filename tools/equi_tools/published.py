@@ -19,6 +19,7 @@ MACE_FOUNDATIONS = "https://github.com/ACEsuit/mace-foundations/releases"
 MACE_OFF = "https://github.com/ACEsuit/mace-off"
 NEQUIP = "https://www.nequip.net/models/mir-group"
 MATPES = "https://huggingface.co/materialyze"
+MATGL_REPOSITORY = "https://github.com/materialyzeai/matgl/tree/main/pretrained_models"
 ACEFF = "https://huggingface.co/Acellera"
 UMA = "https://huggingface.co/facebook/UMA"
 OMOL = "https://huggingface.co/facebook/OMol25"
@@ -109,6 +110,8 @@ MODELS = (
     Published("eqnorm MPtrj", "eqnorm", None, SEE_SOURCE, EQNORM, "eqnorm-mptrj.pt"),
     Published("TensorNet-MatPES-PBE", "matgl", 89, SEE_SOURCE, MATPES, "TensorNet-PES-MatPES-PBE-2025.2"),
     Published("TensorNet-MatPES-r2SCAN", "matgl", 89, SEE_SOURCE, MATPES, "TensorNet-PES-MatPES-r2SCAN-2025.2"),
+    Published("QET-MatQ", "matgl", 89, "BSD-3-Clause", MATGL_REPOSITORY, "QET-MatQ-PES", FILE,
+              "d53162dc7d3a7038d9b7f2dc39d67869a9a1925561a10c4b9ca65a641f9213a9"),
     Published("AceFF 1.1", "torchmd", None, "Apache-2.0", ACEFF, "aceff_v1.1.ckpt --unit eV --charge Q"),
     Published("AceFF 2", "torchmd", None, SEE_SOURCE, ACEFF, "aceff_v2.0.ckpt --unit eV --coulomb-cutoff 12"),
     Published("SO3LR", "so3krates", 8, "MIT", SO3KRATES_PACKAGE, "so3lr.model", FILE,

@@ -99,6 +99,28 @@ TEST(ModelFile, refuses_bad_shares_of_channel_balances) {
   EXPECT_EQ(std::get<ChannelBalance>(*balance).epsilon, 0.05);
 }
 
+TEST(ModelFile, reads_hardnesses_of_channel_balances) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+3x1e", "5x0e"};
+  o.balanced_channels = 2;
+  o.balance_hardness = true;
+  ModelDocument d = make_tiny_model(o);
+  const Model m = d.model();
+  const auto &balance = first_layer<ChannelBalance>(m);
+  EXPECT_TRUE(balance.has_hardness);
+  EXPECT_EQ(balance.share_first, 3);
+  EXPECT_EQ(balance.epsilon, 0.0);
+  const std::string place = "/layers/" + std::to_string(find_layer(d, "channel_balance"));
+  const auto refused = [&](const std::string &where, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &changed) { changed.document[Json::json_pointer(place + where)] = value; }, parts);
+  };
+  refused("/hardness/block", 1, {"hardness.block", "a 0e block"});
+  refused("/hardness/first", 2, {"hardness", "not balanced themselves"});
+  refused("/hardness/epsilon", 0.1, {"\"epsilon\""});
+  refused("/shares", {{"block", 0}, {"first", 3}, {"epsilon", 0.05}}, {"hardness", "shares"});
+}
+
 TEST(ModelFile, refuses_bad_channel_balances) {
   TinyModelOptions o;
   o.hidden = {"5x0e+3x1e", "4x0e"};

@@ -502,6 +502,34 @@ TEST(RadialFunction, values_are_gated_by_normalized_products_of_keys_and_the_que
   }
 }
 
+TEST(RadialFunction, outputs_are_multiplied_by_the_potential_of_the_charge_of_a_pair) {
+  RadialFunction all = random_function(KINDS[0]);
+  const RadialFunction plain = all;
+  all.coulomb = RadialCoulomb{random_matrix(3, 3, 41, 0.4, 2.0), 3.0, 0.0};
+  EXPECT_TRUE(all.depends_on_pair());
+  constexpr int n = 21;
+  double w[n], out[4 * n], above[4 * n], below[4 * n];
+  EXPECT_THROW(all.derivatives(1.9, 0, 1, out), std::logic_error);
+  for (int species = 0; species < 3; ++species) {
+    const RadialFunction f = all.for_pair(species, (species + 1) % 3);
+    EXPECT_FALSE(f.depends_on_pair());
+    for (const double r : {0.2, 0.8, 1.9, 3.3, 4.99}) {
+      plain.derivatives(r, 0, 1, w);
+      f.derivatives(r, 3, 1, out);
+      const double u = r / plain.basis.cutoff, rest = 1.0 - u;
+      const double factor = std::erf(r / all.coulomb->widths(species, (species + 1) % 3)) / r *
+                            (rest * rest * rest * (1.0 + 3.0 * u + 6.0 * u * u));
+      for (int c = 0; c < n; ++c) EXPECT_NEAR(out[c], w[c] * factor, 1e-13 * (1.0 + std::fabs(out[c]))) << r;
+      const double h = 1e-5;
+      f.derivatives(r + h, 2, 1, above);
+      f.derivatives(r - h, 2, 1, below);
+      for (int c = 0; c < 3 * n; ++c)
+        EXPECT_NEAR(out[n + c], (above[c] - below[c]) / (2.0 * h), 1e-5 * (1.0 + std::fabs(out[n + c])))
+            << c << " " << r;
+    }
+  }
+}
+
 TEST(RadialFunction, of_a_pair_has_its_factor) {
   for (bool has_biases : {false, true}) {
     RadialFunction all = random_function(KINDS[0]);

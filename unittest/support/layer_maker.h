@@ -131,17 +131,44 @@ class LayerMaker {
     const std::string n = std::to_string(t);
     int block = 0;
     while (irreps[block].irrep != Irrep{0, 1}) ++block;
+    const int first_share = irreps[block].mul - o_.balanced_channels;
+    if (o_.balance_hardness) add_to_channels("u" + n, irreps, "h" + n, block, first_share, 5.0);
     add({{"type", "channel_balance"},
-         {"input", "u" + n},
+         {"input", (o_.balance_hardness ? "h" : "u") + n},
          {"irreps_in", irreps.to_string()},
          {"output", "x" + n},
          {"irreps_out", irreps.to_string()},
          {"block", block},
-         {"first", std::min(1, irreps[block].mul - o_.balanced_channels)},
+         {"first", std::min(1, first_share)},
          {"target", tensor("balance" + n, {o_.balanced_channels}, 1.0)}});
-    if (!o_.balance_shares) return;
-    Json &shares = d_.document["layers"].back()["shares"];
-    shares = {{"block", block}, {"first", irreps[block].mul - o_.balanced_channels}, {"epsilon", 0.05}};
+    Json &layer = d_.document["layers"].back();
+    if (o_.balance_hardness) layer["hardness"] = {{"block", block}, {"first", first_share}};
+    if (o_.balance_shares) layer["shares"] = {{"block", block}, {"first", first_share}, {"epsilon", 0.05}};
+  }
+
+  // A copy of a feature, with a number added to the channels of a 0e block from `first` on.
+  void add_to_channels(const std::string &input, const Irreps &irreps, const std::string &output, int block, int first,
+                       double number) {
+    Json blocks = Json::array();
+    for (int b = 0; b < irreps.size(); ++b) {
+      const int64_t mul = irreps[b].mul;
+      std::vector<double> unit(mul * mul, 0.0);
+      for (int64_t u = 0; u < mul; ++u) unit[u * mul + u] = 1.0;
+      const std::string name = output + ".unit" + std::to_string(b);
+      blocks.push_back({{"in", b}, {"out", b}, {"weight", stated(name, {mul, mul}, unit)}, {"scale", 1.0}});
+    }
+    std::vector<double> bias(irreps[block].mul, 0.0);
+    std::fill(bias.begin() + first, bias.end(), number);
+    add({{"type", "linear"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"blocks", blocks},
+         {"biases",
+          {{{"out", block}, {"tensor", stated(output + ".bias", {irreps[block].mul}, bias)}, {"scale", 1.0}}}},
+         {"per_species", false},
+         {"accumulate", false}});
   }
 
   // A repulsion with lengths that matter to atoms some Angstrom apart.
@@ -386,6 +413,8 @@ class LayerMaker {
       n["receiver"] =
           tensor(name + ".receiver", {num_species(), o_.receiver_columns + (is_gated ? num_outputs : 0)}, 1.0);
     if (o_.late_cutoff) n["times_cutoff"] = true;
+    if (is_convolution && o_.charge_potentials)
+      n["coulomb"] = {{"widths", pairs(name + ".charge_widths", 0.6, 1.8)}, {"p", 3}};
     if (is_convolution && o_.activate_last) n["activate_last"] = true;
     if (is_convolution && o_.pair_factor)
       n["pair_factor"] = {{"receiver", uniform(name + ".of_receiver", {num_species(), num_outputs}, 0.2, 1.2)},

@@ -202,7 +202,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(29);
+  std::vector<TinyCase> cases(31);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -521,6 +521,31 @@ inline std::vector<TinyCase> family_cases() {
   gated_matrix.is_double = false;
   gated_matrix.seed = 83;
   cases[28].keeps_parity = true;
+  cases[29].name = "charges_by_hardness";
+  TinyModelOptions &hard = cases[29].options;
+  hard.elements = {"O", "H", "Si"};
+  hard.hidden = {"13x0e+5x1e", "5x0e+3x1e", "33x0e"};
+  hard.balanced_channels = 2;
+  hard.balance_hardness = true;
+  hard.charge_potentials = true;
+  hard.biases = true;
+  hard.xplor = false;
+  hard.seed = 84;
+  cases[30].name = "potentials_of_charges_with_factors";
+  TinyModelOptions &potentials = cases[30].options;
+  potentials.elements = {"O", "H", "Si"};
+  potentials.parity = true;
+  potentials.hidden = {"13x0e+5x1o", "5x0e+1x1o", "3x0e"};
+  potentials.xplor = false;
+  potentials.charge_potentials = true;
+  potentials.sender_columns = 2;
+  potentials.pair_factor = true;
+  potentials.late_cutoff = true;
+  potentials.balanced_channels = 1;
+  potentials.balance_hardness = true;
+  potentials.biases = true;
+  potentials.seed = 85;
+  cases[30].keeps_parity = true;
   TinyCase far;
   far.name = "charges_and_dispersion_of_one_feature";
   far.options.hidden = {"13x0e+5x1e", "17x0e+2x1e"};

@@ -620,8 +620,10 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
         const auto share = [&](const std::vector<double> &row) {
           if (!balance->has_shares()) return 1.0;
           const double f = row[model.features[balance->input].offset(balance->share_block) + balance->share_first + k];
-          return f * f;
+          return balance->has_hardness ? 1.0 / f : f * f;
         };
+        if (balance->has_hardness)
+          for (std::vector<double> &row : x) row[c] *= -share(row);
         double sum = 0.0, shares = balance->epsilon;
         for (const std::vector<double> &row : x) sum += row[c];
         for (const std::vector<double> &row : x) shares += share(row);

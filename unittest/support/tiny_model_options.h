@@ -40,13 +40,14 @@ struct TinyModelOptions {
   // Scalars of these numbers, appended to the input of each convolution, as further inputs of its radial network.
   int sender_scalars = 0;
   int receiver_scalars = 0;
-  bool norms = false;            // in the radial networks
-  bool activate_last = false;    // in the radial networks of convolutions
-  bool pair_factor = false;      // on their outputs
-  bool gates = false;            // of their outputs, with queries behind the inputs of the receiver
-  bool density = false;          // a density normalization behind each convolution
-  int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
-  int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
+  bool norms = false;                // in the radial networks
+  bool activate_last = false;        // in the radial networks of convolutions
+  bool pair_factor = false;          // on their outputs
+  bool charge_potentials = false;    // as factors of these outputs
+  bool gates = false;                // of their outputs, with queries behind the inputs of the receiver
+  bool density = false;              // a density normalization behind each convolution
+  int contraction_degree = 0;        // a contraction behind each gate up to this degree; then all blocks of an entry of
+  int contraction_paths = 3;         // `hidden` have equal multiplicities. Paths per degree and block, at most.
   bool contraction_per_species = true;
   // Behind each gate products of its output ("square": after a scale by norms; "pair": with what a scale by norms makes
   // of it, or with the input of the convolution if that has as many channels and is not of the species alone). Then all
@@ -61,10 +62,11 @@ struct TinyModelOptions {
   // where all blocks of an entry of `hidden` have equal multiplicities.
   int grid_rings = 0;
   std::vector<int> grid_hidden = {};
-  bool layer_norm = false;        // of what the readout reads; then the last entry of `hidden` has scalars alone
-  int balanced_channels = 0;      // of the first 0e block behind each interaction
-  bool balance_shares = false;    // by shares that the last channels of the first 0e block say
-  bool late_inputs = false;       // from the third interaction on, also a convolution of the one before the last
+  bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
+  int balanced_channels = 0;        // of the first 0e block behind each interaction
+  bool balance_shares = false;      // by shares that the last channels of the first 0e block say
+  bool balance_hardness = false;    // by hardnesses instead, which these channels are after 5 is added to them
+  bool late_inputs = false;         // from the third interaction on, also a convolution of the one before the last
   // What also reads the messages of the second interaction: "norm_scale" besides the linear layer, "later" a linear
   // layer of the third interaction, "convolution" that of the third interaction.
   std::string message_reader = "";

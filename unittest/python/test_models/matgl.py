@@ -5,6 +5,9 @@
 variants (all by default).
 """
 
+import importlib.util
+import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -34,7 +37,15 @@ VARIANTS = {
     "no_references": dict(units=5, nblocks=1, element_refs=None, data_std=1.0, **SMOOTH),
     "warp": dict(units=5, nblocks=2, merged=True, **SMOOTH),
     "many_elements": dict(units=5, nblocks=1, element_types=many_elements, **SMOOTH),
+    "before_2_2": dict(units=5, nblocks=2, written_by="2.1.0 dgl", **SMOOTH),
+    "before_2_2_pyg": dict(units=13, nblocks=1, written_by="2.1.0 pyg", num_rbf=8, equivariance_invariance_group="SO(3)"),
+    "qet": dict(kind="QET", units=5, nblocks=2, is_hardness_envs=True, **SMOOTH),
+    "qet_elements": dict(kind="QET", units=13, nblocks=1, is_sigma_train=True, include_magmom=True, num_rbf=8, width=0.7),
+    "qet_before_2_2": dict(kind="QET", units=5, nblocks=2, is_hardness_envs=True, written_by="2.1.0 dgl", **SMOOTH),
 }  # fmt: skip
+
+# Variants that files of older versions need.
+SETTINGS = {name: {"framework_version": options["written_by"].split()[0]} for name, options in VARIANTS.items() if "written_by" in options}
 
 # The shape of the published models, for benchmarks and for a test of the size.
 BENCH = {
@@ -56,20 +67,36 @@ def _shake(potential):
                 parameter.add_(0.3 * torch.randn_like(parameter))
             elif name.endswith("bias"):
                 parameter.add_(0.2 * torch.randn_like(parameter))
+            elif name in ("model.sigma", "model.hardness_readout"):
+                parameter.mul_(0.5 + torch.rand_like(parameter))
+            elif name.startswith("model.chi_readout"):
+                parameter.mul_(2.0)
             elif "distance_proj" in name or "linears_scalar.0" in name:
                 parameter.mul_(4.0)
             elif "final_layer" in name:
                 parameter.mul_(2.0)
 
 
+def class_of(kind):
+    """TensorNet or QET of the installed version, or None. Older versions do not export QET."""
+    import matgl.models
+
+    module = f"matgl.models._{kind.lower()}_dgl"
+    if hasattr(matgl.models, kind):
+        return getattr(matgl.models, kind)
+    has_dgl = os.environ.get("MATGL_BACKEND") == "DGL" and importlib.util.find_spec(module)
+    return getattr(importlib.import_module(module), kind) if has_dgl else None
+
+
 def make_model(
-    path, seed=1, element_types=("Na", "Cl", "O"), merged=False, element_refs="random", data_std=1.75, calc_repuls=False, **options
+    path, seed=1, element_types=("Na", "Cl", "O"), merged=False, element_refs="random", data_std=1.75, calc_repuls=False, kind="TensorNet",
+    written_by=None, **options,
 ):  # fmt: skip
-    """Writes a folder with a random potential. Returns its path as a string."""
+    """Writes a folder with a random potential. Returns its path as a string. written_by: version and back end of matgl that
+    its model.json names, instead of those that are installed."""
     import_matgl()
     import torch
     from matgl.apps.pes import Potential
-    from matgl.models import TensorNet
 
     elements = tuple(element_types() if callable(element_types) else element_types)
     rng = np.random.default_rng(len(elements))
@@ -79,9 +106,17 @@ def make_model(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed)
-        potential = Potential(TensorNet(**options), data_std=data_std, element_refs=element_refs, calc_repuls=calc_repuls)
+        model = class_of(kind)(**options)
+        potential = Potential(
+            model, data_std=data_std, element_refs=element_refs, calc_repuls=calc_repuls, calc_charge=kind == "QET"
+        )
         _shake(potential)
         potential.save(path)
+    if written_by:
+        document = json.loads((Path(path) / "model.json").read_text())
+        backend = written_by.split()[1]
+        document["kwargs"]["model"] |= {"@module": f"matgl.models._{kind.lower()}_{backend}", "@model_version": 1}
+        (Path(path) / "model.json").write_text(json.dumps(document))
     if merged:
         state = torch.load(Path(path) / "state.pt", weights_only=True)
         for kind in ("weight", "bias"):
@@ -98,7 +133,7 @@ def make_variant(name, directory, seed=1):
 
 def main(argv=None):
     def source(name, directory, seed):
-        return make_variant(name, directory, seed), {}
+        return make_variant(name, directory, seed), SETTINGS.get(name, {})
 
     command(argv, __doc__, VARIANTS, BENCH, source)
 

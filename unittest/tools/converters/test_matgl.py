@@ -17,15 +17,17 @@ import tensornet_laws as laws
 import torch
 from built_models import built
 from equi_tools import equi_file, frameworks, self_check
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
 from equi_tools.frameworks.matgl import checkpoint as matgl_checkpoint
 from equi_tools.frameworks.matgl import oracle as matgl_oracle
 from test_models import convert_with_reference as convert
-from test_models.matgl import VARIANTS, make_model, make_variant
+from test_models.matgl import SETTINGS, VARIANTS, make_model, make_variant
 
 # The default set of tests runs all of them with exact radial functions, and some in every precision.
-IN_EVERY_PRECISION = ("smooth", "exp_normal", "so3", "repulsion")
+IN_EVERY_PRECISION = ("smooth", "exp_normal", "so3", "repulsion", "qet")
+QET = [name for name in VARIANTS if name.startswith("qet")]
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_EVERY_PRECISION]
 # matgl's own evaluation in float32 against the one in float64, relative to the largest force or energy.
 FLOAT32_TOLERANCE = 2e-5
@@ -43,7 +45,7 @@ def converted(name):
 
 @lru_cache(maxsize=None)
 def oracle(name):
-    return matgl_oracle.float64_calculator(folder_of(name))
+    return matgl_oracle.float64_calculator(matgl_checkpoint.load(folder_of(name), **SETTINGS.get(name, {})))
 
 
 def structures(name):
@@ -99,6 +101,7 @@ def test_the_shape_of_published_models(tmp_path):
 # All versions on PyPI whose TensorNet has the readable version, each with its own modules.
 VERSIONS = ["2.2.0", "2.2.1", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.0.4", "3.0.5", "4.0.0", "4.0.1", "4.0.2", "4.0.3", "4.1.0", "4.1.1"]
 WITH_DGL = VERSIONS[:8]
+FIRST_QET_FOR_PYG = "3.0.5"
 # matgl 3.0.4 and newer round the roots of this basis to float32, eV/atom and eV/A.
 ROUNDED_BESSEL = 5e-8, 1e-6
 
@@ -112,16 +115,86 @@ def test_older_versions_agree(version, with_dgl, tmp_path):
         environment = {"MATGL_BACKEND": "DGL", "DGLBACKEND": "pytorch"}
     old_versions.run("made_by_matgl.py", requirements, tmp_path, environment)
     for results in sorted(tmp_path.glob("*.npz")):
-        found = old_versions.differences(results.with_suffix(""), results, results.with_suffix(".equi"))
+        stated = {"framework_version": version} if results.stem.startswith("qet") else {}
+        found = old_versions.differences(results.with_suffix(""), results, results.with_suffix(".equi"), **stated)
         if results.stem == "bessel" and version >= "3.0.4":
             energy, force, stress = laws.worst(found)
             assert energy < ROUNDED_BESSEL[0] and max(force, stress) < ROUNDED_BESSEL[1]
         else:
             laws.assert_within_bars(found)
-    assert len(list(tmp_path.glob("*.npz"))) == (6 if with_dgl else 5)
+    with_charges = 2 if with_dgl or version >= FIRST_QET_FOR_PYG else 0
+    assert len(list(tmp_path.glob("*.npz"))) == (6 if with_dgl else 5) + with_charges
 
 
-RANKS = [("smooth", 2), ("smooth", 4), ("so3", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)]
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2.0.9", "2.1.0", "2.1.2"])
+def test_versions_before_the_change_of_sums_agree(version, tmp_path):
+    """matgl's modules for DGL, and for PyG, that sum messages at the other atoms. Those for PyG of older versions need
+    one more package."""
+    for backend, number in (("DGL", 8), ("PYG", 5)) if version == "2.1.2" else (("DGL", 8),):
+        made = tmp_path / backend
+        environment = {"MATGL_BACKEND": backend, "DGLBACKEND": "pytorch"}
+        old_versions.run("made_by_matgl.py", [f"matgl=={version}", "dgl==2.1.0"], made, environment)
+        results = sorted(made.glob("*.npz"))
+        assert len(results) == number
+        for path in results:
+            found = old_versions.differences(path.with_suffix(""), path, path.with_suffix(".equi"), framework_version=version)
+            laws.assert_within_bars(found)
+
+
+@pytest.mark.parametrize("name", QET)
+def test_charges_of_a_run_and_of_a_file_agree_with_matgl(name, tmp_path):
+    """Charges sum to the total charge, and both change the energy."""
+    fixed = str(tmp_path / "fixed.equi")
+    settings = SETTINGS.get(name, {})
+    convert(folder_of(name), fixed, quiet=True, charge=-0.7, **settings)
+    calculator = matgl_oracle.float64_calculator(matgl_checkpoint.load(folder_of(name), charge=-0.7, **settings))
+    laws.assert_within_bars(laws.differences(fixed, calculator, structures(name), radial="exact"))
+    atoms = dict(structures(name))["rocksalt"]
+    atoms.calc = calculator
+    expected, energy = atoms.get_charges(), atoms.get_potential_energy()
+    assert abs(expected.sum() + 0.7) < 1e-12 and np.abs(expected).max() > 0.1
+    for model, words in ((fixed, {}), (converted(name), {"charge": -0.7})):
+        atoms.calc = EquiCalculator(model, precision="double", radial="exact", **words)
+        assert np.abs(atoms.get_charges() - expected).max() < 1e-10
+        assert abs(atoms.get_potential_energy() - energy) < 1e-8 * len(atoms)
+    atoms.calc = EquiCalculator(converted(name), precision="double", radial="exact")
+    assert abs(atoms.get_potential_energy() - energy) > 1e-3 and abs(atoms.get_charges().sum()) < 1e-12
+
+
+def test_the_version_that_trained_a_file_is_known_or_must_be_stated(copied, tmp_path):
+    """Sums of QET's modules for DGL changed without a new version."""
+    target = tmp_path / "model.equi"
+
+    def sums(change, **settings):
+        folder = copied("qet", change)
+        try:
+            checkpoint = matgl_checkpoint.load(folder, **settings)
+            return checkpoint.is_reversed, checkpoint.has_reversed_interactions
+        finally:
+            shutil.rmtree(folder)
+
+    def written(module, version=3):
+        return lambda d: [d.update({"@model_version": version}), model_of(d).update({"@module": module})]
+
+    assert sums(written("matgl.models._qet_dgl", 2)) == (True, True)
+    assert sums(written("matgl.models._qet")) == sums(written("matgl.models._qet_pyg")) == (False, False)
+    assert sums(written("matgl.models._qet_dgl"), framework_version="2.1.0") == (True, True)
+    assert sums(written("matgl.models._qet_dgl"), framework_version="2.2.0") == (False, False)
+    with pytest.raises(EquiError, match="--framework-version 2.1.0 or 2.2.0"):
+        sums(written("matgl.models._qet_dgl"))
+    with pytest.raises(EquiError, match="--framework-version old: expected a version"):
+        sums(written("matgl.models._qet_dgl"), framework_version="old")
+    for name, version in (("smooth", "2.1.0"), ("before_2_2", "2.2.0")):
+        with pytest.raises(EquiError, match=f"--framework-version {version} does not write @model_version"):
+            convert(folder_of(name), target, quiet=True, framework_version=version)
+    assert "was trained by matgl before 2.2.0" in convert(folder_of("qet_before_2_2"), target, quiet=True, framework_version="2.1.0")[
+        "provenance"]["notes"]  # fmt: skip
+    with pytest.raises(EquiError, match="--charge 1: a TensorNet of matgl has no total charge"):
+        convert(folder_of("smooth"), target, quiet=True, charge=1.0)
+
+
+RANKS = [("smooth", 2), ("smooth", 4), ("so3", 2), ("qet", 3), ("qet_before_2_2", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("name, ranks", RANKS)
@@ -130,12 +203,12 @@ def test_ranks_agree(name, ranks):
     assert laws.rank_error(converted(name), atoms, ranks) < laws.RANKS
 
 
-@pytest.mark.parametrize("name", ["smooth", pytest.param("so3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["smooth", "qet", pytest.param("so3", marks=pytest.mark.slow)])
 def test_the_virial_is_the_derivative_by_a_strain(name):
     assert laws.strain_error(converted(name), dict(structures(name))["sheared"]) < laws.STRAIN
 
 
-@pytest.mark.parametrize("name", ["smooth", "bessel", "gaussian", "exp_normal", "so3"])
+@pytest.mark.parametrize("name", ["smooth", "bessel", "gaussian", "exp_normal", "so3", "qet", "qet_elements"])
 def test_oracle_agrees_with_the_framework_as_its_users_run_it(name):
     """matgl's own loader, neighbor list and calculator, which takes periodic cells and molecules."""
     from matgl.apps.pes import Potential
@@ -153,7 +226,7 @@ def test_oracle_agrees_with_the_framework_as_its_users_run_it(name):
             assert np.abs(a - b).max() < FLOAT32_TOLERANCE * max(1, np.abs(b).max())
 
 
-@pytest.mark.parametrize("name", ["smooth", "repulsion", "bessel"])
+@pytest.mark.parametrize("name", ["smooth", "repulsion", "bessel", "qet", "qet_elements"])
 def test_every_number_matters(name, tmp_path):
     laws.assert_every_number_matters(converted(name), tmp_path, NOTICED, may_be_zero=("shift",))
 
@@ -281,7 +354,7 @@ REFUSED = {
     "version 1": (lambda d: model_of(d).update({"@model_version": 1}), "matgl before 2.2.0 summed its messages at the wrong atoms"),
     "version 3": (lambda d: model_of(d).update({"@model_version": 3}), "@model_version 3 of TensorNet is not known"),
     "potential": (lambda d: d.update({"@model_version": 9}), "@model_version 9 of Potential"),
-    "QET": (lambda d: model_of(d).update({"@class": "QET"}), "QET is not supported.*equilibrates charges"),
+    "QET of another version": (lambda d: model_of(d).update({"@class": "QET"}), "@model_version 2 of QET is not known"),
     "CHGNet": (lambda d: model_of(d).update({"@class": "CHGNet"}), "CHGNet is not supported.*three-body"),
     "another": (lambda d: model_of(d).update({"@class": "Other"}), "Other is not supported.*not known"),
     "no potential": (lambda d: d.update({"@class": "TensorNet"}), "holds a TensorNet, not a Potential"),

@@ -52,7 +52,7 @@ ROWS = [
     Row("mace/MACE_SPICE.model", Agrees()),
     Row("mace/ani500k_small_CC.model", Agrees()),
     Row("matgl/TensorNet-ANI-1x-Subset-PES", Refused("@model_version 1 of TensorNet")),
-    Row("matgl/QET-MatQ-PES", Refused("model QET is not supported")),
+    Row("matgl/QET-MatQ-PES", Agrees()),
     Row("nequip/toluene-deployed.pth", Agrees(stress=None), ("--unit", "kcal/mol")),
     Row("nequip/emt_copper_deployed.pth", Agrees()),
     Row("nequip/LiBC", Agrees(), packages=("nequip==0.6.2", "e3nn==0.4.4", "torch-runstats==0.2.0", "torch-ema==0.3")),

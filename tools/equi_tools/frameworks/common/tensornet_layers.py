@@ -64,6 +64,10 @@ class Model:
     # (None: given by a run).
     charge_channels: int = 0
     total_charge: float = 0.0
+    # matgl before 2.2.0 sums messages at the other atom of an edge: those of the embedding, and those of interactions,
+    # which then contain the atom's own features.
+    reversed_embedding: bool = False
+    reversed_interactions: bool = False
 
 
 def activation_of(name):
@@ -103,8 +107,8 @@ def bessel_basis(count, cutoff, fold):
 class Builder(Layers):
     """The layers of a Model, in the order of their evaluation."""
 
-    def __init__(self, model, elements, where):
-        self.model = model
+    def __init__(self, model, elements, where, name="TensorNet"):
+        self.model, self.name = model, name
         super().__init__(chosen_elements(elements, model.elements, where))
         self.state = State(model.state, "a TensorNet")
         self.species = [model.rows[model.elements.index(e)] for e in self.elements]
@@ -163,9 +167,9 @@ class Builder(Layers):
     def norm_scale(self, source, target):
         self.add("norm_scale", source, self.tensors, target, self.tensors, offset=1.0, factor=1.0)
 
-    def convolution(self, source, irreps_in, target, paths, radial):
+    def convolution(self, source, irreps_in, target, paths, radial, irreps_out=None):
         paths = [path(*entry, r_power=0) for entry in paths]
-        self.add_convolution(source, irreps_in, target, self.tensors, paths, radial)
+        self.add_convolution(source, irreps_in, target, irreps_out or self.tensors, paths, radial)
 
     def mixing(self, prefix, first, source, target, irreps_out=None, factors=None):
         """linears_tensor: one matrix for each of scalars, vectors and symmetric matrices. With factors [3, channels]
@@ -218,14 +222,18 @@ class Builder(Layers):
             weight, bias = (np.concatenate(parts, axis=-1) for parts in zip(*pieces))
         rows = take(f"{name}.emb.weight", self.model.num_rows, F)[self.species].astype(np.float64)
         mixing, shift = self.matrix(f"{name}.emb2", F, 2 * F)
-        receiver, sender = rows @ mixing[:F] + shift.astype(np.float64), rows @ mixing[F:]
+        receiver, sender = rows @ mixing[:F], rows @ mixing[F:]
+        if self.model.reversed_embedding:
+            receiver, sender = sender, receiver
+        receiver = receiver + shift.astype(np.float64)
         factor = {
             "receiver": self.table.add(f"{name}.receiver", np.tile(receiver, 3)),
             "sender": self.table.add(f"{name}.sender", np.tile(sender, 3)),
         }
         radial = self.radial_network([f"{name}.distance_proj"], [self.folded(weight)], [bias], "identity", pair_factor=factor)
         self.add_species_embedding("ones", "ones", np.ones((len(self.elements), F), np.float32))
-        paths = [(0, 0, 0, sqrt(3)), (0, 1, 1, sqrt(2)), (0, 2, 2, sqrt(2 / 3))]
+        vectors = -sqrt(2) if self.model.reversed_embedding else sqrt(2)
+        paths = [(0, 0, 0, sqrt(3)), (0, 1, 1, vectors), (0, 2, 2, sqrt(2 / 3))]
         self.convolution("ones", self.irreps(0), "embedding", paths, radial)
         if self.model.self_edges:
             values = self.model.basis.at_zero @ weight[:, :F].astype(np.float64) + bias[:F].astype(np.float64)
@@ -275,7 +283,13 @@ class Builder(Layers):
             inputs = [np.concatenate([inputs[0], of_sender, of_receiver])]
             reads = {"sender": {"block": 3}, "receiver": {"block": 3}}
         radial = self.radial_network(names, [*inputs, *matrices[1:]], biases, model.activation, activate_last=True, **reads)
-        self.convolution(sent, irreps_sent, own("message"), [(l, 0, l, sqrt(2 * l + 1)) for l in range(3)], radial)
+        if model.reversed_interactions:
+            factors = self.irreps(0, 0, 0)
+            self.convolution("ones", self.irreps(0), own("factors"), [(0, 0, l, 1.0) for l in range(3)], radial, factors)
+            self.node_product([own("y"), own("factors")], [self.tensors, factors], own("message"), self.tensors,
+                              [((l, 3 + l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
+        else:
+            self.convolution(sent, irreps_sent, own("message"), [(l, 0, l, sqrt(2 * l + 1)) for l in range(3)], radial)
         if model.self_edges and q:
             bias = model.basis.at_zero @ first.astype(np.float64) + biases[0].astype(np.float64)
             of_own = of_receiver.astype(np.float64) + of_sender
@@ -352,8 +366,8 @@ class Builder(Layers):
 
     def total_charge(self):
         """The total charge for each channel; 1 if a run provides the charge as a factor."""
-        model = self.model
-        return self.once("total_charge", np.full(model.charge_channels, 1.0 if model.total_charge is None else model.total_charge))
+        charge = self.model.total_charge
+        return self.once("total_charge", np.full(self.model.charge_channels or 1, 1.0 if charge is None else charge))
 
     def features(self):
         """All layers up to the scalars that the readout reads; returns their name."""
@@ -403,8 +417,7 @@ class Builder(Layers):
             key: self.table.add(f"radial_basis.{key}", value) if isinstance(value, np.ndarray) else value
             for key, value in self.model.basis.document.items()
         }
-        name = "TensorNet2" if self.model.charge_channels else "TensorNet"
-        body, tensors = self.finished(name, self.model.cutoff, 2, self.parity, basis)
-        if self.model.charge_channels and self.model.total_charge is None:
+        body, tensors = self.finished(self.name, self.model.cutoff, 2, self.parity, basis)
+        if "total_charge" in tensors and self.model.total_charge is None:
             body["mixture"] = {"tensors": {self.total_charge(): "charge"}}
         return body, tensors

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""TensorNet of matgl."""
+"""TensorNet and QET of matgl."""
 
 from ..framework import Framework
 
-FRAMEWORK = Framework(name="matgl", title="matgl", package="matgl", requirement="matgl", ignores_keys=True)
+FRAMEWORK = Framework(
+    name="matgl", title="matgl", package="matgl", requirement="matgl", settings=("charge", "framework_version"), ignores_keys=True,
+)

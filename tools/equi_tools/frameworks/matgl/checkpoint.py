@@ -5,6 +5,7 @@ Both are read as data; neither matgl nor torch is needed. What the converter doe
 """
 
 import json
+import re
 from dataclasses import dataclass
 from math import pi, sqrt
 from pathlib import Path
@@ -19,10 +20,11 @@ from ..common.tensornet_layers import Model, activation_of, bessel_basis, exp_no
 from ..common.unknown_keys import refuse_unknown
 
 MAX_JSON_BYTES = 1 << 24
-MODEL_VERSION = 2  # version of TensorNet
+VERSIONS = {"TensorNet": 2, "QET": 1}
 POTENTIAL_VERSION = 3
+# matgl 2.2.0 changed the atoms at which messages are summed.
+CHANGE_OF_SUMS = (2, 2)
 OTHER_MODELS = {
-    "QET": "it equilibrates charges over the whole structure, for which equi has no layer",
     "M3GNet": "it has three-body terms of its own",
     "CHGNet": "it has three-body terms of its own",
     "MEGNet": "it predicts properties, not energies of atoms",
@@ -43,7 +45,8 @@ MODEL_OPTIONS = {
 }  # fmt: skip
 # Numbers that change no energy: constants of the basis, which the options state too, a cache of old versions, and a
 # layer whose output matgl's DGL modules drop.
-INERT = ("model.bond_expansion.", "element_refs.onehot", "model.tensor_embedding.emb3.")
+INERT = ("model.bond_expansion.", "model.elec_pot.", "element_refs.onehot", "model.tensor_embedding.emb3.")
+QET_OPTIONS = {"is_sigma_train", "is_hardness_envs", "include_magmom", "return_features"}
 DEFAULTS = {
     "units": 64, "ntypes_state": None, "dim_state_feats": None, "include_state": False, "nblocks": 2, "num_rbf": 32, "max_n": 3,
     "max_l": 3, "rbf_type": "Gaussian", "use_smooth": False, "activation_type": "swish", "cutoff": 5.0,
@@ -53,11 +56,25 @@ DEFAULTS = {
 
 @dataclass
 class Checkpoint(Origin):
+    kind: str  # TensorNet or QET
     elements: list
     cutoff: float
     options: dict  # of the TensorNet
     potential: dict  # options of the Potential
     state: dict  # all tensors of state.pt
+    # Whether messages are summed at the other atoms of the edges, as matgl before 2.2.0 did; in its modules for PyG
+    # those of the embedding alone.
+    is_reversed: bool = False
+    has_reversed_interactions: bool = False
+    charge: float = None  # of the whole structure; None: that of a run
+
+    @property
+    def remarks(self):
+        if self.is_reversed:
+            yield (
+                "the potential was trained by matgl before 2.2.0, which summed messages at the other atoms of the edges, and is evaluated "
+                "as there; matgl 2.2.0 and newer evaluate such numbers as another potential"
+            )
 
     def tensornet(self):
         """The Model of tensornet_layers, with names without `model.`."""
@@ -79,6 +96,9 @@ class Checkpoint(Origin):
             num_rows=len(self.elements),
             state=state,
             channel_first=True,
+            total_charge=self.charge,
+            reversed_embedding=self.is_reversed,
+            reversed_interactions=self.has_reversed_interactions,
         )
 
     def basis(self):
@@ -152,8 +172,9 @@ def _options(path):
     return document
 
 
-def _audit(document, ignore_keys):
-    """(options of the TensorNet, options of the Potential); refuses what is not represented exactly."""
+def _audit(document, ignore_keys, framework_version):
+    """(class, options and reversed messages of the model, options of the Potential); refuses what is not represented
+    exactly."""
     kind = document.get("@class")
     if kind != "Potential":
         raise EquiError(f"it holds a {printable(str(kind), 60)}, not a Potential: only potentials of energies are supported")
@@ -162,24 +183,50 @@ def _audit(document, ignore_keys):
     if not isinstance(model, dict) or not isinstance(model.get("init_args"), dict):
         raise EquiError("a Potential without the options of its model")
     name, version = model.get("@class"), model.get("@model_version")
-    if name != "TensorNet":
+    if name not in VERSIONS:
         reason = OTHER_MODELS.get(name, "it is not known")
-        raise EquiError(f"model {printable(str(name), 60)} is not supported, only TensorNet: {reason}")
-    if version == 1:
-        raise EquiError(
-            "@model_version 1 of TensorNet: matgl before 2.2.0 summed its messages at the wrong atoms, and its authors declared "
-            "such weights void; use a model that matgl 2.2.0 or newer trained"
-        )
-    if version != MODEL_VERSION:
-        raise EquiError(f"@model_version {version} of TensorNet is not known, only {MODEL_VERSION}")
+        raise EquiError(f"model {printable(str(name), 60)} is not supported, only TensorNet and QET: {reason}")
+    if type(version) is not int or not 1 <= version <= VERSIONS[name]:
+        raise EquiError(f"@model_version {version} of {name} is not known, only {VERSIONS[name]}")
     if document.get("@model_version", 0) > POTENTIAL_VERSION:
         raise EquiError(f"@model_version {document['@model_version']} of Potential is not known, only up to {POTENTIAL_VERSION}")
-    sections = ((POTENTIAL_OPTIONS, potential, "Potential"), (MODEL_OPTIONS, model["init_args"], "TensorNet"))
+    are_reversed = _reversed(document, model, framework_version)
+    known_options, defaults = MODEL_OPTIONS, DEFAULTS
+    if name == "QET":
+        known_options = MODEL_OPTIONS | QET_OPTIONS
+        defaults = DEFAULTS | {"is_intensive": False} | dict.fromkeys(QET_OPTIONS, False)
+    sections = ((POTENTIAL_OPTIONS, potential, "Potential"), (known_options, model["init_args"], name))
     refuse_unknown([(key, name) for known, given, name in sections for key in given if key not in known | set(ignore_keys)])
-    return DEFAULTS | model["init_args"], potential
+    return name, defaults | model["init_args"], are_reversed, potential
 
 
-def _check(options, potential):
+def _reversed(document, model, framework_version):
+    """(whether messages of the embedding are summed at the other atoms, and whether those of interactions are)."""
+    name, module, version = model["@class"], str(model.get("@module", "")), model["@model_version"]
+    if framework_version is not None:
+        if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", framework_version):
+            raise EquiError(f"--framework-version {printable(framework_version, 60)}: expected a version such as 2.1.0")
+        is_old = tuple(int(n) for n in framework_version.split(".")[:2]) < CHANGE_OF_SUMS
+        if name == "TensorNet" and is_old != (version == 1):
+            raise EquiError(f"--framework-version {framework_version} does not write @model_version {version} of TensorNet")
+    elif name == "TensorNet" and version == 1:
+        raise EquiError(
+            "@model_version 1 of TensorNet: matgl before 2.2.0 summed its messages at the wrong atoms, and its authors declared "
+            "such weights void; use a model that matgl 2.2.0 or newer trained, or evaluate this one as matgl did then with "
+            "--framework-version 2.1.0"
+        )
+    elif name == "QET" and module.endswith("_dgl") and document.get("@model_version", 0) > 2:
+        raise EquiError(
+            "QET of matgl's modules for DGL: matgl 2.2.0 changed the atoms at which messages are summed, and the file does not say which "
+            "version trained it; state it with --framework-version 2.1.0 or 2.2.0"
+        )
+    else:
+        # The options of the Potential are those of matgl 2.0 or older if its version is 2.
+        is_old = name == "QET" and module.endswith("_dgl")
+    return is_old, is_old and not module.endswith("_pyg")
+
+
+def _check(kind, options, potential):
     if options["is_intensive"]:
         raise EquiError("is_intensive: the model predicts a property of the whole structure, not a sum of energies of atoms")
     if options["task_type"] != "regression" or options["ntargets"] != 1:
@@ -189,7 +236,7 @@ def _check(options, potential):
     if options["equivariance_invariance_group"] not in ("O(3)", "SO(3)"):
         raise EquiError(f"equivariance_invariance_group {options['equivariance_invariance_group']} is not known")
     for key in ("calc_charge", "calc_magmom"):
-        if potential.get(key):
+        if potential.get(key) and kind != "QET":
             raise EquiError(f"{key}: charges and magnetic moments are not part of the .equi format")
     for key in ("units", "nblocks", "num_rbf", "max_n", "max_l"):
         least = 0 if key == "nblocks" else 1
@@ -203,12 +250,15 @@ def _check(options, potential):
         raise EquiError("element_types: expected a list of chemical symbols")
 
 
-def load(source, ignore_keys=()):
-    """The potential in a folder; `source` may also be one of its files."""
+def load(source, ignore_keys=(), charge=None, framework_version=None):
+    """The potential in a folder; `source` may also be one of its files. The user may state the total charge and the
+    version of matgl that trained it."""
     path = folder_of(source)
     with naming(path / "model.json"):
-        options, potential = _audit(_options(path / "model.json"), ignore_keys)
-        _check(options, potential)
+        kind, options, are_reversed, potential = _audit(_options(path / "model.json"), ignore_keys, framework_version)
+        _check(kind, options, potential)
+        if charge and kind != "QET":
+            raise EquiError(f"--charge {charge:g}: a TensorNet of matgl has no total charge")
     numbers = path / "state.pt"
     if not numbers.is_file():
         raise EquiError(f"{path}: no state.pt next to model.json")
@@ -219,9 +269,14 @@ def load(source, ignore_keys=()):
         source=source,
         path=path.resolve(),
         sha256=digest(numbers),
+        version=framework_version or "unknown",
+        kind=kind,
         elements=list(options["element_types"]),
         cutoff=float(options["cutoff"]),
         options=options,
         potential=potential,
         state=state,
+        is_reversed=are_reversed[0],
+        has_reversed_interactions=are_reversed[1],
+        charge=charge if kind == "QET" else 0.0,
     )

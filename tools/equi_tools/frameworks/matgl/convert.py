@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""TensorNet potentials of matgl -> document and tensors of an .equi file (doc/model_file.rst)."""
+"""TensorNet and QET potentials of matgl -> document and tensors of an .equi file (doc/model_file.rst)."""
+
+from math import log, sqrt
 
 import numpy as np
 
 from ...errors import EquiError
-from ..common.layers import gated
+from ..common.layers import added, gated, network
 from ..common.numbers import softplus
 from ..common.tensornet_layers import Builder
 
@@ -13,24 +15,111 @@ DEPTH = 4  # matrices of matgl's gated readout
 
 def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors)."""
-    builder = Builder(checkpoint.tensornet(), elements, checkpoint.source)
-    features = builder.features()
-    _readout(builder, features)
+    builder = Builder(checkpoint.tensornet(), elements, checkpoint.source, checkpoint.kind)
+    features, size = builder.features(), builder.F
+    if checkpoint.kind == "QET":
+        features, size = _with_charges(builder, features, checkpoint)
+    _readout(builder, features, size)
     _scale_shift(builder, checkpoint)
     if checkpoint.potential.get("calc_repuls"):
         _repulsion(builder, checkpoint)
     return builder.document()
 
 
-def _readout(builder, features):
-    """Two perceptrons with one output each; the energy is their product."""
+COULOMB = 14.399645478425668  # matgl's constant, eV Angstrom
+CUTOFF_POWER = 3  # of matgl's polynomial cutoff function
+
+
+def _with_charges(builder, features, checkpoint):
+    """(name and number of the scalars that QET's readout reads): the features, an atom's charge, the potential of its
+    neighbors' charges, and perhaps a magnetic moment, normalized together."""
+    charges = _charges(builder, features, checkpoint)
+    _potential(builder, charges, checkpoint)
+    numbers = [(charges, CHARGES), ("potential", "1x0e")]
+    if checkpoint.options["include_magmom"]:
+        numbers.append((_perceptrons(builder, features, "magmom_readout", "silu", "moment", last_bias=False), "1x0e"))
+    F, size = builder.F, builder.F + len(numbers)
+    rows = np.eye(size, dtype=np.float32)
+    for n, (source, irreps) in enumerate([(features, f"{F}x0e"), *numbers]):
+        row = rows[:F] if n == 0 else rows[F + n - 1 : F + n]
+        builder.linear(source, irreps, "all_features", f"{size}x0e", [(0, 0, f"all_features.{n}", row)], accumulate=n > 0)
+    builder.layer_norm("norm", "all_features", "normalized", f"{size}x0e", size)
+    return "normalized", size
+
+
+CHARGES = "1x0e+1x0e"  # charges and hardnesses
+
+
+def _charges(builder, features, checkpoint):
+    """The charges with the total charge as sum that minimize sum_i chi_i q_i + eta_i q_i^2 / 2."""
+    chi = _perceptrons(builder, features, "chi_readout", "silu", "chi")
+    builder.linear(chi, "1x0e", "chi_and_hardness", CHARGES, [(0, 0, builder.unit_matrix(1), None)])
+    if checkpoint.options["is_hardness_envs"]:
+        # A softplus is a shifted one plus log 2.
+        hardness = _perceptrons(builder, features, "hardness_readout", "ssp", "hardness", shift=log(2))
+        builder.linear(hardness, "1x0e", "chi_and_hardness", CHARGES, [(0, 1, builder.unit_matrix(1), None)],
+                       [(1, "hardness_readout.shift", np.full(1, log(2)))], accumulate=True)  # fmt: skip
+    else:
+        values = builder.state.take("hardness_readout", builder.model.num_rows)[builder.species]
+        if not np.abs(values).min() > 0:
+            raise EquiError("hardness_readout: an element whose hardness is 0")
+        builder.add_species_embedding("one", "one", np.ones((len(builder.elements), 1), np.float32))
+        builder.linear("one", "1x0e", "chi_and_hardness", CHARGES, [(0, 1, "hardness", values[:, None, None])], per_species=True,
+                       accumulate=True)  # fmt: skip
+    builder.add("channel_balance", "chi_and_hardness", CHARGES, "charges", CHARGES, block=0, first=0, target=builder.total_charge(),
+                hardness={"block": 1, "first": 0})  # fmt: skip
+    builder.add_observable("charges", CHARGES, "charge", [0], "e")
+    return "charges"
+
+
+def _perceptrons(builder, features, name, activation, target, shift=0.0, last_bias=True):
+    """Three perceptrons of torch, the last one with one output. shift: what is added to each activation. Only a network
+    whose last perceptron has a bias activates it, too."""
+    F, source = builder.F, features
+    for n, size in enumerate((F, F, 1)):
+        matrix = f"{name}.layers.{2 * n}"
+        weight, bias = builder.matrix(matrix, size, F, bias=last_bias or n < 2)
+        if n > 0 and shift:
+            bias = bias + shift * weight.astype(np.float64).sum(axis=0)
+        is_activated = last_bias or n < 2
+        end = target if n == 2 else f"{target}_{n}"
+        between = f"{end}_linear" if is_activated else end
+        builder.linear(source, f"{F}x0e", between, f"{size}x0e", [(0, 0, f"{matrix}.weight", weight)],
+                       [] if bias is None else [(0, f"{matrix}.bias", bias)])  # fmt: skip
+        if is_activated:
+            builder.add_activation(between, end, f"{size}x0e", activation)
+        source = end
+    return target
+
+
+def _potential(builder, charges, checkpoint):
+    """The potential of the neighbors' charges at an atom. Files of matgl before 2.2.0 have the atom's own charge in the
+    place of its neighbors'."""
+    sigma = builder.state.take("sigma", builder.model.num_rows)[builder.species].astype(np.float64)
+    if not sigma.min() > 0:
+        raise EquiError("sigma: an element whose charge has no width")
+    table = builder.table
+    widths = sqrt(2) * np.sqrt(sigma[:, None] ** 2 + sigma[None, :] ** 2)
+    constant = table.add("potential.zeros", np.zeros((builder.basis_size(), 1), np.float32))
+    bias = added(table.add("potential.constant", np.full(1, COULOMB)))
+    radial = network([constant], biases=[bias], coulomb={"widths": table.add("potential.widths", widths), "p": CUTOFF_POWER})
+    if not checkpoint.is_reversed:
+        return builder.convolution(charges, CHARGES, "potential", [(0, 0, 0, 1.0)], radial, "1x0e")
+    builder.add_species_embedding("unit_charge", "unit_charge", np.ones((len(builder.elements), 1), np.float32))
+    builder.convolution("unit_charge", "1x0e", "potential_of_unit_charges", [(0, 0, 0, 1.0)], radial, "1x0e")
+    builder.node_product([charges, "potential_of_unit_charges"], [CHARGES, "1x0e"], "potential", "1x0e", [((0, 2), 0, 1.0)])
+
+
+def _readout(builder, features, size):
+    """Two perceptrons with one output each; the energy is their product. size: number of the features."""
     F = builder.F
     ends = {}
     for branch in ("layers", "gates"):
         source = features
         for n in range(DEPTH - 1):
             target = f"{branch}{n}"
-            builder.perceptron(f"final_layer.gated.{branch}.{2 * n}", source, target, F, F, "silu")
+            sizes = (size, size) if n == 0 else (size if n == 1 else F, F)
+            builder.perceptron(f"final_layer.gated.{branch}.{2 * n}", source, target, *sizes, "silu")
             source = target
         ends[branch] = source
     both = "1x0e+1x0e"

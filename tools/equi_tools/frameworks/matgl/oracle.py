@@ -17,7 +17,7 @@ from . import checkpoint as matgl_checkpoint
 def import_matgl():
     """The package, with its import noise silenced."""
     logging.getLogger("matgl").setLevel(logging.ERROR)
-    with importing("TensorNet models of matgl need the package matgl: pip install matgl"):
+    with importing("models of matgl need the package matgl: pip install matgl"):
         import matgl
         from matgl.apps.pes import Potential  # noqa: F401
     return matgl
@@ -30,7 +30,7 @@ def build_potential(checkpoint, dtype):
     import torch
 
     from matgl.apps.pes import Potential
-    from matgl.models import TensorNet
+    from matgl.models import QET, TensorNet
 
     options = {key: value for key, value in checkpoint.options.items() if key != "dtype"}
     options |= {"element_types": tuple(checkpoint.elements), "use_warp": False}
@@ -41,7 +41,10 @@ def build_potential(checkpoint, dtype):
         if merged is not None:
             state |= {f"model.tensor_embedding.distance_proj{k + 1}.{kind}": piece for k, piece in enumerate(merged.chunk(3))}
     with quiet():
-        potential = Potential(TensorNet(**options), element_refs=references, calc_repuls=bool(checkpoint.potential.get("calc_repuls")))
+        model = (QET if checkpoint.kind == "QET" else TensorNet)(**options)
+        potential = Potential(
+            model, element_refs=references, calc_repuls=bool(checkpoint.potential.get("calc_repuls")), calc_charge=checkpoint.kind == "QET"
+        )
         potential = potential.to(dtype)
         missing, unexpected = potential.load_state_dict(state, strict=False)
     wrong = [*missing, *(name for name in unexpected if not name.startswith(matgl_checkpoint.INERT))]
@@ -86,10 +89,29 @@ def _make_exact(potential, checkpoint):
         rbf.cutoff = torch.tensor(checkpoint.cutoff, dtype=torch.float64)
 
 
+def _reverse_messages(potential, checkpoint):
+    """Makes modules sum the messages of edges at their other atoms, as matgl before 2.2.0 did. Each edge has a reverse,
+    so an atom's potential of other charges becomes that of its own charge at their places. Returns a dict in which the
+    index of these atoms must be before an evaluation."""
+    model, place = potential.model, {}
+
+    def reverse(module):
+        aggregate = module.aggregate
+        module.aggregate = lambda messages, index, dim_size: aggregate(messages, place["index"], dim_size)
+
+    reverse(model.tensor_embedding)
+    for layer in model.layers if checkpoint.has_reversed_interactions else ():
+        reverse(layer)
+    if checkpoint.kind == "QET":
+        forward = model.elec_pot.forward
+        model.elec_pot.forward = lambda graph, charge, sigma: charge * forward(graph, charge=charge * 0 + 1, sigma=sigma)
+    return place
+
+
 class MatGLModules(Oracle):
     """matgl's modules in float64, or in the file's precision, on a neighbor list of ASE."""
 
-    implemented_properties = ["energy", "free_energy", "forces", "stress"]
+    implemented_properties = ["energy", "free_energy", "forces", "stress", "charges"]
 
     def __init__(self, checkpoint, dtype):
         super().__init__()
@@ -99,6 +121,8 @@ class MatGLModules(Oracle):
         self.cutoff = checkpoint.cutoff
         self.dtype = getattr(torch, dtype)
         self.potential = build_potential(checkpoint, self.dtype)
+        self.charge = torch.tensor([checkpoint.charge or 0.0], dtype=self.dtype)
+        self.place = _reverse_messages(self.potential, checkpoint) if checkpoint.is_reversed else {}
         if dtype == "float64":
             _make_exact(self.potential, checkpoint)
 
@@ -121,10 +145,13 @@ class MatGLModules(Oracle):
         from matgl.utils.constants import EV_PER_ANG3_TO_GPA
 
         graph, cell = self.graph(atoms)
+        self.place["index"] = graph.edge_index[1]
         with quiet():
-            energy, forces, stress, *_ = self.potential(graph, cell)
+            energy, forces, stress, _, *charges = self.potential(graph, cell, total_charge=self.charge)
         virial = abs(np.linalg.det(cell[0].numpy())) / EV_PER_ANG3_TO_GPA * stress.detach().numpy().reshape(3, 3)
         self.set_results(energy.item(), forces.detach().numpy(), virial=virial)
+        if charges:
+            self.results["charges"] = charges[0].detach().numpy().reshape(-1)
 
 
 def float64_calculator(source, choice=None):

@@ -9,7 +9,8 @@ from ..common.tensornet_layers import Builder
 
 def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors)."""
-    builder = Builder(checkpoint.tensornet(), elements, checkpoint.source)
+    name = "TensorNet2" if checkpoint.has_charges else "TensorNet"
+    builder = Builder(checkpoint.tensornet(), elements, checkpoint.source, name)
     _readout(builder, builder.features(), checkpoint.output_layers)
     if checkpoint.has_coulomb:
         _coulomb(builder, checkpoint)
