@@ -212,7 +212,7 @@ FieldSpecs radial_fields(bool has_input, bool may_activate_last) {
                                      "rows whose sum multiplies outputs")));
   if (has_input)
     fields.push_back(
-        optional(object("coulomb",
+        optional(object("charge_potential",
                         {tensor("widths", "[species, species]", "widths of charges in Angstrom"),
                          number("p", "power of the polynomial cutoff function", MIN_CUTOFF_POWER, MAX_CUTOFF_POWER)},
                         "multiplies outputs by the potential of a Gaussian charge")));
@@ -277,12 +277,12 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
   }
   if (f.gate && (f.output != RadialFunction::Output::weights || f.times_cutoff || f.has_pair_factor()))
     n["gate"].fail("no gate together with activate_last, times_cutoff or pair_factor", "both");
-  if (n.has("coulomb")) {
-    const JsonField coulomb = n["coulomb"];
+  if (n.has("charge_potential")) {
+    const JsonField potential = n["charge_potential"];
     if (f.gate || f.reads_features())
-      coulomb.fail("no potential of charges together with a gate or inputs from a block", "both");
-    f.coulomb = RadialCoulomb{tensors.pairs_between(coulomb["widths"], MIN_LENGTH, MAX_LENGTH), 3.0, 0.0};
-    f.coulomb->p = coulomb["p"].number();
+      potential.fail("no potential of charges together with a gate or inputs from a block", "both");
+    f.charge_potential = ChargePotential{tensors.pairs_between(potential["widths"], MIN_LENGTH, MAX_LENGTH), 3.0, 0.0};
+    f.charge_potential->p = potential["p"].number();
   }
   if (f.reads_features() && f.has_pair_factor())
     n.fail("no pair_factor where the network reads a block of the input", "one");

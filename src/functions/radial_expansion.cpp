@@ -136,8 +136,8 @@ std::vector<double> few_directions(std::vector<double> samples, int n) {
 }
 
 std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance) {
-  if (f.reads_features() || f.has_pair_factor() || f.output != RadialFunction::Output::weights || f.gate || f.coulomb ||
-      !f.r_power.empty())
+  if (f.reads_features() || f.has_pair_factor() || f.output != RadialFunction::Output::weights || f.gate ||
+      f.charge_potential || !f.r_power.empty())
     return {};
   const int num_outputs = f.num_outputs();
   Matrix rows = f.network.weights.back();

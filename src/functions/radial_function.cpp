@@ -3,7 +3,7 @@
 #include "src/functions/radial_function.h"
 
 #include "src/functions/basis_functions.h"
-#include "src/functions/coulomb_function.h"
+#include "src/functions/error_function.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -41,10 +41,10 @@ void apply_gate(const RadialGate &gate, int order, size_t n, const double *from,
   }
 }
 
-Jet potential_of_charge(const RadialCoulomb &coulomb, const RadialBasis &basis, double r) {
+Jet potential_of_charge(const ChargePotential &charge, const RadialBasis &basis, double r) {
   const Jet distance = Jet::variable(r);
-  return 1.0 / coulomb.width * error_function_quotient(1.0 / coulomb.width * distance) *
-         polynomial_cutoff(1.0 / basis.cutoff * distance, coulomb.p);
+  return 1.0 / charge.width * error_function_quotient(1.0 / charge.width * distance) *
+         polynomial_cutoff(1.0 / basis.cutoff * distance, charge.p);
 }
 
 }    // namespace
@@ -138,9 +138,9 @@ RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species
     const double *row_end = receiver.data.data() + static_cast<size_t>(receiver_species + 1) * receiver.cols;
     f.gate->query.assign(row_end - num_outputs(), row_end);
   }
-  if (coulomb) {
-    f.coulomb->width = coulomb->widths(receiver_species, sender_species);
-    f.coulomb->widths = Matrix();
+  if (charge_potential) {
+    f.charge_potential->width = charge_potential->widths(receiver_species, sender_species);
+    f.charge_potential->widths = Matrix();
   }
   first.rows = basis.size();
   first.data.resize(static_cast<size_t>(first.rows) * first.cols);
@@ -179,12 +179,12 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
     for (int p = 0; gate && p < points; ++p)
       apply_gate(*gate, order, n, values_and_keys.data() + 2 * p * n_out, found + p * n_out);
   }
-  if (output == Output::weights && !times_cutoff && !coulomb && r_power.empty()) return;
+  if (output == Output::weights && !times_cutoff && !charge_potential && r_power.empty()) return;
 
   const BasisFunctions functions = basis_functions(basis);
   for (int p = 0; p < count; ++p) {
     Jet factor = times_cutoff ? functions.cutoff_function(r[p], side) : Jet(1.0);
-    if (coulomb) factor = factor * potential_of_charge(*coulomb, basis, r[p]);
+    if (charge_potential) factor = factor * potential_of_charge(*charge_potential, basis, r[p]);
     double *row = out + p * (order + 1) * n;
     for (size_t j = 0; j < n; ++j) {
       Jet w = Jet::load(row + j, order, n);
@@ -194,7 +194,7 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
         activation_derivatives(network.activation, w.value(), order, d);
         w = network.activation_scale * compose(d, w);
       }
-      if (times_cutoff || coulomb) w = w * factor;
+      if (times_cutoff || charge_potential) w = w * factor;
       if (!r_power.empty() && r_power[j] != 0) w = w * pow(Jet::variable(r[p]), r_power[j]);
       w.store(row + j, order, n);
     }

@@ -86,7 +86,7 @@ struct RadialGate {
 
 // A factor of the outputs: the potential erf(r/width)/r of a Gaussian charge, times the polynomial cutoff function up
 // to the cutoff of the basis.
-struct RadialCoulomb {
+struct ChargePotential {
   Matrix widths;         // [receiver, sender], Angstrom
   double p = 3.0;        // of the cutoff function
   double width = 0.0;    // of one pair (for_pair)
@@ -110,13 +110,13 @@ struct RadialFunction {
   bool times_cutoff = false;
   std::vector<int> r_power;          // [num_outputs], or empty for all zero
   std::optional<RadialGate> gate;    // the network has rows of zeros for the query
-  std::optional<RadialCoulomb> coulomb;
+  std::optional<ChargePotential> charge_potential;
 
   int num_outputs() const { return network.num_outputs() / (gate ? 2 : 1); }
   bool has_pair_factor() const { return !receiver_factor.data.empty(); }
   bool depends_on_pair() const {
     return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty() || has_pair_factor() ||
-           (coulomb && !coulomb->widths.data.empty());
+           (charge_potential && !charge_potential->widths.data.empty());
   }
   bool reads_receiver() const { return receiver_block >= 0; }
   bool reads_features() const { return sender_block >= 0 || reads_receiver(); }

@@ -122,7 +122,7 @@ struct KeptSpecies {
     rows(f.receiver);
     rows(f.receiver_factor);
     rows(f.sender_factor);
-    if (f.coulomb) pairs(f.coulomb->widths);
+    if (f.charge_potential) pairs(f.charge_potential->widths);
   }
 };
 

@@ -299,9 +299,9 @@ struct TorchRadial : TorchBasis {
       gate_weight = to_tensor(gate->norm.weight, type);
       gate_bias = to_tensor(gate->norm.bias, type);
     }
-    if (f.coulomb) {
-      charge_width = to_tensor(f.coulomb->widths, at::kDouble);
-      charge_p = f.coulomb->p;
+    if (f.charge_potential) {
+      charge_width = to_tensor(f.charge_potential->widths, at::kDouble);
+      charge_p = f.charge_potential->p;
     }
     if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
       power = to_tensor(f.r_power).to(at::kDouble);

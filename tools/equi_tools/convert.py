@@ -243,7 +243,7 @@ def notes(document, framework):
     for n, layer in enumerate(document["layers"]):
         radial = layer.get("radial")
         # SO(2) convolutions multiply their messages by the cutoff function, whatever their radial networks return.
-        if radial is None or radial.get("times_cutoff") or radial.get("coulomb") or layer["type"] == "so2_convolution":
+        if radial is None or radial.get("times_cutoff") or radial.get("charge_potential") or layer["type"] == "so2_convolution":
             continue
         # A network vanishes where the basis does, unless it has other inputs.
         causes = [name for name in ("sender", "receiver", "biases", "norms") if any(radial.get(name) or ())]

@@ -224,21 +224,21 @@ TEST(ModelFile, reads_potentials_of_charges_in_radial_networks) {
   ModelDocument d = make_tiny_model(o);
   const Model m = d.model();
   const auto &c = first_layer<Convolution>(m);
-  ASSERT_TRUE(c.radial.coulomb);
-  EXPECT_EQ(c.radial.coulomb->widths.data, d.tensors["radial0.charge_widths"].values);
-  EXPECT_EQ(c.radial.coulomb->p, 3.0);
+  ASSERT_TRUE(c.radial.charge_potential);
+  EXPECT_EQ(c.radial.charge_potential->widths.data, d.tensors["radial0.charge_widths"].values);
+  EXPECT_EQ(c.radial.charge_potential->p, 3.0);
   const std::string radial = "/layers/" + std::to_string(find_layer(d, "convolution")) + "/radial";
   const auto refused = [&](const std::string &where, const Json &value, const std::vector<std::string> &parts) {
     expect_refusal(
         o, [&](ModelDocument &changed) { changed.document[Json::json_pointer(radial + where)] = value; }, parts);
   };
-  refused("/coulomb/widths", "scale", {"coulomb.widths", "[2, 2]"});
-  refused("/coulomb/p", 1.0, {"coulomb.p", "from 2 to 1000"});
-  refused("/coulomb/width", 1.0, {"\"width\""});
+  refused("/charge_potential/widths", "scale", {"charge_potential.widths", "[2, 2]"});
+  refused("/charge_potential/p", 1.0, {"charge_potential.p", "from 2 to 1000"});
+  refused("/charge_potential/width", 1.0, {"\"width\""});
   expect_refusal(o, [](ModelDocument &changed) { changed.tensors["radial0.charge_widths"].values[1] = 0.0; },
                  {"radial0.charge_widths"});
   o.sender_scalars = 3;
-  expect_refusal(make_tiny_model(o).bytes(), {"coulomb", "inputs from a block"});
+  expect_refusal(make_tiny_model(o).bytes(), {"charge_potential", "inputs from a block"});
 }
 
 TEST(ModelFile, refuses_bad_exponentials_and_factors_of_pairs) {

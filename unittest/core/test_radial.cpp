@@ -505,7 +505,7 @@ TEST(RadialFunction, values_are_gated_by_normalized_products_of_keys_and_the_que
 TEST(RadialFunction, outputs_are_multiplied_by_the_potential_of_the_charge_of_a_pair) {
   RadialFunction all = random_function(KINDS[0]);
   const RadialFunction plain = all;
-  all.coulomb = RadialCoulomb{random_matrix(3, 3, 41, 0.4, 2.0), 3.0, 0.0};
+  all.charge_potential = ChargePotential{random_matrix(3, 3, 41, 0.4, 2.0), 3.0, 0.0};
   EXPECT_TRUE(all.depends_on_pair());
   constexpr int n = 21;
   double w[n], out[4 * n], above[4 * n], below[4 * n];
@@ -517,7 +517,7 @@ TEST(RadialFunction, outputs_are_multiplied_by_the_potential_of_the_charge_of_a_
       plain.derivatives(r, 0, 1, w);
       f.derivatives(r, 3, 1, out);
       const double u = r / plain.basis.cutoff, rest = 1.0 - u;
-      const double factor = std::erf(r / all.coulomb->widths(species, (species + 1) % 3)) / r *
+      const double factor = std::erf(r / all.charge_potential->widths(species, (species + 1) % 3)) / r *
                             (rest * rest * rest * (1.0 + 3.0 * u + 6.0 * u * u));
       for (int c = 0; c < n; ++c) EXPECT_NEAR(out[c], w[c] * factor, 1e-13 * (1.0 + std::fabs(out[c]))) << r;
       const double h = 1e-5;

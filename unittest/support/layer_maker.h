@@ -414,7 +414,7 @@ class LayerMaker {
           tensor(name + ".receiver", {num_species(), o_.receiver_columns + (is_gated ? num_outputs : 0)}, 1.0);
     if (o_.late_cutoff) n["times_cutoff"] = true;
     if (is_convolution && o_.charge_potentials)
-      n["coulomb"] = {{"widths", pairs(name + ".charge_widths", 0.6, 1.8)}, {"p", 3}};
+      n["charge_potential"] = {{"widths", pairs(name + ".charge_widths", 0.6, 1.8)}, {"p", 3}};
     if (is_convolution && o_.activate_last) n["activate_last"] = true;
     if (is_convolution && o_.pair_factor)
       n["pair_factor"] = {{"receiver", uniform(name + ".of_receiver", {num_species(), num_outputs}, 0.2, 1.2)},

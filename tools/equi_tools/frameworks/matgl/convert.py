@@ -102,7 +102,7 @@ def _potential(builder, charges, checkpoint):
     widths = sqrt(2) * np.sqrt(sigma[:, None] ** 2 + sigma[None, :] ** 2)
     constant = table.add("potential.zeros", np.zeros((builder.basis_size(), 1), np.float32))
     bias = added(table.add("potential.constant", np.full(1, COULOMB)))
-    radial = network([constant], biases=[bias], coulomb={"widths": table.add("potential.widths", widths), "p": CUTOFF_POWER})
+    radial = network([constant], biases=[bias], charge_potential={"widths": table.add("potential.widths", widths), "p": CUTOFF_POWER})
     if not checkpoint.is_reversed:
         return builder.convolution(charges, CHARGES, "potential", [(0, 0, 0, 1.0)], radial, "1x0e")
     builder.add_species_embedding("unit_charge", "unit_charge", np.ones((len(builder.elements), 1), np.float32))
