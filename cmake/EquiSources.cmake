@@ -44,7 +44,10 @@ set(equi_sources
     kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
+    kokkos/layers/ewald/device_ewald_sum.cpp
+    kokkos/layers/ewald/device_system_ewald.cpp
     kokkos/layers/ewald/host_system_ewald.cpp
+    kokkos/layers/ewald/system_waves.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp

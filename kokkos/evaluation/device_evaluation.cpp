@@ -96,15 +96,20 @@ void DeviceEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   const int64_t size = 3 * static_cast<int64_t>(n.num_atoms);
   positions_.reserve(size);
   if (IS_DUAL<T>) direction_.reserve(Base::max_directions() * size);
-  set_neighborhood(copied_list_);
+  host_neighborhood_ = &n;
+  set_neighborhood(copied_list_, n.cell);
 }
 
 template <class T>
-void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list) {
+void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) {
   exec_ = DeviceExec();
+  cell_ = cell;
   DeviceNeighborhood &n = neighborhood_;
   static_cast<DeviceNeighborList &>(n) = list;
-  if (&list != &copied_list_) copied_list_ = {};
+  if (&list != &copied_list_) {
+    copied_list_ = {};
+    host_neighborhood_ = nullptr;
+  }
   values_are_kept_ = false;
   // A rank without remote rows need not know whether others exchange.
   is_exchanging_ = n.num_rows > n.num_receivers;
@@ -278,6 +283,9 @@ void DeviceEvaluation<T>::for_arrays_of_step(const ArrayVisitor &f) {
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   if (plan_.keeps_values) f(aside_, owned * (plan_.max_exchanged_row_size / plan_.planes));
   f(energy_, owned * plan_.max_directions());
+  if (!has_system_sum_) return;
+  f(system_gradient_, 3 * owned);
+  if (with_atom_virial_) f(system_atom_virial_, 6 * owned);
 }
 
 template <class T>
@@ -518,9 +526,10 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
   begin_step(request);
   const auto step = [&] {
     recorder_.run(exec_, [&] { launch_edges(request); });
+    const DeviceSystem<D> system = system_of(request);
     const int num_stages = static_cast<int>(plan_.stages.size());
     for (int s = 0; s < num_stages; s++) {
-      Base::balance(exec_, plan_.stages[s], num_owned(), false, nullptr, exchange);
+      Base::balance(exec_, plan_.stages[s], num_owned(), false, &system, exchange);
       forward_stage(s, exchange);
     }
     for (int s = num_stages - 1; backward_is_wanted && s >= 0; s--) {
@@ -563,6 +572,7 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
                options_.energy_moments);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
+  cell_ = request.cell;
   check_memory(
       memory_estimate(edges_.capacity(), far_edges_ ? far_edges_->capacity() : 0, edges_.capacity_between_cuts()),
       options_);
@@ -581,8 +591,48 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
                                ? sender_adjoints_.reserve(kept_per_edge_ * edges_.capacity())
                                : nullptr;
   state_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
+  if (has_system_sum_) clear_system(request);
   for (int d = 0; d < state_.num_directions(); d++)
     fill_by_species(exec_, num_owned(), neighborhood_.row_species.data(), device_shift_.data(), state_.energy_of(d));
+}
+
+// What sums over all atoms use and add to.
+template <class T>
+DeviceSystem<DoubleOf<T>> DeviceEvaluation<T>::system_of(const DeviceRequest &request) const {
+  return {request.cell,
+          request.cell_direction,
+          request.positions,
+          request.directions,
+          neighborhood_.receiver.data(),
+          request.forces ? system_gradient_.data() : nullptr,
+          request.virial ? reinterpret_cast<D *>(summary_.data()->system_virial) : nullptr,
+          request.atom_virial ? system_atom_virial_.data() : nullptr};
+}
+
+template <class T>
+void DeviceEvaluation<T>::clear_system(const DeviceRequest &request) {
+  if (request.forces) device_zero(exec_, system_gradient_.data(), 3 * static_cast<int64_t>(num_owned()));
+  if (request.virial) device_zero(exec_, summary_.data()->system_virial, 12);
+  if (request.atom_virial) device_zero(exec_, system_atom_virial_.data(), 6 * static_cast<int64_t>(num_owned()));
+}
+
+// Receivers have the first rows.
+template <class T>
+void DeviceEvaluation<T>::add_system(const DeviceRequest &request) {
+  const D *gradient = system_gradient_.data();
+  const double *virial = system_atom_virial_.data();
+  double *forces = edges_.row_forces(), *tangents = edges_.row_tangents(), *of_rows = edges_.row_virial();
+  Kokkos::parallel_for(
+      "equi:system_forces", DeviceRange(exec_, 0, 3 * static_cast<int64_t>(num_owned())), KOKKOS_LAMBDA(int64_t k) {
+        forces[k] -= value_of(gradient[k]);
+        if (IS_DUAL<D>) tangents[k] -= tangent_of(gradient[k]);
+      });
+  if (request.atom_virial)
+    Kokkos::parallel_for(
+        "equi:system_virials", DeviceRange(exec_, 0, 9 * static_cast<int64_t>(num_owned())), KOKKOS_LAMBDA(int64_t k) {
+          const int64_t component = k % 9;    // xx, yy, zz, xy, xz, yz, yx, zx, zy
+          of_rows[k] += virial[6 * (k / 9) + (component < 6 ? component : component - 3)];
+        });
 }
 
 template <class T>
@@ -594,6 +644,7 @@ void DeviceEvaluation<T>::launch_results(const DeviceRequest &request) {
     far_edges_->finish(exec_, request.virial, request.atom_virial);
     edges_.add(exec_, *far_edges_, request.virial, request.atom_virial);
   }
+  if (has_derivatives && has_system_sum_) add_system(request);
   std::vector<DeviceSum::Term> sums{
       {reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, summary->energy}};
   if (has_derivatives && request.virial) {
@@ -634,6 +685,10 @@ EvaluationResult DeviceEvaluation<T>::end_step(bool with_forces, bool with_viria
   if (with_virial) {
     symmetrize(summary.virial, result.virial);
     if (IS_DUAL<T>) symmetrize(summary.virial_tangent, result.virial_tangent);
+    for (int k = 0; has_system_sum_ && k < 6; k++) {
+      result.virial[k] += summary.system_virial[PLANES<T> * k];
+      if (IS_DUAL<T>) result.virial_tangent[k] += summary.system_virial[PLANES<T> * k + 1];
+    }
   }
   Collision collision;
   if (summary.distance < MIN_DISTANCE) collision = edges_.collision(exec_, summary.closest, summary.distance);
@@ -690,6 +745,8 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request,
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device;
   on_device.positions = positions_.data();
+  if (host_neighborhood_) on_device.cell = host_neighborhood_->cell;
+  on_device.cell_direction = request.cell_direction;
   on_device.forces = request.forces || request.force_tangents;
   on_device.virial = request.virial;
   on_device.atom_virial = request.atom_virial != nullptr;
@@ -740,8 +797,9 @@ std::size_t DeviceEvaluation<T>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
          energy_.bytes() + returned_.bytes() + state_.in_place.bytes() + state_.layer_scratch.bytes() +
          state_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
-         sender_adjoints_.bytes() + aside_.bytes() + positions_.bytes() + direction_.bytes() + neighborhood_.bytes() +
-         recorder_.bytes() + staging_.size() * sizeof(R);
+         system_gradient_.bytes() + system_atom_virial_.bytes() + sender_adjoints_.bytes() + aside_.bytes() +
+         positions_.bytes() + direction_.bytes() + neighborhood_.bytes() + recorder_.bytes() +
+         staging_.size() * sizeof(R);
 }
 
 template <class T>
@@ -752,7 +810,8 @@ std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_
   std::size_t bytes = memory_bytes() +
                       additional_edge_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
                       (far_edges_ ? additional_edge_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
-                      neighborhood_.additional_bytes(slice_size_) + species_order_.additional_bytes(num_owned()) +
+                      Base::additional_system_bytes(cell_, num_owned()) + neighborhood_.additional_bytes(slice_size_) +
+                      species_order_.additional_bytes(num_owned()) +
                       sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;
   const auto add_additional = [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); };

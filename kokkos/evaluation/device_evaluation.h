@@ -35,6 +35,7 @@ struct StepSummary {
   double energy[2];    // the energy and its tangent
   double virial[9], virial_tangent[9];
   double forces[3], tangents[3];    // sums over rows, which show whether all are finite
+  double system_virial[2 * 6];      // of sums over all atoms; with duals, each number with its tangent
   double distance;                  // distance of the closest pair
   int64_t closest, num_edges, num_far_edges;
   double most_neighbors_receiver;    // result of DeviceEdges::most_neighbors() with its number of edges
@@ -55,7 +56,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  void set_neighborhood(const DeviceNeighborList &list) override;
+  void set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
@@ -67,6 +68,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // Parts of evaluate(), public because nvcc requires it of functions with kernels.
   void launch_edges(const DeviceRequest &request);
   void launch_results(const DeviceRequest &request);
+  void clear_system(const DeviceRequest &request);
+  void add_system(const DeviceRequest &request);
   void save_or_restore_values(const FeatureLayout &layout, R *adjoint, bool and_back);
 
  private:
@@ -77,6 +80,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
 
   void evaluate_fixed_features();
   void begin_step(const DeviceRequest &request);
+  DeviceSystem<D> system_of(const DeviceRequest &request) const;
   EvaluationResult end_step(bool with_forces, bool with_virial, GhostExchange &exchange);
   int find_not_finite(bool with_forces) const;
   struct EdgesWithinCutoff {
@@ -130,8 +134,10 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // Number of receivers whose adjoints of convolutions' outputs are kept at a time: all, if the memory limit allows.
   int slice_size_ = 0;
 
-  DeviceNeighborhood neighborhood_;    // transposed as this evaluation needs it
-  DeviceNeighborList copied_list_;     // copy of a host's neighborhood
+  DeviceNeighborhood neighborhood_;                    // transposed as this evaluation needs it
+  DeviceNeighborList copied_list_;                     // copy of a host's neighborhood
+  const Neighborhood *host_neighborhood_ = nullptr;    // its original
+  PeriodicVectors cell_{};                             // for which memory is planned
   DeviceEdges<T> edges_;
   std::optional<DeviceEdges<T>> far_edges_;    // DeviceEvaluationState::far_edges
   // A launch stays within one slice, and does not mix interior with boundary receivers or owned with remote rows.
@@ -147,6 +153,10 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   DeviceBuffer<R> aside_;                // values of an adjoint, set aside while tangents are gathered
   DeviceBuffer<D> energy_;               // [directions][receivers]
   DeviceBuffer<double> device_shift_;    // shift of the energy, by species
+  // DeviceSystem, where the model has sums over all atoms.
+  const bool has_system_sum_ = Base::has_system_sum();
+  DeviceBuffer<D> system_gradient_;
+  DeviceBuffer<double> system_atom_virial_;
   DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
   // For a host without device memory.

@@ -309,7 +309,7 @@ void HostEvaluation<T>::for_tiles(Thread &thread, const Stage &stage, const F &f
 }
 
 template <class T>
-void HostEvaluation<T>::forward(const SystemOfStep &system, GhostExchange &exchange) {
+void HostEvaluation<T>::forward(const HostSystem &system, GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
     Base::balance(state_.work(), stage, num_owned(), false, &system, exchange);
     if (stage.exchanged_input >= 0)
@@ -520,6 +520,7 @@ std::size_t HostEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_fa
                       Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
                       energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
                       (Base::is_direct_ ? direct_forces_.additional_bytes(3 * static_cast<int64_t>(num_owned())) : 0);
+  if (neighborhood_) bytes += Base::additional_system_bytes(neighborhood_->cell, num_owned());
   if (options_.deterministic) return bytes;
   bytes += edge_partial_row_.additional_bytes(num_edges);
   for (const auto &thread : threads_)

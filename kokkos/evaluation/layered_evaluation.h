@@ -120,7 +120,7 @@ class LayeredEvaluation : public Interface {
   // Runs the sums over all atoms of all ranks with their receivers, before the forward pass of a stage, or the balances
   // after its backward pass. system: null where no model has system sums.
   void balance(const typename Batch::Work &work, const Stage &stage, int num_receivers, bool is_adjoint,
-               const SystemOfStep *system, GhostExchange &exchange) {
+               const SystemOfStep<Batch> *system, GhostExchange &exchange) {
     const auto apply = [&](const BalanceStep &step) {
       if (is_adjoint && !step.has_adjoint) return;
       const Ports p = ports(model_.layers[step.layer]);
@@ -128,7 +128,7 @@ class LayeredEvaluation : public Interface {
       const BatchRows<R> all{0, num_receivers, nullptr};
       if (feature < 0) {
         static_cast<SystemSumLayer<Batch> &>(*layers_[step.layer])
-            .sum_up(features_.rows(all, p.input, false), num_receivers, *system, exchange);
+            .sum_up(work, features_.rows(all, p.input, false), num_receivers, *system, exchange);
         return;
       }
       static_cast<BalanceLayer<Batch> &>(*layers_[step.layer])
@@ -139,6 +139,15 @@ class LayeredEvaluation : public Interface {
       std::for_each(stage.balances.rbegin(), stage.balances.rend(), apply);
     else
       std::for_each(stage.balances.begin(), stage.balances.end(), apply);
+  }
+  bool has_system_sum() const { return std::any_of(model_.layers.begin(), model_.layers.end(), is_system_sum); }
+  // Bytes that sums over all atoms of a cell add to those of the layers.
+  std::size_t additional_system_bytes(const PeriodicVectors &cell, int num_receivers) const {
+    std::size_t bytes = 0;
+    for (std::size_t k = 0; k < layers_.size(); k++)
+      if (is_system_sum(model_.layers[k]))
+        bytes += static_cast<const SystemSumLayer<Batch> &>(*layers_[k]).additional_bytes(cell, num_receivers);
+    return bytes;
   }
   // For an energy of clusters: whether each atom of all ranks has an edge to every other atom. Collective.
   bool has_all_pairs(GhostExchange &exchange, int num_receivers, int64_t num_far_edges) const {
@@ -205,6 +214,8 @@ class LayeredEvaluation : public Interface {
   bool values_are_kept_ = false;    // at the positions of the last evaluation
 
  private:
+  static bool is_system_sum(const Layer &layer) { return traits(layer).sums_over_atoms && ports(layer).output < 0; }
+
   FeaturePieces<R> pieces_;
 };
 

@@ -47,11 +47,21 @@ void PairRunnerKokkos::set_numbers() {
 
 void PairRunnerKokkos::use_neighborhood(bool is_exchanged) {
   atoms_.exchange().set_device_rows(on_device_.row_of_atom(), is_exchanged);
-  device_evaluator_.set_neighborhood(on_device_.list());
+  device_evaluator_.set_neighborhood(on_device_.list(), periodic_cell());
+}
+
+DeviceRequest PairRunnerKokkos::request_on_device() {
+  DeviceRequest request;
+  request.positions = on_device_.positions(*atomKK);
+  request.cell = periodic_cell();
+  return request;
 }
 
 EvaluationResult PairRunnerKokkos::run(const StepRequest &wanted) {
-  const DeviceRequest request{on_device_.positions(*atomKK), {}, true, wanted.virial, wanted.atom_virial};
+  DeviceRequest request = request_on_device();
+  request.forces = true;
+  request.virial = wanted.virial;
+  request.atom_virial = wanted.atom_virial;
   const EvaluationResult result = device_evaluator_.evaluate(request, exchange());
   if (!force->newton_pair) {    // sends the results of rows of remote atoms to their owners
     const DeviceResults by_rows = device_evaluator_.results();
@@ -147,8 +157,7 @@ void PairRunnerKokkos::multiply_hessian(Evaluator &directional, bool is_set, int
   const int64_t num_rows = neighborhood_.num_rows;
   for (int done = 0, batch; done < count; done += batch) {
     batch = same_positions ? std::min(count - done, evaluator.max_directions()) : 1;
-    DeviceRequest request;
-    request.positions = on_device_.positions(*atomKK);
+    DeviceRequest request = request_on_device();
     request.directions = make_directions(batch, v + done);
     request.forces = true;
     request.same_positions = same_positions;
@@ -162,7 +171,8 @@ EvaluationResult PairRunnerKokkos::derive_by_strain(Evaluator &directional, bool
                                                     double (*force_tangents)[3]) {
   DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
   const int64_t num_all = atoms_.num_all();
-  const double *x = on_device_.positions(*atomKK);
+  DeviceRequest request = request_on_device();
+  const double *x = request.positions;
   double *direction = direction_.reserve(3 * num_all);
   Kokkos::Array<double, 9> by;
   for (int k = 0; k < 9; k++) by[k] = strain[k / 3][k % 3];
@@ -172,9 +182,9 @@ EvaluationResult PairRunnerKokkos::derive_by_strain(Evaluator &directional, bool
         const int a = static_cast<int>(k % 3);
         direction[k] = by[3 * a] * position[0] + by[3 * a + 1] * position[1] + by[3 * a + 2] * position[2];
       });
-  DeviceRequest request;
-  request.positions = x;
   request.directions = {direction, 1, num_all};
+  const auto cell_direction = strained_cell(strain);
+  request.cell_direction = reinterpret_cast<const double(*)[3]>(cell_direction.data());
   request.forces = request.virial = true;
   const EvaluationResult result = evaluator.evaluate(request, exchange());
   copy_to_owners(evaluator.results().tangents, 1.0, force_tangents);
@@ -184,8 +194,7 @@ EvaluationResult PairRunnerKokkos::derive_by_strain(Evaluator &directional, bool
 void PairRunnerKokkos::energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
                                       double (*moments)[3]) {
   DeviceEvaluator &evaluator = with_neighborhood(directional, is_set);
-  DeviceRequest request;
-  request.positions = on_device_.positions(*atomKK);
+  DeviceRequest request = request_on_device();
   request.directions = make_directions(1, &v);
   request.energy_moments = true;
   evaluator.evaluate(request, exchange());
@@ -202,7 +211,7 @@ void PairRunnerKokkos::energy_moments(Evaluator &directional, bool is_set, const
 
 DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) const {
   auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
-  if (!is_set) evaluator.set_neighborhood(on_device_.list());
+  if (!is_set) evaluator.set_neighborhood(on_device_.list(), periodic_cell());
   return evaluator;
 }
 

@@ -48,7 +48,8 @@ class PairRunnerKokkos : public PairRunner {
                       double (*moments)[3]) override;
 
  private:
-  void set_numbers();    // those of neighborhood()
+  void set_numbers();                   // those of neighborhood()
+  DeviceRequest request_on_device();    // with the present positions and cell
   // The evaluator as one of devices, with the present neighborhood.
   DeviceEvaluator &with_neighborhood(Evaluator &directional, bool is_set) const;
   // Directions [atoms] in device memory from vectors of this rank's atoms, `count` of them. Ghosts move like the atoms

@@ -4,9 +4,14 @@
 #ifndef EQUI_BALANCE_LAYER_H
 #define EQUI_BALANCE_LAYER_H
 
+#include "kokkos/geometry/device_edges.h"
 #include "kokkos/layer_interface/batch_layer.h"
 #include "src/evaluation/evaluator.h"
 #include "src/evaluation/ghost_exchange.h"
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
 
 namespace equi {
 
@@ -21,12 +26,34 @@ class BalanceLayer : public BatchLayer<Batch> {
                        bool is_adjoint, GhostExchange &exchange) = 0;
 };
 
+using PeriodicVectors = std::array<std::array<double, 3>, 3>;    // Neighborhood::cell
+
 // The atoms, and the results, of an evaluation. Its arrays are in host memory.
-struct SystemOfStep {
+struct HostSystem {
   const EvaluationRequest &request;
   const Neighborhood &neighborhood;
   EvaluationResult &result;
 };
+
+// The same with arrays in device memory. Sums add to the results, which begin with zeros.
+template <class D>
+struct DeviceSystem {
+  const PeriodicVectors &cell;
+  const double (*cell_direction)[3];    // [3], as in EvaluationRequest
+  const double *positions;              // [atoms][3]
+  DeviceDirections directions;
+  const int *receiver;    // [receivers] their atoms
+  // Minus the forces on the receivers, [receivers][3]; null: not requested.
+  D *gradient;
+  // Virials as in EvaluationResult, with their tangents, which the host may read after a fence; null: not requested.
+  D *virial;
+  // Virials of the receivers, [receivers][6], in the order of EvaluationResult; null: not requested.
+  double *atom_virial;
+};
+
+template <class Batch>
+using SystemOfStep = std::conditional_t<std::is_same_v<typename Batch::Work, DeviceExec>,
+                                        DeviceSystem<DoubleOf<typename Batch::Number>>, HostSystem>;
 
 // forward() and backward() of the batches use what sum_up() has computed for all receivers.
 template <class Batch>
@@ -34,7 +61,10 @@ class SystemSumLayer : public BatchLayer<Batch> {
  public:
   using R = typename Batch::R;
   // x: rows of all `count` receivers of this rank. Adds its own part of forces and virials. Collective.
-  virtual void sum_up(FeatureRows<const R> x, int count, const SystemOfStep &system, GhostExchange &exchange) = 0;
+  virtual void sum_up(const typename Batch::Work &work, FeatureRows<const R> x, int count,
+                      const SystemOfStep<Batch> &system, GhostExchange &exchange) = 0;
+  // Bytes that a sum over this many receivers in a cell adds to bytes(). There is no sum, and 0 bytes, without a cell.
+  virtual std::size_t additional_bytes(const PeriodicVectors &cell, int count) const = 0;
 };
 
 }    // namespace equi

@@ -9,12 +9,14 @@ namespace equi {
 
 namespace {
 
-constexpr double TWO_PI = WaveVectors::TWO_PI;
 constexpr int LANES = WaveVectors::LANES;
 // Numbers n1 whose sums are in registers while a product runs over atoms, and atoms of one block.
 constexpr int ROWS = 2, ATOMS = 64;
-// Components of a strain.
-constexpr int FIRST[6] = {0, 1, 2, 0, 0, 1}, SECOND[6] = {0, 1, 2, 1, 2, 2};
+
+// Powers of a direction: n1 is never negative, and the last tile of n3 may exceed the largest number.
+int num_powers(int d, int largest) {
+  return d == 0 ? largest + 1 : 2 * largest + (d == 1 ? 1 : LANES);
+}
 
 // Calls body(), which is always inlined, in the text for the widest registers of this CPU that have a text. Functions
 // that it calls must be inlined, too.
@@ -39,13 +41,6 @@ void run_widest(const F &body) {
   body();
 }
 #endif
-
-template <class T>
-T cosine_and_sine(T angle, T &sine) {
-  const double c = std::cos(value_of(angle)), s = std::sin(value_of(angle)), along = tangent_of(angle);
-  sine = make_number<T>(s, c * along);
-  return make_number<T>(c, -s * along);
-}
 
 // Complex numbers of the lanes of a tile.
 template <class T>
@@ -79,15 +74,18 @@ EQUI_INLINED inline void add_rows(int num, const T *powers, int64_t next, int64_
 }    // namespace
 
 double EwaldFunction::self() const {
-  return removes_self ? prefactor / (TWO_PI * std::sqrt(TWO_PI) * sigma) : 0.0;
+  return removes_self ? prefactor / (WaveVectors::TWO_PI * std::sqrt(WaveVectors::TWO_PI) * sigma) : 0.0;
 }
 
 // With rows A of the cell and rows B of its dual basis, A B^T = 1, so dB = -B dA^T B and dV / V = sum of B dA.
 template <class T>
-EwaldSum<T>::EwaldSum(const EwaldFunction &function, const WaveVectors &waves, const CellMatrix *cell_direction)
-    : function_(function), waves_(waves), weights_(waves.size(), T(0.0)) {
+EwaldCell<T>::EwaldCell(const EwaldFunction &function, const WaveVectors &waves, const CellMatrix *cell_direction)
+    : half_square(0.5 * function.sigma * function.sigma),
+      self(function.self()),
+      factor(function.prefactor / waves.volume()),
+      growth(0.0) {
   const CellMatrix &b = waves.reciprocal();
-  double moved[3][3] = {}, growth = 0.0;    // growth: dV / V
+  double moved[3][3] = {};
   for (int i = 0; cell_direction && i < 3; i++)
     for (int j = 0; j < 3; j++) {
       const Vector3 &da = (*cell_direction)[j];
@@ -95,62 +93,56 @@ EwaldSum<T>::EwaldSum(const EwaldFunction &function, const WaveVectors &waves, c
       if (i == j) growth += along;
       for (int k = 0; k < 3; k++) moved[i][k] -= along * b[j][k];
     }
-  for (int d = 0; d < 3; d++)
-    for (int a = 0; a < 3; a++) reciprocal_[d][a] = make_number<T>(b[d][a], moved[d][a]);
-  const double factor = function.prefactor / waves.volume(), half_square = 0.5 * function.sigma * function.sigma;
-  waves.for_each([&](int64_t at, int n1, int n2, int n3) {
-    const Position k = wave_vector(n1, n2, n3);
-    const T square = k[0] * k[0] + k[1] * k[1] + k[2] * k[2];
-    const double s = value_of(square), h = factor * std::exp(-half_square * s) / s;
-    weights_[at] = make_number<T>(h, -h * (growth + (half_square + 1.0 / s) * tangent_of(square)));
-  });
-  const auto &largest = waves.largest();
-  // n1 is never negative. The last tile of n3 may exceed the largest number.
-  row_ = {largest[0] + 1, 2 * largest[1] + 1, 2 * largest[2] + LANES};
-  start_ = {0, row_[0], row_[0] + row_[1]};
-}
-
-template <class T>
-typename EwaldSum<T>::Position EwaldSum<T>::wave_vector(int n1, int n2, int n3) const {
-  Position k;
-  for (int a = 0; a < 3; a++)
-    k[a] = T(TWO_PI) * (T(n1) * reciprocal_[0][a] + T(n2) * reciprocal_[1][a] + T(n3) * reciprocal_[2][a]);
-  return k;
-}
-
-template <class T>
-void EwaldSum<T>::tabulate(const Position &position, T *powers) const {
   for (int d = 0; d < 3; d++) {
-    const int largest = waves_.largest()[d];
-    T *re = powers + start_[d] + (d == 0 ? 0 : largest), *im = re + stride();
-    const Position &b = reciprocal_[d];
-    T s = b[0] * position[0] + b[1] * position[1] + b[2] * position[2];
-    s -= T(std::round(value_of(s)));
-    T one_im;
-    const T one_re = cosine_and_sine<T>(T(TWO_PI) * s, one_im);
-    re[0] = T(1.0);
-    im[0] = T(0.0);
-    for (int n = 1; n <= largest; n++) {
-      re[n] = re[n - 1] * one_re - im[n - 1] * one_im;
-      im[n] = re[n - 1] * one_im + im[n - 1] * one_re;
-      if (d == 0) continue;
-      re[-n] = re[n];
-      im[-n] = -im[n];
-    }
-    const int64_t end = start_[d] + row_[d] - (re - powers);
-    for (int64_t n = largest + 1; n < end; n++) re[n] = im[n] = T(0.0);
+    for (int a = 0; a < 3; a++) reciprocal[d][a] = make_number<T>(b[d][a], moved[d][a]);
+    largest[d] = waves.largest()[d];
+    row[d] = num_powers(d, largest[d]);
+    start[d] = d == 0 ? 0 : start[d - 1] + row[d - 1];
   }
 }
 
 template <class T>
+EwaldSum<T>::EwaldSum(const EwaldFunction &function, const WaveVectors &waves, const CellMatrix *cell_direction)
+    : function_(function), waves_(waves) {
+  set_cell(cell_direction);
+}
+
+template <class T>
+void EwaldSum<T>::set_cell(const CellMatrix *cell_direction) {
+  cell_ = EwaldCell<T>(function_, waves_, cell_direction);
+  weights_.assign(waves_.size(), T(0.0));
+  waves_.for_each([&](int64_t at, int n1, int n2, int n3) { weights_[at] = cell_.weight(n1, n2, n3); });
+}
+
+// The number of atoms varies on a rank, so the table has a reserve.
+template <class T>
 void EwaldSum<T>::set_count(int64_t count) {
   count_ = count;
-  powers_.resize(count * 2 * stride());
+  const std::size_t size = count * 2 * stride();
+  if (size > powers_.capacity()) {
+    powers_ = {};
+    powers_.reserve(size + size / 8);
+  }
+  powers_.resize(size);
+}
+
+template <class T>
+std::size_t EwaldSum<T>::bytes_for(const WaveVectors::Extent &extent, int64_t count) {
+  int64_t of_atoms = 0;
+  for (int d = 0; d < 3; d++) of_atoms += count * 2 * num_powers(d, extent.largest[d]);
+  return (3 * extent.most + of_atoms + of_atoms / 8) * sizeof(T);
 }
 
 template <class T>
 void EwaldSum<T>::tabulate(int64_t first, int64_t end, const Position *positions) {
-  for (int64_t i = first; i < end; i++) tabulate(positions[i], powers_.data() + i * 2 * stride());
+  for (int64_t i = first; i < end; i++) {
+    T *re = powers_.data() + i * 2 * stride(), *im = re + stride();
+    for (int d = 0; d < 3; d++)
+      cell_.for_powers(d, positions[i].data(), [&](int at, T real, T imaginary) {
+        re[at] = real;
+        im[at] = imaginary;
+      });
+  }
 }
 
 // Products of the powers of n1 of all atoms of a block with charges and powers of n2 and n3.
@@ -160,8 +152,8 @@ EQUI_INLINED inline void EwaldSum<T>::add_block(const WaveVectors::Tile &tile, i
   T *re = structure_factors, *im = structure_factors + waves_.size();
   TileLanes<T> factors[ATOMS];
   for (int a = 0; a < num; a++) {
-    const T *own = powers + a * 2 * stride(), *second = own + start_[1] + waves_.largest()[1] + tile.n2,
-            *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
+    const T *own = powers + a * 2 * stride(), *second = own + cell_.place(1, tile.n2),
+            *third = own + cell_.place(2, tile.first_n3);
     const T x = charges[a] * second[0], y = charges[a] * second[stride()];
     for (int l = 0; l < LANES; l++) {
       const T third_re = third[l], third_im = third[l + stride()];
@@ -231,8 +223,7 @@ void EwaldSum<T>::gather(int64_t first, int64_t end, const T *charges, AtPlace *
             with_n1.im[l] += n * y;
           }
         }
-        const T *second = own + start_[1] + waves_.largest()[1] + tile.n2,
-                *third = own + start_[2] + waves_.largest()[2] + tile.first_n3;
+        const T *second = own + cell_.place(1, tile.n2), *third = own + cell_.place(2, tile.first_n3);
         const T second_re = second[0], second_im = second[stride()];
         for (int l = 0; l < LANES; l++) {
           const T third_re = third[l], third_im = third[l + stride()];
@@ -244,25 +235,14 @@ void EwaldSum<T>::gather(int64_t first, int64_t end, const T *charges, AtPlace *
           slope[2][l] -= T(tile.first_n3 + l) * imaginary;
         }
       }
-      put_atom(potential, slope, charges[i], atoms[i]);
+      T sum(0.0), slopes[3] = {T(0.0), T(0.0), T(0.0)};
+      for (int l = 0; l < LANES; l++) {
+        sum += potential[l];
+        for (int d = 0; d < 3; d++) slopes[d] += slope[d][l];
+      }
+      cell_.put_atom(sum, slopes, charges[i], atoms[i]);
     }
   });
-}
-
-// Adds up the lanes. The gradient with respect to r has a factor 2 pi b for each direction of the cell.
-template <class T>
-void EwaldSum<T>::put_atom(const T *potential, const T (*slope)[LANES], T charge, AtPlace &atom) const {
-  T sum(0.0), slopes[3] = {T(0.0), T(0.0), T(0.0)};
-  for (int l = 0; l < LANES; l++) {
-    sum += potential[l];
-    for (int d = 0; d < 3; d++) slopes[d] += slope[d][l];
-  }
-  atom.potential = sum - T(function_.self()) * charge;
-  for (int a = 0; a < 3; a++) {
-    T along(0.0);
-    for (int d = 0; d < 3; d++) along += T(TWO_PI) * reciprocal_[d][a] * slopes[d];
-    atom.gradient[a] = charge * along;
-  }
 }
 
 template <class T>
@@ -270,15 +250,11 @@ typename EwaldSum<T>::Total EwaldSum<T>::total(const T *structure_factors) const
   const T *re = structure_factors, *im = structure_factors + waves_.size();
   Total sum{T(0.0), {}};
   sum.strain.fill(T(0.0));
-  const double of_width = function_.sigma * function_.sigma;
   waves_.for_each([&](int64_t at, int n1, int n2, int n3) {
-    const Position k = wave_vector(n1, n2, n3);
-    const T square = k[0] * k[0] + k[1] * k[1] + k[2] * k[2];
-    const T energy = weights_[at] * (re[at] * re[at] + im[at] * im[at]), factor = T(2.0) / square + T(of_width);
+    const T energy = weights_[at] * (re[at] * re[at] + im[at] * im[at]);
     sum.energy += energy;
-    for (int c = 0; c < 6; c++) sum.strain[c] += factor * k[FIRST[c]] * k[SECOND[c]] * energy;
+    cell_.add_strain(n1, n2, n3, energy, sum.strain.data());
   });
-  for (int c = 0; c < 3; c++) sum.strain[c] -= sum.energy;
   return sum;
 }
 
@@ -286,22 +262,21 @@ typename EwaldSum<T>::Total EwaldSum<T>::total(const T *structure_factors) const
 template <class T>
 void EwaldSum<T>::gather_strain(int64_t first, int64_t end, const double *charges, std::array<double, 6> *atoms) const {
   const int64_t size = waves_.size();
-  const double of_width = function_.sigma * function_.sigma;
   for (int64_t i = first; i < end; i++) atoms[i] = {};
   waves_.for_each([&](int64_t at, int n1, int n2, int n3) {
-    const Vector3 k = waves_.vector(n1, n2, n3);
-    const double factor = 2.0 / (k[0] * k[0] + k[1] * k[1] + k[2] * k[2]) + of_width;
+    double by_strain[6] = {};
+    cell_.add_strain(n1, n2, n3, 1.0, by_strain);
     const double re = value_of(factors_[at]), im = value_of(factors_[size + at]);
     for (int64_t i = first; i < end; i++) {
-      const T *own = powers_.data() + i * 2 * stride(), *one = own + n1,
-              *two = own + start_[1] + waves_.largest()[1] + n2, *three = own + start_[2] + waves_.largest()[2] + n3;
+      const T *own = powers_.data() + i * 2 * stride(), *one = own + n1, *two = own + cell_.place(1, n2),
+              *three = own + cell_.place(2, n3);
       const auto real = [&](const T *p) { return value_of(p[0]); };
       const auto imaginary = [&](const T *p) { return value_of(p[stride()]); };
       const double x = real(one) * real(two) - imaginary(one) * imaginary(two),
                    y = real(one) * imaginary(two) + imaginary(one) * real(two);
       const double cosine = x * real(three) - y * imaginary(three), sine = x * imaginary(three) + y * real(three);
       const double energy = 0.5 * charges[i] * (re * cosine - im * sine);
-      for (int c = 0; c < 6; c++) atoms[i][c] += (factor * k[FIRST[c]] * k[SECOND[c]] - (c < 3 ? 1.0 : 0.0)) * energy;
+      for (int c = 0; c < 6; c++) atoms[i][c] += by_strain[c] * energy;
     }
   });
 }
@@ -311,6 +286,8 @@ std::size_t EwaldSum<T>::bytes() const {
   return (weights_.capacity() + powers_.capacity() + factors_.capacity()) * sizeof(T);
 }
 
+template struct EwaldCell<double>;
+template struct EwaldCell<Dual<double>>;
 template class EwaldSum<double>;
 template class EwaldSum<Dual<double>>;
 

@@ -54,9 +54,9 @@ void WaveVectors::deform(const CellMatrix &cell) {
   volume_ = cell_volume(cell);
 }
 
-WaveVectors::WaveVectors(const CellMatrix &cell, double cutoff) {
-  deform(cell);
-  // |n_d| = |k . a_d| / 2 pi is less than this.
+// |n_d| = |k . a_d| / 2 pi is less than a bound.
+WaveVectors::Extent WaveVectors::extent(const CellMatrix &cell, double cutoff) {
+  Extent extent{};
   double places = 1.0;
   for (int d = 0; d < 3; d++) {
     const double bound = cutoff * std::sqrt(dot(cell[d], cell[d])) / TWO_PI;
@@ -64,8 +64,16 @@ WaveVectors::WaveVectors(const CellMatrix &cell, double cutoff) {
     if (!(places < 8.0 * MAX_SIZE))
       throw std::invalid_argument("an Ewald sum with the cutoff " + std::to_string(cutoff) +
                                   "/Angstrom has too many wave vectors in this cell");
-    largest_[d] = static_cast<int>(bound);
+    extent.largest[d] = static_cast<int>(bound);
   }
+  const auto &[n1, n2, n3] = extent.largest;
+  extent.most = static_cast<int64_t>(n1 + 1) * (2 * n2 + 1) * (2 * n3 + LANES);
+  return extent;
+}
+
+WaveVectors::WaveVectors(const CellMatrix &cell, double cutoff) {
+  deform(cell);
+  largest_ = extent(cell, cutoff).largest;
   const double square = cutoff * cutoff * (1.0 - SURFACE);
   const auto has = [&](int n1, int n2, int n3) {
     if (!is_chosen(n1, n2, n3)) return false;

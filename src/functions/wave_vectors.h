@@ -35,6 +35,12 @@ class WaveVectors {
   // More would not fit into the memory of most machines: 1.6 GB for one array of structure factors.
   static constexpr int64_t MAX_SIZE = 100'000'000;
 
+  // Bounds of the integers, and of size().
+  struct Extent {
+    std::array<int, 3> largest;    // absolute values of n1, n2, n3
+    int64_t most;
+  };
+
   WaveVectors() = default;
   // cutoff: 1/Angstrom. A wave vector on the surface of the sphere is left out, whatever its rounding. Throws
   // std::invalid_argument if the cell has no volume, or if there were more than MAX_SIZE numbers.
@@ -43,14 +49,19 @@ class WaveVectors {
   // cell. With the integers of the new sphere it has a jump wherever the number of wave vectors changes.
   void deform(const CellMatrix &cell);
 
+  // Those of a sphere in a cell. Throws like the constructor.
+  static Extent extent(const CellMatrix &cell, double cutoff);
+  Extent extent() const { return {largest_, size()}; }
+
   // The cutoff beyond which the factor exp(-sigma^2 k^2/2) is less than the tolerance. sigma: Angstrom.
   static double converged_cutoff(double sigma, double tolerance = CONVERGED);
 
   int64_t size() const { return static_cast<int64_t>(present_.size()); }
   int64_t count() const { return count_; }    // of wave vectors, half of those in the sphere
   const std::vector<Tile> &tiles() const { return tiles_; }
-  const std::array<int, 3> &largest() const { return largest_; }    // absolute values of n1, n2, n3
-  const CellMatrix &reciprocal() const { return reciprocal_; }      // rows: b
+  const std::vector<int8_t> &present() const { return present_; }    // [size] whether a wave vector is at this place
+  const std::array<int, 3> &largest() const { return largest_; }     // absolute values of n1, n2, n3
+  const CellMatrix &reciprocal() const { return reciprocal_; }       // rows: b
   double volume() const { return volume_; }
   Vector3 vector(int n1, int n2, int n3) const;
   std::size_t bytes() const { return present_.size() + tiles_.size() * sizeof(Tile); }
@@ -72,7 +83,7 @@ class WaveVectors {
   int64_t count_ = 0;
   std::array<int, 3> largest_{};
   std::vector<Tile> tiles_;
-  std::vector<char> present_;    // [size]
+  std::vector<int8_t> present_;    // [size]
 };
 
 }    // namespace equi

@@ -3,7 +3,7 @@
 #ifndef EQUI_EWALD_H
 #define EQUI_EWALD_H
 
-#include "src/functions/ewald_sum.h"
+#include "src/functions/ewald_function.h"
 #include "src/layers/layer.h"
 
 #include <string>

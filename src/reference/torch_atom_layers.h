@@ -5,6 +5,7 @@
 
 #include "src/algebra/coupling.h"
 #include "src/evaluation/evaluator.h"
+#include "src/functions/wave_vectors.h"
 #include "src/model/model.h"
 #include "src/reference/torch_edge_layers.h"
 #include "src/reference/torch_functions.h"

@@ -78,7 +78,8 @@ Result evaluate(const System &s, const EwaldFunction &f, const WaveVectors &wave
     result.energy -= 0.5 * f.self() * q * q;
     result.potentials.push_back(atoms[i].potential);
     result.energies.push_back(0.5 * q * atoms[i].potential);
-    result.gradients.push_back(atoms[i].gradient);
+    const double *gradient = atoms[i].gradient;
+    result.gradients.push_back({gradient[0], gradient[1], gradient[2]});
   }
   return result;
 }

@@ -3,8 +3,10 @@
 #ifndef EQUI_HOST_SYSTEM_EWALD_H
 #define EQUI_HOST_SYSTEM_EWALD_H
 
+#include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layer_interface/balance_layer.h"
-#include "src/layers/ewald.h"
+#include "kokkos/layers/ewald/system_waves.h"
+#include "src/functions/ewald_sum.h"
 #include "src/numbers/dual.h"
 
 #include <array>
@@ -20,36 +22,38 @@ namespace equi {
 template <class D>
 class HostSystemEwald {
  public:
-  HostSystemEwald(const Ewald &layer, WaveVectorSet wave_vectors);
+  HostSystemEwald(const Ewald &layer, WaveVectorSet wave_vectors) : waves_(layer, wave_vectors) {}
 
-  // The charges of this rank's receivers, which the caller writes.
-  D *charges(int count);
-  // Computes the energies and potentials of the receivers, and adds forces and virials. Collective.
-  void evaluate(const SystemOfStep &system, GhostExchange &exchange);
-  // The energy of receiver i in eV, and the derivative of the energy of all atoms with respect to its charge.
-  D energy(int64_t i) const { return D(0.5) * charges_[i] * atoms_[i].potential; }
-  D potential(int64_t i) const { return atoms_[i].potential; }
+  // Computes what all charges give to this rank's receivers, [count] of both, and adds forces and virials. Collective.
+  void evaluate(const HostSystem &system, int count, const D *charges, EwaldAtom<D> *atoms, GhostExchange &exchange);
 
   std::size_t bytes() const;
-  std::string describe() const;    // of the last evaluation
+  std::size_t additional_bytes(const CellMatrix &cell, int count) const;
+  std::string describe(std::size_t bytes_of_atoms) const;    // of the last evaluation
 
  private:
-  void use_cell(const CellMatrix &cell, const double (*direction)[3]);
-  void add_forces(const SystemOfStep &system) const;
-  void add_virials(const SystemOfStep &system, double share) const;
+  void add_forces(const HostSystem &system, int count, const EwaldAtom<D> *atoms) const;
+  void add_virials(const HostSystem &system, int count, const D *charges) const;
 
-  EwaldFunction function_;
-  double cutoff_;    // 1/Angstrom
-  WaveVectorSet set_;
-  std::optional<WaveVectors> waves_;
+  SystemWaves waves_;
   std::optional<EwaldSum<D>> sum_;
-  CellMatrix cell_{}, cell_direction_{};    // those of waves_ and sum_
-
-  std::vector<D> charges_;                              // [receivers]
-  std::vector<std::array<D, 3>> positions_;             // [receivers]
-  std::vector<typename EwaldSum<D>::AtPlace> atoms_;    // [receivers]
+  bool is_current_ = false;                    // whether it has the cell of waves_
+  std::vector<std::array<D, 3>> positions_;    // [receivers]
   std::vector<D> sums_;    // structure factors, then the sum of all charges and the number of all atoms
   double total_charge_ = 0.0, num_atoms_ = 0.0;    // of all ranks in the last evaluation
+};
+
+// The same for numbers of any layer's type.
+template <class T>
+class HostEwald : public HostSystemEwald<DoubleOf<T>> {
+  using D = DoubleOf<T>;
+
+ public:
+  using HostSystemEwald<D>::HostSystemEwald;
+  void evaluate(const HostKernels<T> &, const HostSystem &system, int count, const D *charges, EwaldAtom<D> *atoms,
+                GhostExchange &exchange) {
+    HostSystemEwald<D>::evaluate(system, count, charges, atoms, exchange);
+  }
 };
 
 }    // namespace equi

@@ -87,18 +87,20 @@ void PairRunner::read_neighborhood() {
 }
 
 void PairRunner::use_neighborhood(bool is_exchanged) {
+  neighborhood_.cell = periodic_cell();
   exchange().set_rows(&atom_row_, is_exchanged);
   evaluator_->set_neighborhood(neighborhood_);
 }
 
+std::array<std::array<double, 3>, 3> PairRunner::periodic_cell() const {
+  if (!domain->xperiodic || !domain->yperiodic || !domain->zperiodic) return {};
+  const double *prd = domain->prd;
+  if (!domain->triclinic) return {{{prd[0], 0.0, 0.0}, {0.0, prd[1], 0.0}, {0.0, 0.0, prd[2]}}};
+  return {{{prd[0], 0.0, 0.0}, {domain->xy, prd[1], 0.0}, {domain->xz, domain->yz, prd[2]}}};
+}
+
 EvaluationRequest PairRunner::request_at_positions() {
-  neighborhood_.cell = {};
-  if (domain->xperiodic && domain->yperiodic && domain->zperiodic) {
-    neighborhood_.cell[0] = {domain->prd[0], 0.0, 0.0};
-    neighborhood_.cell[1] = {domain->triclinic ? domain->xy : 0.0, domain->prd[1], 0.0};
-    neighborhood_.cell[2] = {domain->triclinic ? domain->xz : 0.0, domain->triclinic ? domain->yz : 0.0,
-                             domain->prd[2]};
-  }
+  neighborhood_.cell = periodic_cell();
   EvaluationRequest request;
   request.positions = atoms_.positions();
   return request;
@@ -259,6 +261,15 @@ void PairRunner::multiply_hessian(Evaluator &directional, bool is_set, int count
   }
 }
 
+std::array<std::array<double, 3>, 3> PairRunner::strained_cell(const double strain[3][3]) const {
+  const auto cell = periodic_cell();
+  std::array<std::array<double, 3>, 3> direction{};
+  for (int k = 0; k < 3; k++)
+    for (int a = 0; a < 3; a++)
+      for (int b = 0; b < 3; b++) direction[k][a] += strain[a][b] * cell[k][b];
+  return direction;
+}
+
 EvaluationResult PairRunner::derive_by_strain(Evaluator &directional, bool is_set, const double strain[3][3],
                                               double (*force_tangents)[3]) {
   if (!is_set) directional.set_neighborhood(neighborhood_);
@@ -271,11 +282,8 @@ EvaluationResult PairRunner::derive_by_strain(Evaluator &directional, bool is_se
   request.direction = reinterpret_cast<const double(*)[3]>(direction_.data());
   request.force_tangents = reinterpret_cast<double(*)[3]>(tangents_.data());
   request.virial = true;
-  double cell_direction[3][3] = {};
-  for (int k = 0; k < 3; k++)
-    for (int a = 0; a < 3; a++)
-      for (int b = 0; b < 3; b++) cell_direction[k][a] += strain[a][b] * neighborhood_.cell[k][b];
-  request.cell_direction = cell_direction;
+  const auto cell_direction = strained_cell(strain);
+  request.cell_direction = reinterpret_cast<const double(*)[3]>(cell_direction.data());
   const EvaluationResult result = directional.evaluate(request, exchange());
   sum_at_owners(tangents_.data(), 1.0, force_tangents);
   return result;

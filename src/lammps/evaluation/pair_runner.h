@@ -94,7 +94,10 @@ class PairRunner : public PairPart {
   void sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]);
 
  protected:
-  static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;    // numbers of an atom
+  static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;        // numbers of an atom
+  std::array<std::array<double, 3>, 3> periodic_cell() const;    // Neighborhood::cell of the present box
+  // Its derivative along a strain, EvaluationRequest::cell_direction.
+  std::array<std::array<double, 3>, 3> strained_cell(const double strain[3][3]) const;
   Neighborhood neighborhood_;
 
  private:

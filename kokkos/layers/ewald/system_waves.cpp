@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Chooses the wave vectors of the present cell, and describes them.
+#include "kokkos/layers/ewald/system_waves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+// A mean charge beyond rounding, in units of charge.
+constexpr double NEUTRAL = 1e-6;
+
+WaveVectorSet set_of(const std::string &word) {
+  return word == "frozen"      ? WaveVectorSet::frozen
+         : word == "converged" ? WaveVectorSet::converged
+                               : WaveVectorSet::sphere;
+}
+
+}    // namespace
+
+SystemWaves::SystemWaves(const Ewald &layer, WaveVectorSet wave_vectors)
+    : function_(layer.function),
+      cutoff_(layer.cutoff),
+      set_(wave_vectors == WaveVectorSet::of_file ? set_of(layer.wave_vectors) : wave_vectors) {
+  if (set_ == WaveVectorSet::converged) cutoff_ = std::max(cutoff_, WaveVectors::converged_cutoff(function_.sigma));
+}
+
+// The derivative of a sphere's energy ignores that wave vectors enter and leave it.
+SystemWaves::Change SystemWaves::use(const CellMatrix &cell, const double (*direction)[3]) {
+  Neighborhood of_cell;
+  of_cell.cell = cell;
+  check_cell(of_cell);
+  CellMatrix moved{};
+  for (int k = 0; direction && k < 3; k++)
+    for (int a = 0; a < 3; a++) moved[k][a] = direction[k][a];
+  const bool is_same = is_used_ && cell == cell_;
+  if (is_same && moved == cell_direction_) return Change::none;
+  Change change = Change::cell;
+  if (!is_same) try {
+      if (is_used_ && set_ == WaveVectorSet::frozen) {
+        vectors_.deform(cell);
+      } else {
+        vectors_ = WaveVectors(cell, cutoff_);
+        change = Change::integers;
+      }
+    } catch (const std::invalid_argument &fault) {
+      throw EvaluationError(fault.what(), -1, -1, 0.0);
+    }
+  is_used_ = true;
+  cell_ = cell;
+  cell_direction_ = moved;
+  return change;
+}
+
+WaveVectors::Extent SystemWaves::extent(const CellMatrix &cell) const {
+  if (is_used_ && (set_ == WaveVectorSet::frozen || cell == cell_)) return vectors_.extent();
+  if (cell == CellMatrix{}) return {};
+  try {
+    return WaveVectors::extent(cell, cutoff_);
+  } catch (const std::invalid_argument &) {
+    return {};
+  }
+}
+
+std::string SystemWaves::describe(double total_charge, double num_atoms, std::size_t bytes) const {
+  if (!is_used_) return "";
+  char text[400];
+  const char *set = set_ == WaveVectorSet::frozen      ? ", whose integers stay when the cell changes"
+                    : set_ == WaveVectorSet::converged ? ", converged"
+                                                       : ", whose number jumps with a changing cell, and so does the "
+                                                         "energy (keyword kspace: frozen or converged)";
+  std::snprintf(text, sizeof text, "Ewald sum: %lld wave vectors within %.6g/Angstrom%s; %.3g MB per rank",
+                static_cast<long long>(vectors_.count()), cutoff_, set, 1e-6 * static_cast<double>(bytes));
+  std::string line = text;
+  if (std::fabs(total_charge) > NEUTRAL * num_atoms) {
+    std::snprintf(text, sizeof text,
+                  "\n  WARNING: the charges of all atoms sum to %.6g; a uniform background neutralizes the cell",
+                  total_charge);
+    line += text;
+  }
+  return line;
+}
+
+}    // namespace equi
