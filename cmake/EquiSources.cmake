@@ -90,6 +90,7 @@ set(equi_sources
     src/document/json_field.cpp
     src/document/safetensors.cpp
     src/document/tensor_reader.cpp
+    src/evaluation/born_charges.cpp
     src/evaluation/committee.cpp
     src/evaluation/law_check.cpp
     src/evaluation/reference_library.cpp
@@ -120,6 +121,7 @@ set(equi_sources
     src/lammps/checks/bond_checks.cpp
     src/lammps/checks/self_checks.cpp
     src/lammps/checks/setup_checks.cpp
+    src/lammps/commands/compute_equi_born.cpp
     src/lammps/commands/compute_equi_deviation.cpp
     src/lammps/commands/compute_equi_heat_flux.cpp
     src/lammps/commands/compute_equi_hvp.cpp

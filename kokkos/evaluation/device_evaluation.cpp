@@ -740,7 +740,8 @@ DeviceResults DeviceEvaluation<T>::results() const {
 template <class T>
 EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   if (Base::is_direct_) check_request_of_direct_forces(request);
-  if (request.observables) throw std::logic_error("a device computes no observables");
+  if (request.observables || request.observable_weights)
+    throw std::logic_error("a device computes no observables and none of their derivatives");
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_.num_atoms);
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device;

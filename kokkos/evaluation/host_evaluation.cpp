@@ -450,6 +450,11 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   const int64_t num_observables = num_observable_numbers_ * num_owned();
   state_.observables = request.observables ? observables_.reserve(num_observables) : nullptr;
   if (state_.observables) std::fill_n(state_.observables, num_observables, 0.0);
+  if (request.observable_weights && IS_DUAL<T>) throw std::logic_error("weights of observables have no directions");
+  state_.observable_weights = request.observable_weights ? observable_weights_.reserve(num_observables) : nullptr;
+  for (int i = 0; state_.observable_weights && i < num_owned(); i++)
+    std::copy_n(request.observable_weights + num_observable_numbers_ * neighborhood_->receiver[i],
+                num_observable_numbers_, observable_weights_.data() + num_observable_numbers_ * i);
   forward({request, *neighborhood_, result}, exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
@@ -471,8 +476,9 @@ template <class T>
 std::size_t HostEvaluation<T>::memory_bytes() const {
   std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
                       kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + observables_.bytes() +
-                      edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
-                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
+                      observable_weights_.bytes() + edge_partial_row_.bytes() +
+                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
+                      partial_begin_.size() * sizeof(int64_t);
   for (const auto &t : threads_)
     bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
   return bytes;

@@ -97,7 +97,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   Buffer<D> energy_;
   Buffer<double> direct_forces_;    // HostEvaluationState::direct_forces
   Buffer<double> observables_;      // HostEvaluationState::observables
-  Buffer<R> kept_;                  // HostEvaluationState::kept
+  Buffer<double> observable_weights_;
+  Buffer<R> kept_;    // HostEvaluationState::kept
   int64_t kept_per_edge_ = 0;
   const int64_t num_observable_numbers_ = model_.num_observable_numbers();
 };

@@ -99,6 +99,7 @@ struct DeviceEvaluationState {
   double *direct_forces = nullptr;
   // [num_receivers][Model::num_observable_numbers()] in device memory, added to; null: not requested
   double *observables = nullptr;
+  const double *observable_weights = nullptr;    // as those of HostEvaluationState
   DeviceBuffer<R> in_place = {};
   DeviceBuffer<R> layer_scratch = {};    // shared by layers that run one after the other, BatchLayer::scratch_size
   DeviceConvScratch<T> scratch = {};

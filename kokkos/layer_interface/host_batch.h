@@ -74,6 +74,8 @@ struct HostEvaluationState {
   double *direct_forces = nullptr;
   // [num_receivers][Model::num_observable_numbers()], added to; null: not requested
   double *observables = nullptr;
+  // EvaluationRequest::observable_weights by receiver; null: 0
+  const double *observable_weights = nullptr;
 
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }

@@ -100,6 +100,10 @@ struct EvaluationRequest {
   // polarizability's unit: [atoms][Model::num_observable_numbers()]. Evaluators on CPUs and the reference compute them,
   // not those for directions.
   double *observables = nullptr;
+  // For a model made by Model::for_observable_derivatives(), on CPUs or by the reference, without directions: the
+  // energy of a receiver is the sum of these weights times its observables. They have the same shape, and units that
+  // give eV. Null: all weights are 0.
+  const double *observable_weights = nullptr;
 
   // This request for only one of the directions.
   EvaluationRequest along(int d) const {

@@ -16,8 +16,9 @@ namespace equi {
 //   charge          one 0e block, e
 //   dipole          one block of l = 1, in the order x, y, z; e Angstrom
 //   polarizability  a 0e block and a 2e block, in the unit of the file
-// A layer changes the energy only if the pair style has a field: it then adds -field . dipole to the energy of an atom,
-// which no scale_shift multiplies.
+// A layer changes the energy in two cases. If the pair style has a field, it adds -field . dipole to the energy of an
+// atom, which no scale_shift multiplies. In a model for derivatives of observables it adds them, times the weights of
+// the request.
 struct Observable {
   static constexpr const char *TYPE = "observable";
   static constexpr double DEBYE = 0.20819433270935597;    // e Angstrom
@@ -27,20 +28,22 @@ struct Observable {
   std::string name, unit;
   double scale = 1.0;               // factor from the unit of the file to e, e Angstrom; 1 for a polarizability
   std::array<double, 3> field{};    // V/Angstrom, for a dipole
+  bool is_weighted = false;         // whether weights of the request make it a part of the energy
 
   static const FieldSpecs &fields();
   static Observable read(const JsonField &layer, LayerReader &reader);
   // Numbers of an atom: those of the blocks one after another.
   static int width(const std::string &name) { return name == "charge" ? 1 : name == "dipole" ? 3 : 6; }
   bool has_field() const { return field != std::array<double, 3>{}; }
+  bool has_energy() const { return is_weighted || has_field(); }
 
   Ports ports() const { return {input, -1}; }
   LayerOperations operations(const OperationContext &context) const;
   LayerTraits traits() const {
     LayerTraits t;
     t.is_observable = t.needs_geometric_input = true;
-    t.is_readout = has_field();
-    t.has_no_adjoint = !has_field();
+    t.is_readout = has_energy();
+    t.has_no_adjoint = !has_energy();
     return t;
   }
   void restrict_to(const KeptSpecies &) {}

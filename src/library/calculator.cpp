@@ -162,7 +162,8 @@ void Calculator::fit_system() {
   evaluator_.reset();
   directional_.reset();
   observables_.reset();
-  is_set_ = is_set_in_directional_ = is_set_in_observables_ = false;
+  born_.reset();
+  is_set_ = is_set_in_directional_ = is_set_in_observables_ = is_set_in_born_ = false;
 }
 
 void Calculator::check_composition() const {
@@ -196,7 +197,7 @@ void Calculator::set_atoms(int num_atoms, const int *types, const double *positi
       if (!std::isfinite(component)) throw std::invalid_argument("a vector of the cell is not finite");
   }
   if (neighbors_.update(places, species, cell_, memory_limit_))
-    is_set_ = is_set_in_directional_ = is_set_in_observables_ = false;
+    is_set_ = is_set_in_directional_ = is_set_in_observables_ = is_set_in_born_ = false;
   types_.assign(types, types + num_atoms);
 }
 
@@ -217,10 +218,11 @@ void Calculator::use_structure() {
   is_set_ = true;
 }
 
-EvaluationResult Calculator::evaluate(Evaluator &evaluator, const EvaluationRequest &request) const {
+template <class Work>
+auto Calculator::with_numbered_atoms(const Work &work) const {
   NoExchange exchange;
   try {
-    return evaluator.evaluate(request, exchange);
+    return work(exchange);
   } catch (const EvaluationError &fault) {
     std::string text = fault.what();
     char distance[40] = "";
@@ -237,6 +239,10 @@ EvaluationResult Calculator::evaluate(Evaluator &evaluator, const EvaluationRequ
                   types_.size(), beyond.bytes * 1e-9, memory_limit_ * 1e-9);
     throw std::runtime_error(text);
   }
+}
+
+EvaluationResult Calculator::evaluate(Evaluator &evaluator, const EvaluationRequest &request) const {
+  return with_numbered_atoms([&](GhostExchange &exchange) { return evaluator.evaluate(request, exchange); });
 }
 
 double Calculator::volume() const {
@@ -316,6 +322,28 @@ void Calculator::compute_observable(const std::string &name, double *values) {
     const std::array<double, 6> t = polarizability_tensor(from);    // xx, yy, zz, xy, xz, yz
     const double voigt[6] = {t[0], t[1], t[2], t[5], t[4], t[3]};
     std::copy_n(voigt, width, values + width * a);
+  }
+}
+
+void Calculator::compute_born_charges(bool neutral, double *born, double *charge_derivatives) {
+  if (!born) throw std::invalid_argument("born must not be null");
+  fit_to_structure();
+  if (!born_) {
+    EvaluatorOptions in_float64 = options();
+    in_float64.precision = Precision::double_;
+    const Model derived = model_.restricted_to(used_symbols_).for_observable_derivatives();
+    born_ = std::make_unique<BornEvaluation>(make_host_evaluator(derived, in_float64), derived);
+    is_set_in_born_ = false;
+  }
+  if (!is_set_in_born_) born_->set_neighborhood(neighbors_.neighborhood());
+  is_set_in_born_ = true;
+  const auto *positions = reinterpret_cast<const double(*)[3]>(neighbors_.positions().data());
+  const std::array<bool, 3> periodic = {cell_.periodic[0], cell_.periodic[1], cell_.periodic[2]};
+  const BornCharges found = with_numbered_atoms(
+      [&](GhostExchange &exchange) { return born_->evaluate(positions, periodic, neutral, exchange); });
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    std::copy_n(found.born[i].begin(), 9, born + 9 * i);
+    if (charge_derivatives) std::copy_n(found.charge_derivative[i].begin(), 3, charge_derivatives + 3 * i);
   }
 }
 

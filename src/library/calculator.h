@@ -3,6 +3,7 @@
 #ifndef EQUI_CALCULATOR_H
 #define EQUI_CALCULATOR_H
 
+#include "src/evaluation/born_charges.h"
 #include "src/evaluation/evaluator.h"
 #include "src/library/calculator_settings.h"
 #include "src/library/structure_neighbors.h"
@@ -36,6 +37,7 @@ class Calculator {
   // As equi_compute_observable() and equi_observable_unit(). Both throw if the model has no quantity of this name.
   void compute_observable(const std::string &name, double *values);
   std::string observable_unit(const std::string &name) const;
+  void compute_born_charges(bool neutral, double *born, double *charge_derivatives);    // as equi_born_charges()
 
  private:
   EvaluatorOptions options() const;
@@ -47,7 +49,9 @@ class Calculator {
   void fit_to_structure();
   void use_structure();
   bool has_structure() const { return !types_.empty(); }
-  // Evaluates, and puts the numbers of atoms into the errors.
+  // Returns work(exchange), and puts the numbers of atoms into its errors.
+  template <class Work>
+  auto with_numbered_atoms(const Work &work) const;
   EvaluationResult evaluate(Evaluator &evaluator, const EvaluationRequest &request) const;
   double volume() const;
 
@@ -60,12 +64,13 @@ class Calculator {
   std::vector<int> type_species_;            // [types]
   double memory_limit_ = 0.0;
   std::unique_ptr<Evaluator> evaluator_, directional_, observables_;    // made when first needed
+  std::unique_ptr<BornEvaluation> born_;
 
   StructureNeighbors neighbors_;
   std::vector<int> types_;    // [atoms]
   PeriodicCell cell_;
   // Whether the evaluators have the present neighborhood.
-  bool is_set_ = false, is_set_in_directional_ = false, is_set_in_observables_ = false;
+  bool is_set_ = false, is_set_in_directional_ = false, is_set_in_observables_ = false, is_set_in_born_ = false;
 };
 
 // Threads of all calculators; 0 before the first one.

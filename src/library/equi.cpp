@@ -131,6 +131,11 @@ int equi_compute_observable(equi_calculator *calculator, const char *name, doubl
   return status(calculator, [&] { calculator->calculator.compute_observable(name ? name : "", values); });
 }
 
+int equi_born_charges(equi_calculator *calculator, int neutral, double *born, double *charge_derivatives) {
+  return status(calculator,
+                [&] { calculator->calculator.compute_born_charges(neutral != 0, born, charge_derivatives); });
+}
+
 const char *equi_observable_unit(equi_calculator *calculator, const char *name) {
   const int fault =
       status(calculator, [&] { calculator->unit = calculator->calculator.observable_unit(name ? name : ""); });

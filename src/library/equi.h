@@ -95,6 +95,12 @@ EQUI_API int equi_compute_observable(equi_calculator *calculator, const char *na
  * state it. NULL if the model has no quantity of this name. Valid until the next call with this calculator. */
 EQUI_API const char *equi_observable_unit(equi_calculator *calculator, const char *name);
 
+/* Born effective charges in e of a model with charges or dipoles: born[9 * num_atoms]; number 3 a + b of an atom is the
+ * derivative of component a of the polarization, times the volume, by coordinate b of the atom. charge_derivatives[3 *
+ * num_atoms], or null: the derivatives of the total charge by positions, e/Angstrom. If neutral is not 0, charges are
+ * reduced by their mean, and Born charges sum to 0. CPUs compute them in double precision, with any `precision`. */
+EQUI_API int equi_born_charges(equi_calculator *calculator, int neutral, double *born, double *charge_derivatives);
+
 #ifdef __cplusplus
 }
 #endif

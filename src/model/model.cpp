@@ -153,6 +153,18 @@ Model Model::for_observables(const std::string &observable) const {
   }));
 }
 
+Model Model::for_observable_derivatives() const {
+  Model m = with_layers(*this, layers_that_lead_to(*this, [](const Layer &layer) {
+    const auto *found = std::get_if<Observable>(&layer);
+    return found && (found->name == "charge" || found->name == "dipole");
+  }));
+  if (m.observables().empty())
+    throw std::invalid_argument(file + ": the model has neither charges nor dipoles as observables");
+  for (Layer &layer : m.layers)
+    if (auto *found = std::get_if<Observable>(&layer)) found->is_weighted = true;
+  return m;
+}
+
 Model Model::with_field(const std::array<double, 3> &field) const {
   if (field == std::array<double, 3>{}) return without_observables();
   if (!find_observable(*this, "dipole")) throw std::invalid_argument(file + ": the model has no dipole");

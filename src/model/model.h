@@ -117,6 +117,9 @@ struct Model {
   Model without_observables() const;
   // The layers that lead to these quantities (of all, if the name is empty): a model whose energy is zero.
   Model for_observables(const std::string &observable = "") const;
+  // The layers that lead to charges and dipoles: a model whose energy is the sum of these numbers, times
+  // EvaluationRequest::observable_weights. Throws std::invalid_argument if the model has neither.
+  Model for_observable_derivatives() const;
   // The same model with the energy of its dipole in a field (V/Angstrom), and without other observables; without a
   // field that is not zero, without_observables(). Throws std::invalid_argument if the model has no dipole that the
   // field could act on, or one that depends on charges.

@@ -250,13 +250,15 @@ struct TorchObservable {
   int64_t offset;
   double scale;
   std::array<double, 3> field;
-  bool has_field;
+  bool has_field, is_weighted;
 
   void evaluate(auto &run) const {
     int64_t first = offset;
     for (const int block : blocks) {
       const Tensor x = scale * run.owned(block_of(run.read(input), irreps, block).flatten(1)).to(at::kDouble);
       run.observables.narrow(1, first, x.size(1)).add_(x.detach());
+      if (is_weighted && run.observable_weights.defined())
+        run.energy() = run.energy() + (x * run.observable_weights.narrow(1, first, x.size(1))).sum(1);
       first += x.size(1);
       if (has_field) run.energy() = run.energy() - at::mv(x, at::tensor(field, at::kDouble));
     }
@@ -264,8 +266,8 @@ struct TorchObservable {
 };
 
 inline TorchObservable make_layer(const Observable &l, const LayerOptions &o) {
-  return {l.input, l.blocks,     o.model.features[l.input], o.model.observable_offset(l.name), l.scale,
-          l.field, l.has_field()};
+  return {l.input,       l.blocks,     o.model.features[l.input], o.model.observable_offset(l.name), l.scale, l.field,
+          l.has_field(), l.is_weighted};
 }
 
 struct TorchScaleShift {

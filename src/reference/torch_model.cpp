@@ -168,8 +168,9 @@ struct TorchModel::Impl::Run {
   Stage stage;
   std::vector<Stage> stages;
   std::vector<Record> records;
-  Tensor direct_forces;    // [N, 3] float64, for a model that has them
-  Tensor observables;      // [N, numbers] float64, for a model that has them
+  Tensor direct_forces;         // [N, 3] float64, for a model that has them
+  Tensor observables;           // [N, numbers] float64, for a model that has them
+  Tensor observable_weights;    // the same shape, if the request has any
   // Results of an Ewald sum, in float64, which belong to no edge.
   const EvaluationRequest *request = nullptr;
   Tensor ewald_energy;      // [N]
@@ -186,6 +187,15 @@ struct TorchModel::Impl::Run {
         num_rows(model.neighborhood->num_rows) {
     write(ENERGY, at::zeros({num_owned}, at::kDouble), true);    // all receivers have a row from the start
     observables = at::zeros({num_owned, model.num_observable_numbers}, at::kDouble);
+  }
+
+  void take_observable_weights() {
+    if (!request->observable_weights) return;
+    observable_weights = at::zeros_like(observables);
+    double *to = observable_weights.data_ptr<double>();
+    const int64_t width = model.num_observable_numbers;
+    for (const int i : model.neighborhood->receiver)
+      to = std::copy_n(request->observable_weights + width * i, width, to);
   }
 
   Tensor read(int feature) const {
@@ -589,6 +599,7 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   const bool want_gradient = !impl_->has_direct_forces && (request.forces || request.virial || request.atom_virial);
   Impl::Run run(*impl_, exchange, edges, far_edges, want_gradient);
   run.request = &request;
+  run.take_observable_weights();
   const Tensor energies = run.forward().contiguous();
   std::array<Tensor, 2> gradient;
   if (want_gradient) gradient = run.backward();

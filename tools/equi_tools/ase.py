@@ -117,6 +117,19 @@ class EquiCalculator(Calculator):
         with _failures():
             return self._evaluator_of(atoms).hessian()
 
+    def born_charges(self, atoms=None, neutral=False):
+        """Born effective charges [N, 3, 3] in e, and derivatives of the total charge by positions [N, 3] in e/Angstrom.
+
+        The second index is that of the polarization, the third that of the position. neutral: charges are reduced by
+        their mean, and Born charges sum to 0. The model must have charges or dipoles. atoms defaults to those of the
+        last evaluation.
+        """
+        atoms = atoms if atoms is not None else self.atoms
+        if atoms is None:
+            raise InputError("born_charges needs atoms: nothing was evaluated yet")
+        with _failures():
+            return self._evaluator_of(atoms).born_charges(neutral)
+
     def describe(self):
         """Lines about the model, precision, kernels, threads and tables, for the atoms of the last evaluation."""
         if self._evaluator is None:

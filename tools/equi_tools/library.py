@@ -59,6 +59,7 @@ def _loaded(path):
             "equi_hessian": (ctypes.c_int, [ctypes.c_void_p, numbers]),
             "equi_compute_observable": (ctypes.c_int, [ctypes.c_void_p, words, numbers]),
             "equi_observable_unit": (words, [ctypes.c_void_p, words]),
+            "equi_born_charges": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_int, numbers, numbers]),
         }
         for name, (result, arguments) in functions.items():
             function = getattr(library, name)
@@ -140,6 +141,16 @@ class LibraryCalculator:
         values = np.zeros((self._num_atoms, OBSERVABLES[name]))
         self._check(self._library.equi_compute_observable(self._handle, name.encode(), _pointer(values)))
         return values[:, 0] if name == "charge" else values
+
+    def born_charges(self, neutral=False):
+        """Born effective charges [N, 3, 3] in e, and derivatives of the total charge [N, 3] in e/Angstrom.
+
+        The second index is that of the polarization, the third that of the position. neutral: charges are reduced by
+        their mean, and Born charges sum to 0. EquiError if the model has neither charges nor dipoles.
+        """
+        born, derivatives = np.zeros((self._num_atoms, 3, 3)), np.zeros((self._num_atoms, 3))
+        self._check(self._library.equi_born_charges(self._handle, neutral, _pointer(born), _pointer(derivatives)))
+        return born, derivatives
 
     def hessian(self):
         """Second derivatives of the energy by positions [3N, 3N], eV/Angstrom^2."""

@@ -95,6 +95,20 @@ TEST(ModelTorchObservables, agree_with_autograd) {
   }
 }
 
+TEST(ModelTorchObservables, have_born_charges_of_autograd) {
+  for (const TinyCase &tiny : observable_cases()) {
+    const Model derived = observed_model(tiny).for_observable_derivatives();
+    const Structure structure = random_structure(derived.num_species(), 22);
+    const BornCharges expected = born_charges_of(make_torch(derived), derived, structure),
+                      found = born_charges_of(make_kokkos(derived, {Precision::double_, true}), derived, structure);
+    for (int i = 0; i < structure.size(); ++i) {
+      for (int k = 0; k < 9; ++k) EXPECT_NEAR(found.born[i][k], expected.born[i][k], 1e-10) << tiny.name;
+      for (int k = 0; k < 3; ++k)
+        EXPECT_NEAR(found.charge_derivative[i][k], expected.charge_derivative[i][k], 1e-11) << tiny.name;
+    }
+  }
+}
+
 // The reference evaluates each layer separately.
 TEST(ModelTorchFolds, folded_linears_agree_with_autograd) {
   for (const Chain &chain : all_chains()) {

@@ -3,6 +3,7 @@
 #ifndef EQUI_TEST_OBSERVABLES_H
 #define EQUI_TEST_OBSERVABLES_H
 
+#include "src/evaluation/born_charges.h"
 #include "src/model/model_file.h"
 #include "unittest/support/mixture_builder.h"
 #include "unittest/support/model_cases.h"
@@ -144,6 +145,48 @@ inline std::vector<double> observables_of_ranks(const std::vector<std::unique_pt
       for (size_t a = 0; a < part.positions.size(); ++a)
         for (size_t k = 0; k < width && part.real_atom[a] >= 0; ++k)
           all[width * part.real_atom[a] + k] += numbers[width * a + k];
+    });
+  for (std::thread &t : threads) t.join();
+  return all;
+}
+
+// Born charges of the real atoms by one rank; evaluator: of `derived`.
+inline BornCharges born_charges_of(std::unique_ptr<Evaluator> evaluator, const Model &derived, const Structure &s,
+                                   bool neutral = false) {
+  const ImageStructure images = s.images(derived.reach());
+  NoExchange exchange;
+  BornEvaluation born(std::move(evaluator), derived);
+  born.set_neighborhood(images.neighborhood);
+  return born.evaluate(reinterpret_cast<const double(*)[3]>(images.positions.data()),
+                       {s.periodic[0], s.periodic[1], s.periodic[2]}, neutral, exchange);
+}
+
+// The same of a structure split among ranks.
+inline BornCharges born_charges_of_ranks(std::vector<std::unique_ptr<BornEvaluation>> &evaluations,
+                                         const std::vector<RankPart> &parts, const Structure &s, bool neutral,
+                                         RankGroup &group) {
+  BornCharges all;
+  all.charge.resize(s.size());
+  all.born.resize(s.size());
+  all.charge_derivative.resize(s.size());
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  for (size_t r = 0; r < parts.size(); ++r)
+    threads.emplace_back([&, r] {
+      const RankPart &part = parts[r];
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        evaluations[r]->set_neighborhood(part.neighborhood);
+      }
+      const BornCharges one = evaluations[r]->evaluate(reinterpret_cast<const double(*)[3]>(part.positions.data()),
+                                                       {s.periodic[0], s.periodic[1], s.periodic[2]}, neutral,
+                                                       group.rank(static_cast<int>(r)));
+      for (int i = 0; i < part.neighborhood.num_receivers; ++i) {
+        const int real = part.real_atom[part.neighborhood.receiver[i]];
+        all.charge[real] = one.charge[i];
+        all.born[real] = one.born[i];
+        all.charge_derivative[real] = one.charge_derivative[i];
+      }
     });
   for (std::thread &t : threads) t.join();
   return all;

@@ -74,7 +74,7 @@ void ComputeEquiObservable::init() {
 // Looked up each time: a new pair_style may have replaced it since the last setup. Under a hybrid style it is the first
 // one whose models compute this quantity.
 PairEqui &ComputeEquiObservable::pair() const {
-  return PairEqui::style_with_observable(lmp, name_, std::string("Compute ") + style);
+  return PairEqui::style_with_observable(lmp, {name_}, std::string("Compute ") + style);
 }
 
 /* ---------------------------------------------------------------------- */

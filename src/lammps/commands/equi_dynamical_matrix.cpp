@@ -22,10 +22,14 @@
 #include "platform.h"
 #include "utils.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 using namespace LAMMPS_NS;
 
@@ -40,7 +44,13 @@ constexpr double TRANSLATION_TOLERANCE = 1e-7;
 struct Options {
   std::string file = "dynmat.dyn";
   bool binary = false, gzip = false, fold = false, translations = true;
+  std::array<double, 3> direction{};    // of long waves, of length one; 0: none
+
+  bool has_direction() const { return direction != std::array<double, 3>{}; }
 };
+
+// Largest |dQ/dr| of an atom, e/Angstrom, at which the total charge counts as fixed.
+constexpr double FIXED_CHARGE = 1e-4;
 
 void write_row(FILE *file, const std::vector<double> &row, bool binary) {
   if (binary)
@@ -51,6 +61,21 @@ void write_row(FILE *file, const std::vector<double> &row, bool binary) {
 
 Options parse(int narg, char **arg, LAMMPS *lmp) {
   Options o;
+  // The only keyword with three values.
+  std::vector<char *> others(arg, arg + narg);
+  for (size_t k = 0; k < others.size(); k += 2) {
+    if (strcmp(others[k], "direction") != 0) continue;
+    if (k + 4 > others.size()) lmp->error->all(FLERR, "{}: keyword direction needs three numbers", NAME);
+    double square = 0.0;
+    for (int a = 0; a < 3; a++) {
+      o.direction[a] = utils::numeric(FLERR, others[k + 1 + a], false, lmp);
+      square += o.direction[a] * o.direction[a];
+    }
+    if (square == 0.0) lmp->error->all(FLERR, "{}: the direction must not be 0 0 0", NAME);
+    for (double &n : o.direction) n /= std::sqrt(square);
+    others.erase(others.begin() + k, others.begin() + k + 4);
+    k -= 2;
+  }
   const auto yes_or_no = [lmp](bool &to) {
     return [lmp, &to](const std::string &value) { to = utils::logical(FLERR, value, false, lmp); };
   };
@@ -58,8 +83,9 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
     o.gzip = value == "gzip";
     o.binary = !o.gzip && utils::logical(FLERR, value, false, lmp);
   };
-  equi::read_options(lmp, NAME, narg, arg,
-                     {{"file", [&](const auto &value) { o.file = value; }},
+  equi::read_options(lmp, NAME, static_cast<int>(others.size()), others.data(),
+                     {{"direction", [](const auto &) {}},
+                      {"file", [&](const auto &value) { o.file = value; }},
                       {"binary", read_binary},
                       {"fold", yes_or_no(o.fold)},
                       {"translations", yes_or_no(o.translations)}});
@@ -107,6 +133,28 @@ void EquiDynamicalMatrix::command(int narg, char **arg) {
   equi::local_try(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
+// The polarization along a direction as each atom moves, n.Z_i, [natoms][3] by ID on all ranks; empty without a
+// direction.
+std::vector<double> EquiDynamicalMatrix::charges_along(const std::array<double, 3> &n, equi::LammpsHessian &hessian) {
+  if (n == std::array<double, 3>{}) return {};
+  const equi::BornCharges charges = hessian.born_charges();
+  std::vector<double> local;
+  double largest = 0.0, mine = 0.0;
+  for (int i = 0; i < atom->nlocal; i++) {
+    for (int b = 0; b < 3; b++)
+      local.push_back(n[0] * charges.born[i][b] + n[1] * charges.born[i][3 + b] + n[2] * charges.born[i][6 + b]);
+    for (const double d : charges.charge_derivative[i]) mine = std::max(mine, std::fabs(d));
+  }
+  MPI_Allreduce(&mine, &largest, 1, MPI_DOUBLE, MPI_MAX, world);
+  if (largest > FIXED_CHARGE && comm->me == 0)
+    error->warning(
+        FLERR,
+        "{}: the total charge changes by up to {:.3g} e/Angstrom as an atom moves: second derivatives at long "
+        "waves then have no limit",
+        NAME, largest);
+  return hessian.gather(3, local);
+}
+
 void EquiDynamicalMatrix::calculate(int narg, char **arg) {
   if (narg < 3) error->all(FLERR, "{}: expected a group, regular or eskm, and a displacement", NAME);
   const std::string style = arg[1];
@@ -117,9 +165,12 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
   const Options options = parse(narg - 3, arg + 3, lmp);
 
   const double start = platform::walltime();
-  equi::LammpsHessian hessian(lmp, NAME, 3);
+  equi::LammpsHessian hessian(lmp, NAME, 3, options.has_direction());
   const int igroup = hessian.find_group(arg[0]), me = comm->me;
   const double unit = style == "eskm" ? hessian.energy_per_area_and_mass() : 1.0;
+
+  const std::vector<double> along = charges_along(options.direction, hessian);    // empty, or [natoms][3]
+  const double long_waves = along.empty() ? 0.0 : hessian.long_wave_factor();
 
   const bigint num_atoms = atom->natoms;
   const auto [rows, columns, root_mass, kinds, places] = find_atoms(hessian, igroup, options.fold, *atom, *domain);
@@ -182,8 +233,11 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
       std::vector<double> row;
       row.reserve(3 * columns.size());
       for (const bigint j : columns)
-        for (int beta = 0; beta < 3; beta++)
-          row.push_back(unit * orbit.rows[alpha][3 * from[j] + beta] / (root_mass[i] * root_mass[j]));
+        for (int beta = 0; beta < 3; beta++) {
+          double h = orbit.rows[alpha][3 * from[j] + beta];
+          if (!along.empty()) h += long_waves * along[3 * i + alpha] * along[3 * j + beta];
+          row.push_back(unit * h / (root_mass[i] * root_mass[j]));
+        }
       write_row(file.stream(), row, options.binary);
       file.check();
     }

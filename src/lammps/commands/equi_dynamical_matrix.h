@@ -15,6 +15,13 @@
 
 #include "command.h"
 
+#include <array>
+#include <vector>
+
+namespace equi {
+class LammpsHessian;
+}
+
 namespace LAMMPS_NS {
 
 class EquiDynamicalMatrix : public Command {
@@ -24,6 +31,7 @@ class EquiDynamicalMatrix : public Command {
 
  private:
   void calculate(int, char **);
+  std::vector<double> charges_along(const std::array<double, 3> &n, equi::LammpsHessian &hessian);
 };
 
 }    // namespace LAMMPS_NS

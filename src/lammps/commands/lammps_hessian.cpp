@@ -10,7 +10,9 @@
 // Sets up LAMMPS for second derivatives, and converts vectors and units.
 #include "src/lammps/commands/lammps_hessian.h"
 
+#include "src/lammps/evaluation/pair_observables.h"
 #include "src/lammps/faults/lammps_faults.h"
+#include "src/model/model.h"
 
 #include "atom.h"
 #include "comm.h"
@@ -31,7 +33,7 @@ using namespace LAMMPS_NS;
 
 namespace equi {
 
-LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_directions)
+LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_directions, bool has_born_charges)
     : Pointers(lmp), command_(command) {
   if (domain->box_exist == 0) error->all(FLERR, "{} before the simulation box is defined", command);
   pair_ = &PairEqui::only_style(lmp, command);
@@ -43,6 +45,10 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_d
   if (modify->n_post_force_any > 0 && comm->me == 0)
     error->warning(FLERR, "{} leaves out what fixes add to forces", command);
   pair_->init_hessian(kept_directions);
+  if (has_born_charges) {
+    if (pair_->num_models() > 0) long_wave_factor();
+    pair_->init_born_charges();
+  }
   lmp->init();
 
   // Updates ghosts and neighbors for the present atoms, as at the setup of a run.
@@ -80,6 +86,29 @@ StrainDerivatives LammpsHessian::strain(const double strain[3][3], Vectors &forc
   is_first_ = true;    // values for further directions have not been kept
   forces.resize(atom->nlocal);
   return derivatives;
+}
+
+BornCharges LammpsHessian::born_charges() {
+  return pair_->observables().born_charges(false);
+}
+
+double LammpsHessian::long_wave_factor() const {
+  const Model &model = pair_->model();
+  if (pair_->num_models() > 1)
+    error->all(FLERR, "{}: the direction of long waves needs a single model, not a committee", command_);
+  const auto *ewald = find_layer<Ewald>(model.layers);
+  const auto *charge = find_layer<Observable>(model.layers);
+  if (!ewald)
+    error->all(FLERR,
+               "{}: the energy of the model has no Ewald sum, so its second derivatives do not depend on the direction "
+               "of long waves: compute equi/born prints the charges for a correction with a permittivity",
+               command_);
+  if (!charge || charge->name != "charge" || charge->input != ewald->input || ewald->weights.size() != 1)
+    error->all(FLERR, "{}: the charges of the model's Ewald sum are no observable of the file: convert it again",
+               command_);
+  const double weight = ewald->weights.front();
+  return pair_->energy_unit() * weight * weight * ewald->function.prefactor /
+         (domain->xprd * domain->yprd * domain->zprd);
 }
 
 int LammpsHessian::find_group(const std::string &id) const {

@@ -13,6 +13,7 @@
 #ifndef EQUI_LAMMPS_HESSIAN_H
 #define EQUI_LAMMPS_HESSIAN_H
 
+#include "src/evaluation/born_charges.h"
 #include "src/lammps/evaluation/pair_derivatives.h"
 #include "src/lammps/pair/pair_equi.h"
 
@@ -30,9 +31,10 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
  public:
   // Checks that pair style equi is the only pair style, calls the init() of LAMMPS, and sets up ghosts and neighbors.
   // command: for error messages. kept_directions: if not 0, the evaluation uses memory for vectors that are 0 for most
-  // atoms. Later products, of this number of vectors at a time, then cost less. This function and all below are
-  // collective.
-  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, int kept_directions = 0);
+  // atoms. Later products, of this number of vectors at a time, then cost less. has_born_charges: prepares
+  // born_charges(). This function and all below are collective.
+  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, int kept_directions = 0,
+                bool has_born_charges = false);
 
   // H v for each of `count` vectors; v and H v are those of this rank's atoms, [nlocal].
   using Vectors = std::vector<std::array<double, 3>>;
@@ -40,6 +42,12 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
 
   // Derivatives by a homogeneous strain; `forces`: those of the forces on this rank's atoms, [nlocal].
   StrainDerivatives strain(const double strain[3][3], Vectors &forces);
+
+  // Those of this rank's atoms, [nlocal], with which the energy of an Ewald sum depends on the direction of long waves.
+  BornCharges born_charges();
+  // The factor of that part of the second derivatives, in LAMMPS's units of energy/length^2 per e^2. Stops with an
+  // error unless the energy has an Ewald sum of charges that are an observable.
+  double long_wave_factor() const;
 
   // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const { return pair_->is_invariant(); }

@@ -79,14 +79,31 @@ EvaluatorMaker *PairEvaluators::maker() const {
   return on_device ? make_on_device : make_host_evaluator;
 }
 
+void PairEvaluators::check_observables(const Model &model) const {
+  if (model.observables().empty()) throw std::invalid_argument(model.file + ": the model has no observables");
+  if (model.observables() != models_.models.front().observables())
+    throw std::invalid_argument(model.file + ": the models of the committee have different observables");
+}
+
+std::vector<std::unique_ptr<BornEvaluation>> PairEvaluators::make_born_charges(EvaluatorOptions options) const {
+  options.memory_limit /= static_cast<double>(models_.models.size());
+  options.precision = Precision::double_;
+  EvaluatorMaker *make = settings_.reference ? make_reference_evaluator : make_host_evaluator;
+  std::vector<std::unique_ptr<BornEvaluation>> members;
+  for (const Model &model : models_.models) {
+    check_observables(model);
+    const Model derived = model.restricted_to(models_.symbols).for_observable_derivatives();
+    members.push_back(std::make_unique<BornEvaluation>(make(derived, options), derived));
+  }
+  return members;
+}
+
 std::vector<std::unique_ptr<Evaluator>> PairEvaluators::make_observables(EvaluatorOptions options) const {
   options.memory_limit /= static_cast<double>(models_.models.size());
   EvaluatorMaker *make = settings_.reference ? make_reference_evaluator : make_host_evaluator;
   std::vector<std::unique_ptr<Evaluator>> members;
   for (const Model &model : models_.models) {
-    if (model.observables().empty()) throw std::invalid_argument(model.file + ": the model has no observables");
-    if (model.observables() != models_.models.front().observables())
-      throw std::invalid_argument(model.file + ": the models of the committee have different observables");
+    check_observables(model);
     members.push_back(make(model.restricted_to(models_.symbols).for_observables(), options));
   }
   return members;

@@ -12,7 +12,7 @@
 #ifndef EQUI_PAIR_EVALUATORS_H
 #define EQUI_PAIR_EVALUATORS_H
 
-#include "src/evaluation/evaluator.h"
+#include "src/evaluation/born_charges.h"
 #include "src/lammps/evaluation/pair_models.h"
 
 #include <functional>
@@ -38,6 +38,9 @@ class PairEvaluators : public PairPart {
   // The layers of each model that lead to its observables, on CPUs. Throws std::invalid_argument if the models have
   // none, or different ones.
   std::vector<std::unique_ptr<Evaluator>> make_observables(EvaluatorOptions options) const;
+  // For the Born charges of each model, on CPUs in float64. Throws as before if the models have neither charges nor
+  // dipoles.
+  std::vector<std::unique_ptr<BornEvaluation>> make_born_charges(EvaluatorOptions options) const;
   // Makes an evaluator with these options that computes derivatives along directions, and prints its description. name:
   // the derivatives. Collective.
   std::unique_ptr<Evaluator> make_directional(EvaluatorMaker *make, EvaluatorOptions options, const char *name) const;
@@ -45,6 +48,7 @@ class PairEvaluators : public PairPart {
 
  private:
   void log_model(const Model &model) const;
+  void check_observables(const Model &model) const;
 
   const PairSettings &settings_;
   const PairModels &models_;

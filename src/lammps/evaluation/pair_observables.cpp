@@ -11,8 +11,10 @@
 #include "src/lammps/evaluation/pair_observables.h"
 
 #include "atom.h"
+#include "domain.h"
 #include "error.h"
 
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -28,8 +30,44 @@ void PairObservables::make() {
   for (const auto &member : members_) runner_.atoms().reserve_buffers(member->exchange_bytes_per_row());
 }
 
+void PairObservables::make_born_charges() {
+  if (born_members_.empty()) {
+    collective_try([&] { born_members_ = evaluators_.make_born_charges(runner_.options()); });
+    born_is_set_ = false;
+  }
+  for (const auto &member : born_members_) runner_.atoms().reserve_buffers(member->exchange_bytes_per_row());
+}
+
+BornCharges PairObservables::born_charges(bool neutral) {
+  if (born_members_.empty())
+    error->all(FLERR, "Pair style equi: Born charges were not asked for before the last setup");
+  const std::array<bool, 3> periodic = {domain->xperiodic != 0, domain->yperiodic != 0, domain->zperiodic != 0};
+  const double share = 1.0 / static_cast<double>(born_members_.size());
+  BornCharges all;
+  all.charge.resize(atom->nlocal);
+  all.born.resize(atom->nlocal);
+  all.charge_derivative.resize(atom->nlocal);
+  runner_.with_host_neighborhood([&] {
+    runner_.try_step([&] {
+      for (const auto &member : born_members_) {
+        if (!born_is_set_ || !runner_.has_host_neighborhood()) member->set_neighborhood(runner_.neighborhood());
+        const BornCharges one = member->evaluate(runner_.atoms().positions(), periodic, neutral, runner_.exchange());
+        for (size_t k = 0; k < one.charge.size(); k++) {
+          const int i = runner_.neighborhood().receiver[k];
+          all.charge[i] += share * one.charge[k];
+          for (int c = 0; c < 9; c++) all.born[i][c] += share * one.born[k][c];
+          for (int c = 0; c < 3; c++) all.charge_derivative[i][c] += share * one.charge_derivative[k][c];
+        }
+      }
+      born_is_set_ = true;
+    });
+  });
+  return all;
+}
+
 double PairObservables::memory_bytes() const {
   double bytes = 0.0;
+  for (const auto &member : born_members_) bytes += static_cast<double>(member->memory_bytes());
   for (const auto &member : members_) bytes += static_cast<double>(member->memory_bytes());
   return bytes;
 }

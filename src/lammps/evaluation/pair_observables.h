@@ -27,20 +27,25 @@ class PairObservables : public PairPart {
   PairObservables(LAMMPS_NS::LAMMPS *lmp, PairRunner &runner, const PairEvaluators &evaluators)
       : PairPart(lmp), runner_(runner), evaluators_(evaluators) {}
 
-  // Makes the evaluators unless they exist; they run on CPUs. Collective.
+  // Make the evaluators of observables, or of Born charges, unless they exist; they run on CPUs. Collective.
   void make();
-  void forget_neighborhood() { is_set_ = false; }    // the runner has another one
+  void make_born_charges();
+  void forget_neighborhood() { is_set_ = born_is_set_ = false; }    // the runner has another one
 
   // Numbers of the present atoms of this rank [nlocal][Model::num_observable_numbers()], 0 for an atom without a
   // species; for a committee their means. Call it after make(). Collective.
   const std::vector<double> &evaluate();
+  // The Born charges of this rank's atoms, [nlocal] instead of receivers; 0 for an atom without a species, and means
+  // for a committee. neutral: as BornEvaluation::evaluate(). Call it after make_born_charges(). Collective.
+  BornCharges born_charges(bool neutral);
   double memory_bytes() const;
 
  private:
   PairRunner &runner_;
   const PairEvaluators &evaluators_;
   std::vector<std::unique_ptr<Evaluator>> members_;
-  bool is_set_ = false;    // whether they have the runner's neighborhood
+  std::vector<std::unique_ptr<BornEvaluation>> born_members_;
+  bool is_set_ = false, born_is_set_ = false;    // whether they have the runner's neighborhood
   std::vector<double> numbers_;
 };
 

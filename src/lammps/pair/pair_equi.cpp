@@ -123,6 +123,7 @@ void PairEqui::prepare() {
   if (impl->wants_hessian) impl->derivatives->make_hessian(impl->kept_directions);
   if (impl->wants_moments) impl->derivatives->make_moments();
   if (impl->wants_observables) impl->observables->make();
+  if (impl->wants_born_charges) impl->observables->make_born_charges();
   impl->atoms->reserve_buffers(impl->runner->exchange_bytes_per_row());
   impl->neighborhood_is_set = impl->bonds_are_checked = false;
   impl->is_set_up = true;
@@ -268,8 +269,8 @@ void PairEqui::evaluate() {
   equi::EvaluationResult result;
   runner.try_step([&] { result = runner.run({wants_virial, eflag_atom != 0, has_atom_virial}); });
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
-  const bool keeps_atoms =
-      impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments || impl->wants_observables;
+  const bool keeps_atoms = impl->models.models.size() > 1 || impl->wants_hessian || impl->wants_moments ||
+                           impl->wants_observables || impl->wants_born_charges;
   impl->atom_checks.note_evaluation(*impl->atoms, keeps_atoms);
   impl->deviation.forget();
   if (impl->deviation.is_wanted()) impl->deviation.find(&runner, impl->atom_checks.evaluation_step());
@@ -355,24 +356,34 @@ equi::PairDerivatives &PairEqui::derivatives() {
   return *impl->derivatives;
 }
 
-PairEqui &PairEqui::style_with_observable(LAMMPS *lmp, const std::string &observable, const std::string &user) {
+PairEqui &PairEqui::style_with_observable(LAMMPS *lmp, const std::vector<std::string> &observables,
+                                          const std::string &user) {
   // The only style, also under a hybrid style; or several parts of a hybrid style, numbered from 1 on.
   std::vector<Pair *> found = {lmp->force->pair_match("^equi", 0)};
   if (!found.front()) {
     found.clear();
     while (Pair *part = lmp->force->pair_match("^equi", 0, static_cast<int>(found.size()) + 1)) found.push_back(part);
   }
-  for (Pair *one : found) {
-    auto *pair = dynamic_cast<PairEqui *>(one);
-    if (pair && !pair->impl->models.models.empty() && pair->model().observable_offset(observable) >= 0) return *pair;
+  std::string names;
+  for (const std::string &observable : observables) {
+    for (Pair *one : found) {
+      auto *pair = dynamic_cast<PairEqui *>(one);
+      if (pair && !pair->impl->models.models.empty() && pair->model().observable_offset(observable) >= 0) return *pair;
+    }
+    names += (names.empty() ? "" : " or ") + observable;
   }
   if (found.empty()) lmp->error->all(FLERR, "{} needs pair style equi", user);
-  lmp->error->all(FLERR, "{}: no model of pair style equi has a {}", user, observable);
+  lmp->error->all(FLERR, "{}: no model of pair style equi has a {}", user, names);
 }
 
 void PairEqui::init_observables() {
   impl->wants_observables = true;
   if (impl->has_runner()) impl->observables->make();
+}
+
+void PairEqui::init_born_charges() {
+  impl->wants_born_charges = true;
+  if (impl->has_runner()) impl->observables->make_born_charges();
 }
 
 equi::PairObservables &PairEqui::observables() {
@@ -382,6 +393,14 @@ equi::PairObservables &PairEqui::observables() {
 
 const equi::Model &PairEqui::model() const {
   return impl->models.models.front();
+}
+
+int PairEqui::num_models() const {
+  return static_cast<int>(impl->models.models.size());
+}
+
+double PairEqui::energy_unit() const {
+  return impl->atoms->energy_unit();
 }
 
 /* ----------------------------------------------------------------------

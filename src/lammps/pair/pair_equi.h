@@ -54,11 +54,14 @@ class PairEqui : public Pair {
   void init_energy_moments();
   // Those of the present atoms. Collective.
   equi::PairDerivatives &derivatives();
-  // The quantities of the present atoms besides the energy. The init function is for a compute's init(); the models
-  // must have them. Collective.
+  // The quantities of the present atoms besides the energy. The init functions are for a compute's init(); the models
+  // must have them, or charges or dipoles for Born charges. Collective.
   void init_observables();
+  void init_born_charges();
   equi::PairObservables &observables();
   const equi::Model &model() const;    // the first one
+  int num_models() const;              // 0 before pair_coeff
+  double energy_unit() const;          // LAMMPS's units per eV
   // Call read_new_list() after a command has made a neighbor list for atoms that then stay in place: the style keeps
   // the data that it derives from the list. Collective.
   void read_new_list();
@@ -67,8 +70,10 @@ class PairEqui : public Pair {
   void check_same_atoms(bool at_same_positions);
   // The style of this LAMMPS; stops with an error unless it is the only pair style. user: whose work needs it.
   static PairEqui &only_style(LAMMPS *lmp, const std::string &user);
-  // The first style of this LAMMPS whose models compute an observable; stops with an error if there is none.
-  static PairEqui &style_with_observable(LAMMPS *lmp, const std::string &observable, const std::string &user);
+  // The first style of this LAMMPS whose models compute the first of these observables, else the next one; stops with
+  // an error if there is none.
+  static PairEqui &style_with_observable(LAMMPS *lmp, const std::vector<std::string> &observables,
+                                         const std::string &user);
   // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const;
 

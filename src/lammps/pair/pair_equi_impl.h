@@ -70,7 +70,7 @@ struct PairEqui::Impl {
   std::unique_ptr<equi::PairObservables> observables;
   std::unique_ptr<equi::SelfChecks> self_checks;    // with `check yes`, until the first evaluation has been checked
 
-  bool wants_hessian = false, wants_moments = false, wants_observables = false;
+  bool wants_hessian = false, wants_moments = false, wants_observables = false, wants_born_charges = false;
   int kept_directions = 0;
   bool neighborhood_is_set = false;    // the runner has the neighborhood of the present list
   bool bonds_are_checked = false;      // since the last setup of a run

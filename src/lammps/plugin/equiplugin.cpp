@@ -9,6 +9,7 @@
 
 // Entry of equiplugin.so: registers pair style, computes and commands with the LAMMPS that loads it.
 
+#include "src/lammps/commands/compute_equi_born.h"
 #include "src/lammps/commands/compute_equi_deviation.h"
 #include "src/lammps/commands/compute_equi_heat_flux.h"
 #include "src/lammps/commands/compute_equi_hvp.h"
@@ -89,6 +90,8 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
   plugin.creator.v2 = make<Compute, ComputeEquiHeatFlux, int, char **>;
   add("compute", "equi/heat/flux", "exact heat flux of pair style equi");
+  plugin.creator.v2 = make<Compute, ComputeEquiBorn, int, char **>;
+  add("compute", "equi/born", "Born effective charges of the model of pair style equi");
   plugin.creator.v2 = make<Compute, ComputeEquiObservable, int, char **>;
   add("compute", "equi/charge", "charges of the model of pair style equi");
   add("compute", "equi/dipole", "dipoles of the model of pair style equi");

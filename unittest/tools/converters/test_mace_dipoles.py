@@ -230,6 +230,48 @@ def test_the_ase_calculator_has_dipoles_charges_and_polarizabilities(name, file_
         assert "dipole" not in atoms.calc.results
 
 
+def derivatives_of_dipole(calculator, atoms):
+    """Of mace's dipole by positions, by autograd: [atoms, dipole, position]."""
+    kept, model = {}, calculator.model
+
+    def recorded(data, **options):
+        kept.update(data)
+        return model(data, **options)
+
+    calculator.model = recorded
+    try:
+        calculator.calculate(atoms)
+    finally:
+        calculator.model = model
+    positions = kept["positions"].detach().clone().requires_grad_(True)
+    with torch.enable_grad():
+        out = model(kept | {"positions": positions}, compute_force=calculator.has_energy, training=True)
+        rows = [torch.autograd.grad(component, positions, retain_graph=True)[0] for component in out["dipole"].reshape(3)]
+    return torch.stack(rows).transpose(0, 1).numpy()
+
+
+@pytest.mark.parametrize("name", ["two_steps", "energy", "dielectric"])
+def test_born_charges_are_derivatives_of_the_dipole_of_mace(name, file_of, oracle):
+    unit = 1.0 if name == "dielectric" else DEBYE
+    for title, atoms in structures():
+        native = EquiCalculator(file_of(name), radial="exact")
+        # The dielectric model balances charges over all atoms.
+        if name == "dielectric" and atoms.pbc.any() and not atoms.pbc.all():
+            with pytest.raises(CalculationFailed, match="periodic in three directions, or in none"):
+                native.born_charges(atoms)
+            continue
+        found, of_charge = native.born_charges(atoms)
+        if name == "dielectric" and atoms.pbc.any():
+            assert np.abs(found.sum(0)).max() < 1e-10
+            continue
+        if name == "dielectric":
+            assert np.abs(of_charge).max() < 1e-10
+        expected = unit * derivatives_of_dipole(oracle(name), atoms)
+        assert np.abs(found - expected).max() < 1e-8 * max(1.0, np.abs(expected).max()), title
+    with pytest.raises(CalculationFailed, match="neither charges nor dipoles"):
+        EquiCalculator(laws.native("").build_dir / "models" / "tiny" / "plain.equi").born_charges(dict(structures())["rocksalt"])
+
+
 def test_a_field_and_a_charge_of_the_ase_calculator(file_of, oracle):
     atoms = dict(structures())["cluster"]
     expected = laws.native(file_of("energy"), radial="exact", keywords=("field", *map(str, FIELD)))(atoms)

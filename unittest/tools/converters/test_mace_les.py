@@ -139,6 +139,49 @@ def test_charges_are_printed_and_scaled(factor, tmp_path):
         assert np.abs(atoms.get_forces() - forces).max() < FORCE_TOLERANCE * max(1.0, np.abs(forces).max())
 
 
+def charges_and_derivatives(calculator, atoms):
+    """mace's latent charges [N], and their derivatives by positions [j, i, axis] by autograd."""
+    kept, calculate = {}, calculator.calculate_latent
+    calculator.calculate_latent = lambda data: kept.update(data) or calculate(data)
+    try:
+        calculator.calculate(atoms)
+    finally:
+        del calculator.calculate_latent
+    positions = kept["positions"].detach().clone().requires_grad_(True)
+    with default_dtype(torch.float64), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        charges = calculator.model(kept | {"positions": positions}, compute_force=True, training=True)["latent_charges"].reshape(-1)
+        rows = [torch.autograd.grad(q, positions, retain_graph=True)[0] for q in charges]
+    return charges.detach().numpy(), torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize("name", ["plain", "keep_last", "one_layer"])
+def test_born_charges_are_derivatives_of_the_charges_of_mace(name, tmp_path):
+    source, path = make(tmp_path / "born.model", **VARIANTS[name]), tmp_path / "born.equi"
+    convert(source, path, quiet=True, **STATED)
+    calculator = mace_oracle.float64_calculator(mace_checkpoint.load(source, **STATED))
+    edge = 4.2 * calculator.cutoff  # two layers, so no atom feels two images of another
+    cluster = structures(calculator.elements, calculator.cutoff)[-1]
+    atoms = Atoms(cluster.symbols, positions=cluster.positions + [0.0, edge - 1.0, 0.5 * edge], cell=[edge] * 3, pbc=True)
+    atoms.wrap()
+    charges, derivatives = charges_and_derivatives(calculator, atoms)
+    vectors = atoms.get_all_distances(mic=True, vector=True)  # [i, j] from i to j
+    expected = charges[:, None, None] * np.eye(3) + np.einsum("jib,ija->iab", derivatives, vectors)
+    native = EquiCalculator(path, radial="exact")
+    found, of_charge = native.born_charges(atoms)
+    assert np.abs(expected).max() > 0.1 and np.abs(of_charge).max() > 1e-3
+    assert np.abs(found - expected).max() < 1e-8 and np.abs(of_charge - derivatives.sum(0)).max() < 1e-8
+    # The formula of waves of the box has this limit; its error falls with the square of the length.
+    periodic = []
+    for size in (1.0, 2.0, 4.0):
+        k = 2 * np.pi / (size * edge)
+        formula = charges[:, None, None] * np.eye(3) + np.einsum("jib,ija->iab", derivatives, np.sin(k * vectors) / k)
+        periodic.append(np.abs(formula - found).max())
+    assert periodic[2] < 0.3 * periodic[1] < 0.15 * periodic[0]
+    neutral, _ = native.born_charges(atoms, neutral=True)
+    assert np.abs(neutral.sum(0)).max() < 1e-10
+
+
 def test_energies_in_another_unit_are_scaled_and_charges_are_not(tmp_path):
     source = make(tmp_path / "unit.model", **VARIANTS["plain"])
     found = []

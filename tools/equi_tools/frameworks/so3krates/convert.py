@@ -327,6 +327,7 @@ class _Converter(Layers):
             self.add_layer(
                 "coulomb", input="far", irreps_in=irreps, weights=weights, prefactor=COULOMB_CONSTANT, cutoff=cutoff, kernel=kernel
             )
+            self.add_observable("far", irreps, "charge", [0], "e")
         if "ratio" in parts:
             rows = self.numbers - 1
             self.add_layer(
