@@ -47,7 +47,8 @@ set(equi_sources
     kokkos/layers/ewald/device_ewald_sum.cpp
     kokkos/layers/ewald/device_system_ewald.cpp
     kokkos/layers/ewald/host_system_ewald.cpp
-    kokkos/layers/ewald/system_waves.cpp
+    kokkos/layer_interface/system_waves.cpp
+    kokkos/layers/potential/host_system_potential.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
@@ -96,6 +97,7 @@ set(equi_sources
     src/evaluation/reference_library.cpp
     src/evaluation/self_check.cpp
     src/functions/ewald_sum.cpp
+    src/functions/multipole_sum.cpp
     src/functions/network.cpp
     src/functions/radial_expansion.cpp
     src/functions/radial_function.cpp
@@ -161,6 +163,7 @@ set(equi_sources
     src/layers/operations.cpp
     src/layers/pair_attention.cpp
     src/layers/pair_repulsion.cpp
+    src/layers/potential.cpp
     src/layers/readout.cpp
     src/layers/scale_shift.cpp
     src/layers/so2_convolution.cpp

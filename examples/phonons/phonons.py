@@ -106,14 +106,14 @@ class Crystal:
                     return basis * np.sign(np.linalg.det(basis))
         raise ValueError("no primitive cell was found")
 
-    def set_born_charges(self, born, masses, permittivity=1.0):
+    def set_born_charges(self, born, masses, permittivity=1.0, neutral=True):
         """Adds the field of long waves to later frequencies.
 
         born: [N,3,3] of the supercell, e, the second index is that of the polarization; masses: [N] g/mol; permittivity: of
-        the electrons. Charges of atoms of one class are averaged, and their mean over the cell is removed.
+        the electrons. Charges of atoms of one class are averaged; neutral: and their mean over the cell is removed.
         """
         of_class = np.array([np.mean(np.asarray(born)[atoms], axis=0) for atoms in self.atoms_of_class])
-        of_class -= of_class.mean(0)
+        of_class -= of_class.mean(0) * neutral
         roots = np.sqrt(np.asarray(masses)[self.first])
         factor = 4 * np.pi * COULOMB / (MASS_PER_SQUARED_TIME * permittivity * abs(np.linalg.det(self.primitive)))
         self.field = (of_class / roots[:, None, None], factor)

@@ -323,7 +323,7 @@ void HostEvaluation<T>::forward(const HostSystem &system, GhostExchange &exchang
 }
 
 template <class T>
-void HostEvaluation<T>::backward(GhostExchange &exchange) {
+void HostEvaluation<T>::backward(const HostSystem &system, GhostExchange &exchange) {
   for (int s = static_cast<int>(plan_.stages.size()) - 1; s >= 0; s--) {
     const Stage &stage = plan_.stages[s];
     const int input = stage.exchanged_input;
@@ -336,7 +336,7 @@ void HostEvaluation<T>::backward(GhostExchange &exchange) {
       for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
     });
     if (stage.returns_adjoints) return_senders(s, exchange);
-    Base::balance(state_.work(), stage, num_owned(), true, nullptr, exchange);
+    Base::balance(state_.work(), stage, num_owned(), true, &system, exchange);
   }
 }
 
@@ -455,10 +455,11 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   for (int i = 0; state_.observable_weights && i < num_owned(); i++)
     std::copy_n(request.observable_weights + num_observable_numbers_ * neighborhood_->receiver[i],
                 num_observable_numbers_, observable_weights_.data() + num_observable_numbers_ * i);
-  forward({request, *neighborhood_, result}, exchange);
+  const HostSystem system{request, *neighborhood_, result};
+  forward(system, exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
-    backward(exchange);
+    backward(system, exchange);
     edges_.finish(request, result);
     if (far_edges_) far_edges_->finish(request, result);
   }

@@ -70,7 +70,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   void find_moving_senders(const Stage &stage);
   int find_not_finite(const EvaluationRequest &request) const;
   void forward(const HostSystem &system, GhostExchange &exchange);
-  void backward(GhostExchange &exchange);
+  void backward(const HostSystem &system, GhostExchange &exchange);
   void add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const;
   void return_senders(int stage, GhostExchange &exchange);
   void add_partials(int stage);

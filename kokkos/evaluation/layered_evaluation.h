@@ -49,7 +49,9 @@ class LayeredEvaluation : public Interface {
   std::string describe_system() const override {
     std::string lines;
     for (const auto &layer : layers_)
-      if (const std::string line = layer ? layer->describe_system() : ""; !line.empty()) lines += "  " + line + "\n";
+      if (const std::string line = layer ? layer->describe_system() : "";
+          !line.empty() && lines.find(line) == std::string::npos)
+        lines += "  " + line + "\n";
     return lines;
   }
   int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
@@ -126,9 +128,12 @@ class LayeredEvaluation : public Interface {
       const Ports p = ports(model_.layers[step.layer]);
       const int feature = p.output;
       const BatchRows<R> all{0, num_receivers, nullptr};
-      if (feature < 0) {
-        static_cast<SystemSumLayer<Batch> &>(*layers_[step.layer])
-            .sum_up(work, features_.rows(all, p.input, false), num_receivers, *system, exchange);
+      if (!traits(model_.layers[step.layer]).changes_in_place) {
+        auto &layer = static_cast<SystemSumLayer<Batch> &>(*layers_[step.layer]);
+        if (is_adjoint)
+          layer.sum_adjoint(work, features_.rows(all, p.input, true), num_receivers, *system, exchange);
+        else
+          layer.sum_up(work, features_.rows(all, p.input, false), num_receivers, *system, exchange);
         return;
       }
       static_cast<BalanceLayer<Batch> &>(*layers_[step.layer])
@@ -214,7 +219,9 @@ class LayeredEvaluation : public Interface {
   bool values_are_kept_ = false;    // at the positions of the last evaluation
 
  private:
-  static bool is_system_sum(const Layer &layer) { return traits(layer).sums_over_atoms && ports(layer).output < 0; }
+  static bool is_system_sum(const Layer &layer) {
+    return traits(layer).sums_over_atoms && !traits(layer).changes_in_place;
+  }
 
   FeaturePieces<R> pieces_;
 };

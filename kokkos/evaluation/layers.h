@@ -21,6 +21,7 @@
 #include "kokkos/layers/norm_scale/norm_scale_layer.h"
 #include "kokkos/layers/observable/observable_layer.h"
 #include "kokkos/layers/pair_attention/pair_attention_layer.h"
+#include "kokkos/layers/potential/potential_layer.h"
 #include "kokkos/layers/readout/readout_layer.h"
 #include "kokkos/layers/repulsion/repulsion_layer.h"
 #include "kokkos/layers/scale_shift/scale_shift_layer.h"

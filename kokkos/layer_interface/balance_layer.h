@@ -65,6 +65,10 @@ class SystemSumLayer : public BatchLayer<Batch> {
                       const SystemOfStep<Batch> &system, GhostExchange &exchange) = 0;
   // Bytes that a sum over this many receivers in a cell adds to bytes(). There is no sum, and 0 bytes, without a cell.
   virtual std::size_t additional_bytes(const PeriodicVectors &cell, int count) const = 0;
+  // For a layer that writes a feature, after the batches of the backward pass: adds to the adjoint of x, to forces and
+  // to virials. Collective.
+  virtual void sum_adjoint(const typename Batch::Work &, FeatureRows<R>, int, const SystemOfStep<Batch> &,
+                           GhostExchange &) {}
 };
 
 }    // namespace equi

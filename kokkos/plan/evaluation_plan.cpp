@@ -292,7 +292,7 @@ class PlanMaker {
         if (!last.steps.empty() || last.exchanged_input >= 0) plan_.stages.emplace_back();
         plan_.stages.back().balances.push_back({number});
         const int present = static_cast<int>(plan_.stages.size()) - 1;
-        if (p.output < 0) {    // the batches of the stage read what the layer has summed up
+        if (!t.changes_in_place) {    // the batches of the stage read what the layer has summed up
           add_step(layer, p, number, present);
           continue;
         }

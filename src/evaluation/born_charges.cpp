@@ -50,16 +50,15 @@ class BornEvaluation::ImageExchange : public GhostExchange {
   }
   void reverse(const FeaturePieces<double> &rows) override {
     fold(rows);
-    if (axis_ < 0) of_charge_.emplace_back();
-    std::vector<double> &of_charge = of_charge_.at(num_reverse_++);
-    if (axis_ < 0) of_charge.resize(row_size(rows) * image_row_.size());
+    if (axis_ < 0) of_charge_.emplace_back(row_size(rows) * image_row_.size());
+    // A model without charges has no adjoints of weights 1.
+    double *of_charge = of_charge_.empty() ? nullptr : of_charge_.at(num_reverse_++).data();
     for_images(rows, [&](double *image, double *atom, int width, int64_t k, int64_t offset) {
-      double *of_one = of_charge.data() + offset;
       for (int c = 0; c < width; ++c) {
         if (axis_ < 0)
-          of_one[c] = image[c];
-        else
-          image[c] -= vectors_[k][axis_] * of_one[c];
+          of_charge[offset + c] = image[c];
+        else if (of_charge)
+          image[c] -= vectors_[k][axis_] * of_charge[offset + c];
         atom[c] += image[c];
         image[c] = 0.0;
       }
@@ -246,7 +245,8 @@ BornCharges BornEvaluation::evaluate(const double (*positions)[3], const std::ar
         "Born charges of charges that are balanced over all atoms need a box that is periodic in three directions, or "
         "in none");
 
-  const Forces of_charge = forces(-1, positions, middle, images);
+  Forces of_charge(static_cast<std::size_t>(folded_->num_atoms) + 1);
+  if (charge_ >= 0) of_charge = forces(-1, positions, middle, images);
   std::array<Forces, 3> of_axes;
   for (int axis = 0; axis < 3; ++axis) of_axes[axis] = forces(axis, positions, middle, images);
   BornCharges found = sum_at_owners(of_charge, of_axes, positions, middle, exchange);

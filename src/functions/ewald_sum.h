@@ -56,6 +56,24 @@ class EwaldSum {
   static std::size_t bytes_for(const WaveVectors::Extent &extent, int64_t count);
   int64_t num_tiles() const { return static_cast<int64_t>(waves_.tiles().size()); }
 
+  // For other sums over the same wave vectors. Powers of an atom: exp(i k . r) is the product of first[n1], second[n2]
+  // and third[n3]; imaginary parts are `imaginary` numbers further. Positive n3 may exceed the largest one up to the
+  // end of a tile; these powers are 0.
+  struct Powers {
+    const T *first, *second, *third;
+    int64_t imaginary;
+  };
+  Powers powers(int64_t atom) const {
+    const T *own = powers_.data() + atom * 2 * stride();
+    return {own, own + cell_.place(1, 0), own + cell_.place(2, 0), stride()};
+  }
+  const std::vector<T> &weights() const { return weights_; }    // h [waves.size()], 0 where no wave vector is
+  Position wave_vector(int n1, int n2, int n3) const {
+    Position k;
+    cell_.wave_vector(n1, n2, n3, k.data());
+    return k;
+  }
+
   // All of it on one thread.
   void add_up(int64_t count, const Position *positions, const T *charges, T *structure_factors) {
     set_count(count);

@@ -16,10 +16,12 @@ const FieldSpecs &ChannelBalance::fields() {
       {integer("block", "number of the 0e block that is balanced"),
        integer("first", "its first channel that is balanced"),
        tensor("target", "[n]", "sums of the balanced channels over all atoms"),
-       optional(object("shares",
-                       {integer("block", "number of the 0e block with the shares"),
-                        integer("first", "its first channel"), divisor("epsilon", "is added to the sum of squares")},
-                       "shares of the atoms; all atoms have the same share if it is absent")),
+       optional(
+           object("shares",
+                  {integer("block", "number of the 0e block with the shares"), integer("first", "its first channel"),
+                   required_unless("power", divisor("epsilon", "is added to the sum of squares")),
+                   optional(integer("power", "the weights are the channels themselves, not their squares", 1, 1))},
+                  "shares of the atoms; all atoms have the same share if it is absent")),
        optional(object(
            "hardness",
            {integer("block", "number of the 0e block with the hardnesses"), integer("first", "its first channel")},
@@ -41,17 +43,24 @@ ChannelBalance ChannelBalance::read(const JsonField &layer, LayerReader &reader)
   if (num == 0 || num > channels - b.first)
     layer["target"].fail("a number for each of 1 to " + std::to_string(channels - b.first) + " channels",
                          std::to_string(num) + " numbers");
-  b.has_hardness = layer.has("hardness");
-  if (b.has_hardness && layer.has("shares")) layer["hardness"].fail("no hardness together with shares", "both");
-  if (!b.has_hardness && !layer.has("shares")) return b;
-  const JsonField shares = layer[b.has_hardness ? "hardness" : "shares"];
+  const bool has_hardness = layer.has("hardness");
+  if (has_hardness && layer.has("shares")) layer["hardness"].fail("no hardness together with shares", "both");
+  if (!has_hardness && !layer.has("shares")) return b;
+  const JsonField shares = layer[has_hardness ? "hardness" : "shares"];
   b.share_block = read_scalar_block(shares["block"], irreps);
   b.share_first = shares["first"].integer(0, irreps[b.share_block].mul - 1);
   if (num > irreps[b.share_block].mul - b.share_first)
     shares["first"].fail("a channel with " + std::to_string(num - 1) + " more after it in its block");
   if (b.share_block == b.block && std::abs(b.share_first - b.first) < num)
     shares.fail("channels that are not balanced themselves");
-  if (!b.has_hardness) b.epsilon = shares["epsilon"].number();
+  if (has_hardness)
+    b.power = -1;
+  else if (!shares.has("power"))
+    b.epsilon = shares["epsilon"].number();
+  else if (shares.has("epsilon"))
+    shares["epsilon"].refuse("no epsilon beside power: the weights may have either sign");
+  else
+    b.power = 1;
   return b;
 }
 

@@ -11,11 +11,12 @@ namespace equi {
 
 // y = x except for the channels `first`, `first` + 1, ... of one 0e block, one for each target. There y_i = x_i - s_i
 // (sum over the atoms j of x_j - target), so the sum of y is the target (except for epsilon). Either all atoms have the
-// same share s_i = 1 / (number of atoms), or s_i = f_i^2 / (sum over j of f_j^2 + epsilon). Here f are other channels
-// of the same feature, one for each target. With hardness, x are electronegativities and f are the hardnesses of the
-// atoms, and y are the charges with the sum `target` that minimize sum over i of (x_i y_i + f_i y_i^2 / 2). The sums
-// run over the atoms of all ranks that the model treats. In UMA 1.2 the channels represent the charge of the system,
-// and others its spin; in TensorNet2 and QET they represent charges of atoms.
+// same share s_i = 1 / (number of atoms), or s_i = w_i / (sum over j of w_j + epsilon) with w = f^2 or w = f. f are
+// other channels of the same feature, one for each target. With hardness, x are electronegativities and f are the
+// hardnesses of the atoms, and y are the charges with the sum `target` that minimize sum over i of (x_i y_i + f_i y_i^2
+// / 2): the same with w = 1/f and -w x in the place of x. The sums run over the atoms of all ranks that the model
+// treats. In UMA 1.2 the channels represent the charge of the system, and others its spin; in TensorNet2 and QET they
+// represent charges of atoms.
 struct ChannelBalance {
   static constexpr const char *TYPE = "channel_balance";
 
@@ -24,7 +25,7 @@ struct ChannelBalance {
   std::vector<double> target;               // [channels]
   int share_block = -1, share_first = 0;    // block and channel of f; -1: all atoms have the same share
   double epsilon = 0.0;
-  bool has_hardness = false;    // f are hardnesses
+  int power = 2;    // w = f^power: 2, 1, or -1 for hardnesses
 
   bool has_shares() const { return share_block >= 0; }
 

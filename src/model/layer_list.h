@@ -22,6 +22,7 @@
 #include "src/layers/observable.h"
 #include "src/layers/pair_attention.h"
 #include "src/layers/pair_repulsion.h"
+#include "src/layers/potential.h"
 #include "src/layers/readout.h"
 #include "src/layers/scale_shift.h"
 #include "src/layers/so2_convolution.h"
@@ -45,7 +46,7 @@ struct LayerList {
 using Layers = LayerList<SpeciesEmbedding, Linear, Convolution, So2Convolution, PairAttention, LocalNetwork, Gate,
                          DensityNormalization, LayerNorm, ChannelBalance, NodeProduct, NormScale, SphericalNorm,
                          GridNetwork, SymmetricContraction, Readout, Observable, DirectForces, PairRepulsion, Coulomb,
-                         Dispersion, Ewald, ScaleShift>;
+                         Dispersion, Ewald, Potential, ScaleShift>;
 using Layer = Layers::Variant;
 
 inline const char *layer_type(const Layer &layer) {

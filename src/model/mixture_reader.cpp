@@ -393,6 +393,10 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       const int factor = is_charge ? mixture.charge : mixture.spin - 1;
       made = std::move(all);
       for (double &v : made) v *= factor;
+    } else if (kind.text() == "spin_charges") {    // of electrons of either spin: multiplied by their charges
+      if (all.size() != 2) name.fail("2 numbers", tensor.shape_text());
+      mixture.depends_on_charge = mixture.depends_on_spin = true;
+      made = {all[0] * (mixture.charge + mixture.spin - 1), all[1] * (mixture.charge - mixture.spin + 1)};
     } else if (kind.text() == "task" || kind.text() == "experts") {    // one row for each
       const bool of_task = kind.text() == "task";
       std::vector<double> factors = coefficients;
@@ -409,7 +413,7 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       for (size_t e = 0; e < factors.size(); ++e)
         for (size_t i = 0; i < size && factors[e] != 0.0; ++i) made[i] += factors[e] * all[e * size + i];
     } else {
-      kind.fail("embedding, experts, shares, inputs, inputs_energy, task, charge or spin");
+      kind.fail("embedding, experts, shares, inputs, inputs_energy, task, charge, spin or spin_charges");
     }
     result.made.push_back(std::move(made));
     tensor.is_double = true;

@@ -303,7 +303,7 @@ struct TorchChannelBalance {
   int64_t first, share_first;    // columns; share_first -1: all atoms have the same share
   Tensor target;                 // [channels] float64
   double epsilon;
-  bool has_hardness;
+  int power;
 
   // The terms that a balance sums [N, terms]: the columns before the change, and the weights of shares.
   Tensor terms(const Tensor &x) const { return share_first < 0 ? before(x) : at::cat({before(x), weights(x)}, 1); }
@@ -318,12 +318,9 @@ struct TorchChannelBalance {
   }
   Tensor before(const Tensor &x) const {
     const Tensor columns = x.narrow(1, first, target.size(0)).to(at::kDouble);
-    return has_hardness ? -columns * weights(x) : columns;
+    return power < 0 ? -columns * weights(x) : columns;
   }
-  Tensor weights(const Tensor &x) const {
-    const Tensor f = x.narrow(1, share_first, target.size(0)).to(at::kDouble);
-    return has_hardness ? f.reciprocal() : f.square();
-  }
+  Tensor weights(const Tensor &x) const { return x.narrow(1, share_first, target.size(0)).to(at::kDouble).pow(power); }
 
   void evaluate(auto &run) const { run.balance_forward(*this); }
 };
@@ -331,8 +328,8 @@ struct TorchChannelBalance {
 inline TorchChannelBalance make_layer(const ChannelBalance &l, const LayerOptions &o) {
   const Irreps &irreps = o.model.features[l.input];
   const int64_t share = l.has_shares() ? irreps.offset(l.share_block) + l.share_first : -1;
-  return {l.input,   l.output,      irreps.offset(l.block) + l.first, share, to_tensor(l.target, at::kDouble),
-          l.epsilon, l.has_hardness};
+  return {l.input,   l.output, irreps.offset(l.block) + l.first, share, to_tensor(l.target, at::kDouble),
+          l.epsilon, l.power};
 }
 
 // The energy of charges and their images in a periodic cell. Phases are of integers and fractional coordinates, so
@@ -388,6 +385,80 @@ struct TorchEwald {
 
 inline TorchEwald make_layer(const Ewald &l, const LayerOptions &) {
   return {l.input, to_tensor(l.weights, at::kDouble), l.function, l.cutoff, l.wave_vectors};
+}
+
+// Potentials of multipoles and their images in a periodic cell; phases as in an Ewald sum.
+struct TorchPotential {
+  int input, output;
+  Potential layer;
+  bool is_converged;
+
+  TorchPotential(const Potential &p) : input(p.input), output(p.output), layer(p), is_converged(false) {
+    use(WaveVectorSet::of_file);
+  }
+  void use(WaveVectorSet wanted) {
+    if (wanted == WaveVectorSet::frozen || (wanted == WaveVectorSet::of_file && layer.wave_vectors == "frozen"))
+      throw std::invalid_argument("the reference evaluation keeps no wave vectors: use kspace sphere or converged");
+    is_converged =
+        wanted == WaveVectorSet::converged || (wanted == WaveVectorSet::of_file && layer.wave_vectors == "converged");
+  }
+  Tensor integers(const Tensor &cell) const {
+    const double s = layer.function.width;
+    double cutoff = layer.cutoff;
+    for (const double w : layer.function.widths)
+      if (is_converged) cutoff = std::max(cutoff, WaveVectors::converged_cutoff(std::sqrt(s * s + w * w)));
+    return TorchEwald{-1, {}, {1.0, 1.0, false}, cutoff, "sphere"}.integers(cell);
+  }
+  // Charges [N, channels] and k . p [channels, K, N] of rows x, as float64. k: [K, 3].
+  Tensor charges(const Tensor &x) const { return x.narrow(1, 0, layer.channels).to(at::kDouble); }
+  Tensor along(const Tensor &x, const Tensor &k) const {
+    const Tensor p = x.narrow(1, layer.channels, 3 * layer.channels).to(at::kDouble);
+    return at::einsum("ncd,kd->ckn", {p.reshape({x.size(0), layer.channels, 3}), k});
+  }
+  static Tensor phases(const Tensor &fractions, const Tensor &integers) {
+    return 2.0 * M_PI * at::matmul(integers.to(at::kDouble), fractions.t());    // [K, N]
+  }
+  // Structure factors [2, channels, K]: sum of (q + i k . p) exp(i k . r).
+  Tensor structure_factors(const Tensor &x, const Tensor &phase, const Tensor &k) const {
+    const Tensor q = charges(x).t().unsqueeze(1), c = at::cos(phase), s = at::sin(phase);
+    Tensor re = (q * c).sum(2), im = (q * s).sum(2);
+    if (layer.has_dipoles) {
+      const Tensor kp = along(x, k);
+      re = re - (kp * s).sum(2);
+      im = im + (kp * c).sum(2);
+    }
+    return at::stack({re, im});
+  }
+  // The output [N, dim] of the structure factors of all ranks, in float64.
+  Tensor felt(const Tensor &x, const Tensor &factors, const Tensor &phase, const Tensor &k,
+              const Tensor &volume) const {
+    const Tensor c = at::cos(phase).unsqueeze(0), s = at::sin(phase).unsqueeze(0), square = k.square().sum(1);
+    const Tensor re = factors.select(0, 0).unsqueeze(2), im = factors.select(0, 1).unsqueeze(2);
+    const Tensor real = c * re + s * im, imaginary = s * re - c * im;    // [channels, K, N]
+    std::vector<Tensor> scalars, vectors;
+    for (int channel = 0; channel < layer.channels; ++channel)
+      for (size_t w = 0; w < layer.function.widths.size(); ++w) {
+        const double own = layer.function.width, other = layer.function.widths[w];
+        const Tensor h = 2.0 * layer.function.prefactor / volume *
+                         at::exp(-0.5 * (own * own + other * other) * square) / square;    // [K]
+        const Tensor potential = at::matmul(h, real.select(0, channel));
+        scalars.push_back(layer.factors[0][w] * potential - layer.own[0][w] * charges(x).select(1, channel));
+        if (!layer.has_gradients) continue;
+        Tensor gradient = layer.factors[1][w] * -at::matmul((h.unsqueeze(1) * k).t(), imaginary.select(0, channel)).t();
+        if (layer.has_dipoles)
+          gradient = gradient - layer.own[1][w] * x.narrow(1, layer.channels + 3 * channel, 3).to(at::kDouble);
+        vectors.push_back(gradient);
+      }
+    Tensor all = at::stack(scalars, 1);
+    if (layer.has_gradients) all = at::cat({all, at::cat(vectors, 1)}, 1);
+    return all;
+  }
+
+  void evaluate(auto &run) const { run.potential_forward(*this); }
+};
+
+inline TorchPotential make_layer(const Potential &l, const LayerOptions &) {
+  return {l};
 }
 
 struct TorchNodeProduct {

@@ -131,6 +131,8 @@ struct Record {
   const TorchChannelBalance *balance = nullptr;
   Tensor balance_sums = {};
   Tensor input_adjoint = {};    // of an Ewald sum, [N, dim]; its energy is in no graph
+  const TorchPotential *potential = nullptr;
+  Tensor structure_factors = {};    // of all ranks
 };
 
 }    // namespace
@@ -171,11 +173,11 @@ struct TorchModel::Impl::Run {
   Tensor direct_forces;         // [N, 3] float64, for a model that has them
   Tensor observables;           // [N, numbers] float64, for a model that has them
   Tensor observable_weights;    // the same shape, if the request has any
-  // Results of an Ewald sum, in float64, which belong to no edge.
+  // Results of sums over wave vectors, in float64, which belong to no edge.
   const EvaluationRequest *request = nullptr;
-  Tensor ewald_energy;      // [N]
-  Tensor ewald_gradient;    // [N, 3] dE/dr
-  Tensor ewald_strain;      // [N, 3, 3] derivatives of energies by a strain
+  Tensor ewald_energy;       // [N]
+  Tensor system_gradient;    // [N, 3] dE/dr
+  Tensor system_strain;      // [N, 3, 3] derivatives of energies by a strain
 
   Run(const Impl &model, GhostExchange &exchange, const Edges &near_edges, const Edges &far_edges, bool want_gradient)
       : model(model),
@@ -441,7 +443,7 @@ struct TorchModel::Impl::Run {
     const auto grads = torch::autograd::grad({(own * of_sum).sum() - 0.5 * self * charges.square().sum()},
                                              {charges, leaf, positions}, {}, /*retain_graph=*/true);
     ewald_energy = (0.5 * charges * grads[0]).detach();
-    ewald_gradient = grads[2];
+    add_to(system_gradient, grads[2]);
 
     // With factors constant, the energy of wave vector k is 2 sum_i e_i(k). The cell (1 + strain) changes each by a
     // relative amount.
@@ -457,7 +459,7 @@ struct TorchModel::Impl::Run {
     for (int64_t i = 0; i < num_owned; ++i)
       of_strain.push_back(torch::autograd::grad({(relative * of_atoms.select(1, i)).sum()}, {strain}, {},
                                                 /*retain_graph=*/true)[0]);
-    ewald_strain = of_strain.empty() ? at::zeros({0, 3, 3}, at::kDouble) : at::stack(of_strain);
+    add_to(system_strain, of_strain.empty() ? at::zeros({0, 3, 3}, at::kDouble) : at::stack(of_strain));
 
     Record r{nullptr, nullptr, layer.input, EDGE_SUM, {}, false};
     r.input_adjoint = grads[1];
@@ -465,6 +467,81 @@ struct TorchModel::Impl::Run {
     begin_stage();
   }
 
+  // What a potential depends on besides the features: leaves of a graph.
+  struct Places {
+    Tensor positions, strain;    // [N, 3] and [3, 3]
+    Tensor phase, k, volume;
+  };
+  Places places(const TorchPotential &layer) const {
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < num_owned; ++i) {
+      const double *r = request->positions[model.neighborhood->receiver[i]];
+      numbers.insert(numbers.end(), r, r + 3);
+    }
+    Places p;
+    const Tensor cell = to_tensor(model.neighborhood->cell[0].data(), {3, 3}, at::kDouble).clone(),
+                 integers = layer.integers(cell);
+    p.positions = to_tensor(numbers.data(), {num_owned, 3}, at::kDouble).clone().requires_grad_(true);
+    p.strain = at::zeros({3, 3}, at::kDouble).requires_grad_(true);
+    const Tensor strained = at::matmul(cell, (at::eye(3, at::kDouble) + p.strain).t());
+    p.phase = TorchPotential::phases(at::matmul(p.positions, at::linalg_inv(cell)), integers);
+    p.k = TorchEwald::vectors(integers, strained);
+    p.volume = at::abs(at::linalg_det(strained));
+    return p;
+  }
+
+  void potential_forward(const TorchPotential &layer) {
+    check_cell(*model.neighborhood);
+    const Tensor x = owned(read(layer.input).detach());
+    end_stage();
+    Record r{nullptr, nullptr, layer.input, layer.output, x, false};
+    r.potential = &layer;
+    Tensor y;
+    {
+      at::NoGradGuard no_grad;
+      const Places p = places(layer);
+      Tensor all = layer.structure_factors(x, p.phase, p.k).contiguous();
+      exchange.sum(all.data_ptr<double>(), static_cast<int>(all.numel()));
+      r.structure_factors = all;
+      y = layer.felt(x, all, p.phase, p.k, p.volume).to(x.scalar_type());
+    }
+    record(r, y);
+  }
+
+  // Autograd differentiates by the structure factors of all ranks, whose adjoint is added over the ranks, and these by
+  // this rank's atoms.
+  void potential_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
+    const TorchPotential &layer = *r.potential;
+    const Tensor seed =
+        (y_adj.defined() ? y_adj : at::zeros({num_owned, model.feature_dims[layer.output]}, r.x.options()))
+            .to(at::kDouble);
+    const auto gradients = [&](const Tensor &of, const std::vector<Tensor> &by) {
+      auto found = torch::autograd::grad({of}, by, {}, /*retain_graph=*/true, /*create_graph=*/false,
+                                         /*allow_unused=*/true);
+      for (size_t k = 0; k < by.size(); ++k)
+        if (!found[k].defined()) found[k] = at::zeros_like(by[k]);
+      return found;
+    };
+    const Places p = places(layer);
+    const Tensor x = r.x.clone().requires_grad_(true), all = r.structure_factors.clone().requires_grad_(true);
+    const Tensor felt = layer.felt(x, all, p.phase, p.k, p.volume) * seed;
+    const auto as_probes = gradients(felt.sum(), {x, all, p.positions});
+    Tensor all_adj = as_probes[1].contiguous();
+    exchange.sum(all_adj.data_ptr<double>(), static_cast<int>(all_adj.numel()));
+    const auto part = [&](int64_t i) {
+      const Tensor own = layer.structure_factors(x.narrow(0, i, 1), p.phase.narrow(1, i, 1), p.k);
+      return (own * all_adj).sum();
+    };
+    const auto as_sources = gradients((layer.structure_factors(x, p.phase, p.k) * all_adj).sum(), {x, p.positions});
+    add(adjoint, layer.input, as_probes[0] + as_sources[0]);
+    add_to(system_gradient, as_probes[2] + as_sources[1]);
+    std::vector<Tensor> strains;
+    for (int64_t i = 0; i < num_owned; ++i)
+      strains.push_back(gradients(felt.select(0, i).sum() + part(i), {p.strain})[0]);
+    add_to(system_strain, strains.empty() ? at::zeros({0, 3, 3}, at::kDouble) : at::stack(strains));
+  }
+
+  static void add_to(Tensor &sum, const Tensor &t) { sum = sum.defined() ? sum + t : t; }
   static void add(Features &adjoint, int feature, const Tensor &t) {
     const auto it = adjoint.find(feature);
     adjoint[feature] = it == adjoint.end() ? t : it->second + t;
@@ -476,6 +553,8 @@ struct TorchModel::Impl::Run {
     if (it != adjoint.end()) adjoint.erase(it);
     if (r.input_adjoint.defined())
       add(adjoint, r.input, r.input_adjoint);
+    else if (r.potential)
+      potential_backward(r, out_adj, adjoint);
     else if (r.balance)
       balance_backward(r, out_adj, adjoint);
     else if (r.contraction)
@@ -535,7 +614,10 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   for (const Layer &layer : model.layers) m.layers.push_back(make_torch_layer(layer, {model, m.type, chunk_bytes}));
   for (TorchLayer &layer : m.layers)
-    if (auto *ewald = std::get_if<TorchEwald>(&layer)) ewald->use(options.wave_vectors);
+    if (auto *ewald = std::get_if<TorchEwald>(&layer))
+      ewald->use(options.wave_vectors);
+    else if (auto *potential = std::get_if<TorchPotential>(&layer))
+      potential->use(options.wave_vectors);
 }
 
 TorchModel::~TorchModel() = default;
@@ -661,8 +743,8 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
     for (int i = 0; i < n.num_receivers; ++i)
       for (int64_t k = 0; k < width; ++k) request.observables[width * n.receiver[i] + k] += *o++;
   }
-  if (want_gradient && run.ewald_gradient.defined()) {
-    const Tensor gradient = run.ewald_gradient.contiguous(), strain = run.ewald_strain.contiguous();
+  if (want_gradient && run.system_gradient.defined()) {
+    const Tensor gradient = run.system_gradient.contiguous(), strain = run.system_strain.contiguous();
     const double *g = gradient.data_ptr<double>(), *of_strain = strain.data_ptr<double>();
     for (int i = 0; i < n.num_receivers; ++i, g += 3, of_strain += 9) {
       const auto symmetric = [&](int a, int b) { return 0.5 * (of_strain[3 * a + b] + of_strain[3 * b + a]); };

@@ -199,7 +199,7 @@ def kinds_of_tensors(value, where, tensors):
         _fail(where, "an object", value)
     for key, item in value.items():
         tensor(key, where, tensors)
-        one_of("embedding", "experts", "shares", "inputs", "inputs_energy", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
+        one_of("embedding", "experts", "shares", "inputs", "inputs_energy", "task", "charge", "spin", "spin_charges")(item, f"{where}.{printable(key, 60)}", tensors)
 
 
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({}), "none": record({})})
@@ -373,7 +373,7 @@ def is_of_clusters(document):
 
 def needs_periodic_cell(document):
     """Whether a model has an Ewald sum, which only cells have that are periodic in three directions."""
-    return any(layer["type"] == "ewald" for layer in document["layers"])
+    return any(layer["type"] in ("ewald", "potential") for layer in document["layers"])
 
 
 def has_boundary(document, atoms):

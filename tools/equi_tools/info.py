@@ -149,10 +149,11 @@ def summary(path):
         tasks = [task["name"] for task in document["mixture"].get("tasks", [])]
         kinds = {"task", "charge", "spin"} if tasks else {*document["mixture"]["tensors"].values(), *document["mixture"].get("shares", {})}
         inputs = document["mixture"].get("inputs", {}).get("values", [])
+        kinds |= {"charge", "spin"} if "spin_charges" in kinds else set()
         kinds |= {one["meaning"] if one["meaning"] != "other" else f"system {one['name']}" for one in inputs}
         facts["mixture"] = {
             "tasks": tasks,
-            "keywords": sorted(kinds - {"shares", "inputs", "inputs_energy"}),
+            "keywords": sorted(kinds - {"shares", "inputs", "inputs_energy", "spin_charges"}),
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
         } | ({"inputs": [_input(one, tensors) for one in inputs]} if inputs else {})

@@ -100,6 +100,8 @@ class _Conversion:
                 layer["prefactor"] *= self.E * self.L
                 layer["width"] *= self.L
                 layer["k_cutoff"] /= self.L
+            elif kind == "potential":
+                raise EquiError("a model with potentials of charges (PolarMACE) has energies in eV and lengths in Angstrom: leave out the units")
             elif kind == "dispersion" and self.E != 1.0:
                 raise EquiError("internal: the energy of a layer dispersion is in eV")
             elif kind == "dispersion":

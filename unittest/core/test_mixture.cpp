@@ -379,7 +379,7 @@ TEST(Mixture, refuses_documents_that_do_not_fit) {
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "experts"; }, {"mixture.tensors", "3 experts"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "embedding"; }, {"mixture.tensors", "rows of 5"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "other"; },
-          {"mixture.tensors", "embedding, experts, shares, inputs, inputs_energy, task, charge or spin"});
+          {"mixture.tensors", "embedding, experts, shares, inputs, inputs_energy, task, charge, spin or spin_charges"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["system.task"] = "task"; }, {"mixture.tensors", "nothing else"});
   refused([](Json &m, ModelDocument &) { m["tensors"].erase("shift"); }, {"shape [2]", "[2, 2]"});
   refused([](Json &m, ModelDocument &) { m.erase("experts"); }, {"mixture.tensors"});

@@ -90,7 +90,8 @@ TEST(ModelFile, refuses_bad_shares_of_channel_balances) {
   refused("/first", 2, {"shares", "not balanced themselves"});
   refused("/first", 0, {"shares", "not balanced themselves"});
   for (const double epsilon : {0.0, 1e-31}) refused("/epsilon", epsilon, {"shares.epsilon", "at least 1e-30"});
-  refused("/power", 2, {"\"power\""});
+  refused("/power", 2, {"shares.power"});
+  refused("/power", 1, {"shares.epsilon", "the weights may have either sign"});
   const Model model = make_tiny_model(o).model();
   const auto balance = std::find_if(model.layers.begin(), model.layers.end(),
                                     [](const Layer &l) { return std::holds_alternative<ChannelBalance>(l); });
@@ -107,7 +108,7 @@ TEST(ModelFile, reads_hardnesses_of_channel_balances) {
   ModelDocument d = make_tiny_model(o);
   const Model m = d.model();
   const auto &balance = first_layer<ChannelBalance>(m);
-  EXPECT_TRUE(balance.has_hardness);
+  EXPECT_EQ(balance.power, -1);
   EXPECT_EQ(balance.share_first, 3);
   EXPECT_EQ(balance.epsilon, 0.0);
   const std::string place = "/layers/" + std::to_string(find_layer(d, "channel_balance"));
@@ -119,6 +120,33 @@ TEST(ModelFile, reads_hardnesses_of_channel_balances) {
   refused("/hardness/first", 2, {"hardness", "not balanced themselves"});
   refused("/hardness/epsilon", 0.1, {"\"epsilon\""});
   refused("/shares", {{"block", 0}, {"first", 3}, {"epsilon", 0.05}}, {"hardness", "shares"});
+}
+
+TEST(ModelFile, refuses_bad_potentials) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+3x1o", "5x0e+3x1o"};
+  o.parity = true;
+  o.potential_width = 1.0;
+  o.potential_dipoles = o.potential_gradients = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "potential"))[Json::json_pointer(field)] = value; }, parts);
+  };
+  refused("/irreps_out", "5x0e+5x1o", {"irreps_out", "channels for each channel"});
+  refused("/irreps_out", "6x0e+5x1o", {"irreps_out", "blocks 0e and 1o of as many channels"});
+  refused("/width", 0.0, {"width"});
+  refused("/width", -1.0, {"width"});
+  refused("/k_cutoff", 0.0, {"k_cutoff"});
+  refused("/k_set", "all", {"k_set", "sphere"});
+  refused("/factors", "felt0.widths", {"factors", "[2, 3]"});
+  refused("/own", "felt0.widths", {"own", "[2, 3]"});
+  refused("/self", 1, {"\"self\""});
+  const Model model = make_tiny_model(o).model();
+  const auto found = std::find_if(model.layers.begin(), model.layers.end(),
+                                  [](const Layer &l) { return std::holds_alternative<Potential>(l); });
+  ASSERT_NE(found, model.layers.end());
+  EXPECT_EQ(std::get<Potential>(*found).channels, 2);
+  EXPECT_EQ(std::get<Potential>(*found).function.widths.size(), 3U);
 }
 
 TEST(ModelFile, refuses_bad_channel_balances) {

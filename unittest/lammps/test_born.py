@@ -32,7 +32,7 @@ def with_charge(source, target, has_ewald=True, width=0.9):
     tensors, layers = dict(tensors), document["layers"]
     last = next(layer for layer in reversed(layers) if layer["type"] == "readout")
     channels = int(last["irreps_in"].split("+")[last["block"]].split("x")[0])
-    tensors["charges.weight"] = np.random.default_rng(5).normal(0, 0.6 / np.sqrt(channels), (channels, 1))
+    tensors["charges.weight"] = np.random.default_rng(5).normal(0, 2.0 / np.sqrt(channels), (channels, 1))
     block = {"in": last["block"], "out": 0, "weight": "charges.weight", "scale": 1.0}
     linear = {"type": "linear", "input": last["input"], "irreps_in": last["irreps_in"], "output": "latent", "irreps_out": "1x0e"}
     linear |= {"blocks": [block], "biases": [], "per_species": False, "accumulate": False}
@@ -195,14 +195,42 @@ def test_long_waves_along_a_direction(lammps, setup):
     # The longitudinal mode is the one that the field raises.
     calculator = phonons.Crystal(cell, masses, positions)
     run = lammps.run([*setup(crystal), *BORN])
-    calculator.set_born_charges(phonons.read_born_charges(run.folder / "dump.born"), masses, 4 * np.pi * phonons.COULOMB / PREFACTOR)
+    born, permittivity = phonons.read_born_charges(run.folder / "dump.born"), 4 * np.pi * phonons.COULOMB / PREFACTOR
+    calculator.set_born_charges(born, masses, permittivity, neutral=False)
     near = calculator.frequencies(plain, [0, 0, phonons.NEAR_GAMMA])
-    at_gamma = np.linalg.eigvalsh((limit + limit.T) / 2)
-    for f in near:  # the modes of the primitive cell are among those of the cubic one
-        assert np.abs(np.sign(at_gamma) * np.sqrt(np.abs(at_gamma)) / (2 * np.pi) - f).min() < 1e-6 * np.abs(near).max()
+    squares = np.linalg.eigvalsh((limit + limit.T) / 2) / (2 * np.pi) ** 2
+    for square in np.sign(near) * near**2:  # the modes of the primitive cell are among those of the cubic one
+        assert np.abs(squares - square).min() < 1e-5 * (near**2).max()  # LAMMPS has five digits of a unit
     assert np.abs(near - calculator.frequencies(plain, [0, 0, 0])).max() > 1e-3 * np.abs(near).max()
+    # Waves that fit into the supercell have no field of long waves.
+    edge = 2 * np.pi / cell[0, 0]
+    at_edge = calculator.frequencies(plain, [edge, 0, 0])
+    calculator.field = None
+    assert np.abs(at_edge - calculator.frequencies(plain, [edge, 0, 0])).max() < 1e-9 * np.abs(near).max()
 
 
 def phonons_wrapped(vectors, cell):
     fractions = np.linalg.solve(np.asarray(cell).T, vectors.T).T
     return (fractions - np.round(fractions)) @ cell
+
+
+def test_the_script_draws_bands_with_the_field(lammps, setup, monkeypatch, capsys):
+    atoms = rock_salt((2, 2, 1), amplitude=0.0)
+    lines = [*setup(atoms), "equi_dynamical_matrix all eskm 1 binary yes file exact.dyn", *BORN,
+             "write_dump all custom atoms.dump id type mass x y z modify sort id format float %.16g"]  # fmt: skip
+    born = born_of(lammps.run(lines))[0]
+    monkeypatch.chdir(lammps.folder)
+    words = ["phonons.py", "exact.dyn", "--born", "dump.born", "--permittivity", "2.25", "--latent", "--phonopy", "files"]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(phonons, "MESH", 2)
+    phonons.main()
+    assert 'born_filename="BORN"' in capsys.readouterr().out and (lammps.folder / "phonons.png").stat().st_size > 10000
+    # Physical charges: 1.5 times the latent ones; those of the two atoms of the primitive cell sum to 0.
+    lines = (lammps.folder / "files" / "BORN").read_text().splitlines()
+    assert float(lines[0]) == pytest.approx(phonons.COULOMB, rel=1e-6)
+    permittivity, *charges = (np.array(line.split(), float).reshape(3, 3) for line in lines[1:])
+    assert np.array_equal(permittivity, 2.25 * np.eye(3)) and len(charges) == 2
+    kinds = np.array(atoms.get_chemical_symbols()) == "Na"
+    means = 1.5 * np.array([born[kinds].mean(0), born[~kinds].mean(0)])
+    means -= means.mean(0)
+    assert min(np.abs(charges - means[order]).max() for order in ([0, 1], [1, 0])) < 1e-7

@@ -96,7 +96,13 @@ TEST(ModelTorchObservables, agree_with_autograd) {
 }
 
 TEST(ModelTorchObservables, have_born_charges_of_autograd) {
-  for (const TinyCase &tiny : observable_cases()) {
+  std::vector<TinyCase> cases = observable_cases();
+  for (const bool shares : {false, true}) {    // sums over all atoms, whose backward passes have none
+    cases.push_back(cases.front());
+    cases.back().options.balanced_channels = 2;
+    cases.back().options.balance_shares = shares;
+  }
+  for (const TinyCase &tiny : cases) {
     const Model derived = observed_model(tiny).for_observable_derivatives();
     const Structure structure = random_structure(derived.num_species(), 22);
     const BornCharges expected = born_charges_of(make_torch(derived), derived, structure),

@@ -473,12 +473,9 @@ class EquiEvaluator:
         pair = layer["prefactor"] / 2 * kernel * (charges[i] * charges[j] @ self.tensors[layer["weights"]])
         return torch.zeros(len(charges), dtype=torch.float64).index_add(0, i, pair)
 
-    def ewald(self, layer, charges):
-        """Energies [N] of charges and all their images, by direct sums over atoms and wave vectors. Differentiable by
-        self.places, and by self.strain, with which fractional coordinates are constant."""
-        reach = layer["k_cutoff"]
-        if layer["k_set"] == "converged":
-            reach = max(reach, np.sqrt(-2 * np.log(1e-10)) / layer["width"])
+    def waves(self, reach):
+        """Phases [N, K] of atoms, wave vectors [K, 3] of length below `reach`, both of a pair, and the volume. Differentiable
+        by self.places, and by self.strain, with which fractional coordinates are constant."""
         most = np.floor(reach * np.linalg.norm(self.cell, axis=1) / (2 * np.pi)).astype(int)
         grid = np.stack(np.meshgrid(*[np.arange(-n, n + 1) for n in most], indexing="ij"), -1).reshape(-1, 3)
         length = 2 * np.pi * np.linalg.norm(grid @ np.linalg.inv(self.cell).T, axis=1)
@@ -486,10 +483,40 @@ class EquiEvaluator:
         cell = torch.tensor(self.cell)
         fractions = self.places @ torch.linalg.inv(cell)
         strained = cell @ (torch.eye(3, dtype=torch.float64) + self.strain).T
-        square = (2 * np.pi * n @ torch.linalg.inv(strained).T).square().sum(1)
-        phase = 2 * np.pi * fractions @ n.T
-        c, s = torch.cos(phase), torch.sin(phase)
-        weight = layer["prefactor"] / torch.abs(torch.linalg.det(strained)) * torch.exp(-(layer["width"] ** 2) * square / 2) / square
+        return 2 * np.pi * fractions @ n.T, 2 * np.pi * n @ torch.linalg.inv(strained).T, torch.abs(torch.linalg.det(strained))
+
+    def potential(self, layer, x):
+        """The blocks of potentials and of their gradients [N, channels, 2l+1] that Gaussian probes feel of multipoles."""
+        widths, own = self.tensors[layer["widths"]], layer["width"]
+        factors, own_terms = self.tensors[layer["factors"]], self.tensors[layer["own"]]
+        reach = layer["k_cutoff"]
+        if layer["k_set"] == "converged":
+            reach = max(reach, np.sqrt(-2 * np.log(1e-10)) / torch.sqrt(own**2 + widths**2).min().item())
+        phase, k, volume = self.waves(reach)
+        wave = torch.exp(1j * phase)
+        sources = x[0][:, None, :, 0] + 0j
+        if len(x) > 1:
+            sources = sources - 1j * torch.einsum("kd,ncd->nkc", k, x[1])
+        sums = (wave.conj()[:, :, None] * sources).sum(0)
+        square = k.square().sum(1)
+        scalars, vectors = [], []
+        for c in range(x[0].shape[1]):
+            for w, width in enumerate(widths):
+                of_k = layer["prefactor"] / volume * torch.exp(-(own**2 + width**2) * square / 2) / square * sums[:, c]
+                scalars.append(factors[0, w] * (wave @ of_k).real - own_terms[0, w] * x[0][:, c, 0])
+                if len(factors) > 1:
+                    felt = factors[1, w] * (wave @ (1j * k * of_k[:, None])).real
+                    vectors.append(felt - own_terms[1, w] * x[1][:, c] if len(x) > 1 else felt)
+        return [torch.stack(scalars, 1)[:, :, None]] + ([torch.stack(vectors, 1)] if vectors else [])
+
+    def ewald(self, layer, charges):
+        """Energies [N] of charges and all their images, by direct sums over atoms and wave vectors."""
+        reach = layer["k_cutoff"]
+        if layer["k_set"] == "converged":
+            reach = max(reach, np.sqrt(-2 * np.log(1e-10)) / layer["width"])
+        phase, k, volume = self.waves(reach)
+        square, c, s = k.square().sum(1), torch.cos(phase), torch.sin(phase)
+        weight = layer["prefactor"] / volume * torch.exp(-(layer["width"] ** 2) * square / 2) / square
         potential = c @ (weight * (charges @ c)) + s @ (weight * (charges @ s))
         if layer["removes_self"]:
             potential = potential - layer["prefactor"] / ((2 * np.pi) ** 1.5 * layer["width"]) * charges
@@ -625,10 +652,15 @@ class EquiEvaluator:
                 channels = slice(layer["first"], layer["first"] + len(target))
                 block = out[layer["block"]].clone()
                 share = torch.full((num_atoms, len(target)), 1 / num_atoms, dtype=torch.float64)
+                if "hardness" in layer:
+                    first = layer["hardness"]["first"]
+                    share = 1 / out[layer["hardness"]["block"]][:, first : first + len(target), 0]
+                    block[:, channels, 0] *= -share
+                    share = share / share.sum(0)
                 if "shares" in layer:
                     first = layer["shares"]["first"]
-                    square = out[layer["shares"]["block"]][:, first : first + len(target), 0] ** 2
-                    share = square / (square.sum(0) + layer["shares"]["epsilon"])
+                    share = out[layer["shares"]["block"]][:, first : first + len(target), 0] ** layer["shares"].get("power", 2)
+                    share = share / (share.sum(0) + layer["shares"].get("epsilon", 0.0))
                 block[:, channels, 0] += (target - block[:, channels, 0].sum(0)) * share
                 out[layer["block"]] = block
                 features[layer["output"]] = out
@@ -699,6 +731,8 @@ class EquiEvaluator:
             elif kind == "ewald":
                 charges = torch.cat(features[layer["input"]], 1)[:, :, 0].double() @ self.tensors[layer["weights"]].double()
                 latent = latent + self.ewald(layer, charges)
+            elif kind == "potential":
+                features[layer["output"]] = self.potential(layer, features[layer["input"]])
             elif kind == "dispersion":
                 ratio = features[layer["input"]][layer.get("block", 0)][:, 0, 0]
                 energy = energy + self.dispersion(layer, ratio, species, *all_pairs)

@@ -145,6 +145,23 @@ def assert_every_number_matters(path, folder, noticed, may_be_zero=(), atoms=Non
             assert np.abs(forces(folder / "spoiled.equi") - expected).max() > noticed, changed
 
 
+def assert_born_charges_are_differences(calculator, cluster, atom=1, step=1e-3):
+    """Checks the Born charges of an atom of a cluster with a fixed total charge by differences of the dipole. calculator:
+    an EquiCalculator with exact radial functions."""
+    born, of_charge = calculator.born_charges(cluster)
+
+    def dipole(axis, length):
+        moved = cluster.copy()
+        moved.positions[atom, axis] += length
+        return calculator.get_property("charges", moved) @ moved.positions
+
+    for axis in range(3):
+        p, m, pp, mm = (dipole(axis, n * step) for n in (1, -1, 2, -2))
+        expected = (8 * (p - m) - (pp - mm)) / (12 * step)
+        assert np.abs(born[atom, :, axis] - expected).max() < 1e-7 * max(1.0, np.abs(expected).max())
+    assert np.abs(born[atom]).max() > 1e-3 and np.abs(of_charge).max() < 1e-9
+
+
 def assert_compare_agrees(source, path, atoms, folder, capsys):
     """Runs `equi compare` on a structure."""
     from ase.io import write

@@ -223,6 +223,72 @@ class LayerMaker {
          {"removes_self", o_.ewald_removes_self}});
   }
 
+  // Potentials of the multipoles that a feature has, and the energy of these multipoles in them.
+  void potential(const std::string &input, const Irreps &in, const std::string &output, const Irreps &out) {
+    const int n = out[0].mul / in[0].mul, degrees = out.size();
+    std::vector<double> widths;
+    for (int w = 0; w < n; ++w) widths.push_back(o_.potential_width * (1.0 + 0.4 * w));
+    add({{"type", "potential"},
+         {"input", input},
+         {"irreps_in", in.to_string()},
+         {"output", output},
+         {"irreps_out", out.to_string()},
+         {"prefactor", 30.0},
+         {"width", 0.9 * o_.potential_width},
+         {"widths", stated(output + ".widths", {n}, widths)},
+         {"factors", uniform(output + ".factors", {degrees, n}, 0.3, 0.8)},
+         {"own", uniform(output + ".own", {degrees, n}, 0.1, 0.4)},
+         {"k_cutoff", o_.ewald_cutoff},
+         {"k_set", o_.ewald_set}});
+  }
+  // Multipoles with given sums of charges, which change in their potentials, and their energy.
+  void potentials(const std::string &input, const Irreps &irreps) {
+    const Irreps multipoles = Irreps::parse(o_.potential_dipoles ? "2x0e+2x1o" : "2x0e"),
+                 with_shares = Irreps::parse(o_.potential_dipoles ? "2x0e+2x0e+2x1o" : "2x0e+2x0e"),
+                 felt = Irreps::parse(o_.potential_gradients ? "6x0e+6x1o" : "6x0e"),
+                 own = Irreps::parse(o_.potential_gradients ? "2x0e+2x1o" : "2x0e"), energy = Irreps::parse("2x0e");
+    for (int n = 0; n <= o_.potential_updates; ++n) {
+      const std::string k = std::to_string(n), charges = "charges" + k, balanced = "charges" + k + "_balanced";
+      Json first = linear(charges, input, irreps, charges, with_shares, false, false);
+      // Shares of either sign, whose sum is not near 0.
+      first["biases"] = {{{"out", 1}, {"tensor", stated(charges + ".shares", {2}, {2.5, 3.5})}, {"scale", 1.0}}};
+      add(first);
+      if (n > 0) {
+        const std::string before = std::to_string(n - 1);
+        add(linear(charges + "_kept", "charges" + before + "_balanced", with_shares, charges, with_shares, false,
+                   true));
+        add(linear(charges + "_felt", "felt" + before, felt, charges, with_shares, false, true));
+      }
+      add({{"type", "channel_balance"},
+           {"input", charges},
+           {"irreps_in", with_shares.to_string()},
+           {"output", balanced},
+           {"irreps_out", with_shares.to_string()},
+           {"block", 0},
+           {"first", 0},
+           {"target", stated(balanced + ".target", {2}, {1.0, -0.5})},
+           {"shares", {{"block", 1}, {"first", 0}, {"power", 1}}}});
+      const bool is_last = n == o_.potential_updates;
+      const std::string sources = is_last ? "multipoles" : "multipoles" + k;
+      add(linear(sources, balanced, with_shares, sources, multipoles, false, false));
+      potential(sources, multipoles, is_last ? "felt" : "felt" + k, is_last ? own : felt);
+    }
+    Json paths = Json::array();
+    for (int l = 0; l < std::min(multipoles.size(), own.size()); ++l)
+      paths.push_back({{"in", {l, multipoles.size() + l}}, {"out", 0}, {"scale", 0.5}});
+    add({{"type", "node_product"},
+         {"inputs", {"multipoles", "felt"}},
+         {"irreps_in", {multipoles.to_string(), own.to_string()}},
+         {"output", "multipole_energy"},
+         {"irreps_out", energy.to_string()},
+         {"paths", paths}});
+    add({{"type", "readout"},
+         {"input", "multipole_energy"},
+         {"irreps_in", energy.to_string()},
+         {"block", 0},
+         {"network", network("multipole_energy", {2, 1})}});
+  }
+
   // The energies of balanced charges and of the magnitudes of ratios, both linear in the scalars of a feature. They are
   // blocks of one feature or, with far_features, of two.
   void coulomb_and_dispersion(const std::string &input, const Irreps &irreps) {

@@ -87,6 +87,7 @@ class TinyModelMaker : LayerMaker {
     else if (o_.coulomb_cutoff > 0.0)
       coulomb(last, x);
     if (o_.ewald_width > 0.0) ewald(last, x);
+    if (o_.potential_width > 0.0) potentials(last, x);
     scale_shift();
     if (o_.local_layers > 0) local_network();
     if (o_.repulsion_outside) repulsion("outside");

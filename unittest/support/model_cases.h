@@ -893,6 +893,23 @@ inline std::vector<TinyCase> ewald_cases() {
       with_ewald("sphere", tiny[0], 0.9, 3.3, "sphere"), with_ewald("wide", tiny[4], 1.1, 2.6, "sphere"),
       with_ewald("converged", tiny[2], 1.4, 2.0, "converged"), with_ewald("self_kept", tiny[1], 0.8, 3.0, "sphere")};
   cases.back().options.ewald_removes_self = false;
+  // The layer potential, with charges alone and with dipoles, fields or both.
+  const auto with_potential = [&](const char *name, const TinyCase &of, double width, const char *set, bool dipoles,
+                                  bool gradients, int updates) {
+    TinyCase c = with_ewald(name, of, 0.0, 2.7, set);
+    c.name = std::string("potential_") + name;
+    c.options.potential_width = width;
+    c.options.potential_dipoles = dipoles;
+    c.options.potential_gradients = gradients;
+    c.options.potential_updates = updates;
+    return c;
+  };
+  cases.push_back(with_potential("charges", tiny[0], 1.0, "sphere", false, false, 2));
+  cases.push_back(with_potential("fields", tiny[2], 1.1, "sphere", false, true, 1));
+  TinyCase vectors = tiny[2];
+  for (std::string &hidden : vectors.options.hidden) hidden = "5x0e+13x1o";
+  cases.push_back(with_potential("converged", vectors, 1.6, "converged", true, false, 1));
+  cases.push_back(with_potential("dipoles", vectors, 1.2, "sphere", true, true, 2));
   return cases;
 }
 

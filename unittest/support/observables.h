@@ -26,6 +26,9 @@ inline ModelDocument with_observables(ModelDocument d, bool with_charge = true) 
   std::mt19937_64 random(10);
   std::vector<std::pair<std::string, Irreps>> sources;
   for (const Json &layer : d.document["layers"]) {
+    // A balance changes the feature in place.
+    if (layer["type"] == "channel_balance" && !sources.empty() && sources.back().first == layer["input"])
+      sources.back().first = layer["output"];
     if (layer["type"] != "gate") continue;
     sources.emplace_back(layer["output"], Irreps::parse(layer["irreps_out"]));
   }

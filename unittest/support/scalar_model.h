@@ -620,9 +620,9 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
         const auto share = [&](const std::vector<double> &row) {
           if (!balance->has_shares()) return 1.0;
           const double f = row[model.features[balance->input].offset(balance->share_block) + balance->share_first + k];
-          return balance->has_hardness ? 1.0 / f : f * f;
+          return std::pow(f, balance->power);
         };
-        if (balance->has_hardness)
+        if (balance->power < 0)
           for (std::vector<double> &row : x) row[c] *= -share(row);
         double sum = 0.0, shares = balance->epsilon;
         for (const std::vector<double> &row : x) sum += row[c];

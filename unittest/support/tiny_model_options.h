@@ -80,6 +80,9 @@ struct TinyModelOptions {
   double ewald_cutoff = 3.2;      // of its wave vectors
   std::string ewald_set = "sphere";
   bool ewald_removes_self = true;
+  double potential_width = 0.0;    // not 0: an energy of multipoles of two channels in each other's potentials
+  int potential_updates = 1;       // how often they have changed in these potentials
+  bool potential_dipoles = false, potential_gradients = false;
   // Not 0: of a dispersion energy, with balanced charges for the Coulomb energy. The two read one feature or two.
   double dispersion_cutoff = 0.0;
   bool far_features = false;

@@ -10,10 +10,10 @@
 
 namespace equi {
 
-// What a balance does with one number of one row. With w_i the weight of an atom, f_i^2 or 1, and W = sum of w_j +
+// What a balance does with one number of one row. With w_i the weight of an atom, f_i^2, f_i or 1, and W = sum of w_j +
 // epsilon:
 //   forward   y_i = x_i + w_i a,  a = (target - sum x_j) / W
-//   backward  x_adj_i = y_adj_i - m,  m = (sum w_j y_adj_j) / W,  and f_adj_i += 2 f_i a x_adj_i
+//   backward  x_adj_i = y_adj_i - m,  m = (sum w_j y_adj_j) / W,  and f_adj_i += (dw/df)_i a x_adj_i
 // With hardnesses f_i, w_i = 1 / f_i and the numbers before the change are -w_i x_i:
 //   forward   y_i = w_i (a - x_i),  a = (target + sum w_j x_j) / W
 //   backward  x_adj_i = -w_i (y_adj_i - m),  f_adj_i += x_adj_i y_i
@@ -22,17 +22,18 @@ struct BalancedRows {
   using R = Real<T>;
   using D = DoubleOf<T>;
   int channels, num_terms;    // channels of the balance; number of sums of a row, forward or backward
-  bool is_adjoint, has_hardness;
+  bool is_adjoint;
+  int power;                                      // w = f^power: 2, 1, or -1 for hardnesses
   int64_t width, share_width;                     // numbers of a row
   Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null if all weights are 1. Adjoints: backward only
 
   EQUI_FUNCTION D weight(int64_t row, int k) const {
     const D f = share ? static_cast<D>(share[row * share_width + k]) : D(1);
-    return has_hardness ? D(1) / f : f * f;
+    return power < 0 ? D(1) / f : power == 1 ? f : f * f;
   }
   EQUI_FUNCTION D before(int64_t row, int k) const {
     const D number = static_cast<D>(x[row * width + k]);
-    return has_hardness ? D(-1) * weight(row, k) * number : number;
+    return power < 0 ? D(-1) * weight(row, k) * number : number;
   }
   // Term n that a row adds to the sums: numbers before the change or terms of w y_adj, then, in the forward pass, terms
   // of w.
@@ -48,10 +49,12 @@ struct BalancedRows {
       put(x, at, static_cast<T>(before(row, k) + weight(row, k) * a));
       return;
     }
-    const D of_y = static_cast<D>(adjoint[at]) - m, of_x = has_hardness ? D(-1) * weight(row, k) * of_y : of_y;
+    const D of_y = static_cast<D>(adjoint[at]) - m, of_x = power < 0 ? D(-1) * weight(row, k) * of_y : of_y;
     put(adjoint, at, static_cast<T>(of_x));
     if (!share) return;
-    const D factor = has_hardness ? static_cast<D>(x[at]) : D(2) * static_cast<D>(share[share_at]) * a;
+    D factor = a;
+    if (power < 0) factor = static_cast<D>(x[at]);
+    if (power == 2) factor = D(2) * static_cast<D>(share[share_at]) * a;
     put(share_adjoint, share_at, static_cast<T>(static_cast<D>(share_adjoint[share_at]) + factor * of_x));
   }
 };

@@ -28,7 +28,7 @@ class BalancedNumbers {
  public:
   BalancedNumbers(const ChannelBalance &layer, const FeatureLayout &layout)
       : channels_(static_cast<int>(layer.target.size())),
-        has_hardness_(layer.has_hardness),
+        power_(layer.power),
         balanced_(layout, layer.block, layer.first) {
     if (layer.has_shares()) shares_.emplace_back(layout, layer.share_block, layer.share_first);
   }
@@ -36,16 +36,8 @@ class BalancedNumbers {
   bool has_shares() const { return !shares_.empty(); }
   int num_terms(bool is_adjoint) const { return has_shares() && !is_adjoint ? 2 * channels_ : channels_; }
   BalancedRows<T> rows(FeatureRows<R> x, FeatureRows<R> adjoint, bool is_adjoint) const {
-    BalancedRows<T> rows{channels_,
-                         num_terms(is_adjoint),
-                         is_adjoint,
-                         has_hardness_,
-                         balanced_.group.width(),
-                         0,
-                         balanced_.pointer(x),
-                         {},
-                         {},
-                         {}};
+    BalancedRows<T> rows{channels_, num_terms(is_adjoint), is_adjoint, power_, balanced_.group.width(),
+                         0,         balanced_.pointer(x),  {},         {},     {}};
     if (is_adjoint) rows.adjoint = balanced_.pointer(adjoint);
     if (!has_shares()) return rows;
     rows.share_width = shares_[0].group.width();
@@ -63,7 +55,7 @@ class BalancedNumbers {
     Pointer<T> pointer(FeatureRows<R> rows) const { return make_pointer<T>(rows.group(group) + first, group.channels); }
   };
   int channels_;
-  bool has_hardness_;
+  int power_;
   Run balanced_;
   std::vector<Run> shares_;    // one, or none
 };

@@ -25,7 +25,7 @@ void DeviceSystemEwald<D>::evaluate(const DeviceExec &exec, const DeviceSystem<D
   if (change != SystemWaves::Change::none) is_current_ = false;
   if (!has_integers_) sum_.set_integers(exec, waves_.vectors());
   has_integers_ = true;
-  if (!is_current_) sum_.set_cell(exec, EwaldCell<D>(waves_.function(), waves_.vectors(), &waves_.cell_direction()));
+  if (!is_current_) sum_.set_cell(exec, EwaldCell<D>(function_, waves_.vectors(), &waves_.cell_direction()));
   is_current_ = true;
 
   sum_.tabulate(exec, count, system.receiver, system.positions, system.directions[0]);
@@ -68,7 +68,8 @@ std::size_t DeviceSystemEwald<D>::additional_bytes(const CellMatrix &cell, int c
 
 template <class D>
 std::string DeviceSystemEwald<D>::describe(std::size_t bytes_of_atoms) const {
-  return waves_.describe(total_charge_, num_atoms_, bytes() + bytes_of_atoms);
+  return waves_.describe("Ewald sum", bytes() + bytes_of_atoms) +
+         SystemWaves::warning_of_charge(total_charge_, num_atoms_);
 }
 
 template class DeviceSystemEwald<double>;

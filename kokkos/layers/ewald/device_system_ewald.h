@@ -4,8 +4,9 @@
 #define EQUI_DEVICE_SYSTEM_EWALD_H
 
 #include "kokkos/layer_interface/balance_layer.h"
+#include "kokkos/layer_interface/system_waves.h"
 #include "kokkos/layers/ewald/device_ewald_sum.h"
-#include "kokkos/layers/ewald/system_waves.h"
+#include "src/layers/ewald.h"
 #include "src/numbers/dual.h"
 
 #include <cstddef>
@@ -20,7 +21,8 @@ namespace equi {
 template <class D>
 class DeviceSystemEwald {
  public:
-  DeviceSystemEwald(const Ewald &layer, WaveVectorSet wave_vectors) : waves_(layer, wave_vectors) {}
+  DeviceSystemEwald(const Ewald &layer, WaveVectorSet wave_vectors)
+      : function_(layer.function), waves_(layer.cutoff, layer.function.sigma, layer.wave_vectors, wave_vectors) {}
 
   // Computes what all charges give to this rank's receivers, [count] of both, and adds forces and virials. Collective.
   void evaluate(const DeviceExec &exec, const DeviceSystem<D> &system, int count, const D *charges, EwaldAtom<D> *atoms,
@@ -31,6 +33,7 @@ class DeviceSystemEwald {
   std::string describe(std::size_t bytes_of_atoms) const;    // of the last evaluation
 
  private:
+  EwaldFunction function_;
   SystemWaves waves_;
   bool has_integers_ = false, is_current_ = false;    // whether sum_ has the integers, and the cell, of waves_
   DeviceEwaldSum<D> sum_;

@@ -2,7 +2,7 @@
 // The Ewald sum of an evaluation: wave vectors of the present cell, sums over ranks, forces and virials.
 #include "kokkos/layers/ewald/host_system_ewald.h"
 
-#include "kokkos/runtime/host_exec.h"
+#include "kokkos/layer_interface/host_system.h"
 
 #include <algorithm>
 
@@ -12,14 +12,6 @@ namespace {
 
 constexpr int ATOMS = 32;    // of a piece of a thread's work
 
-// Calls f(first, end) for pieces of a range, which threads share.
-template <class F>
-void for_pieces(const char *label, int64_t count, int64_t size, const F &f) {
-  const int64_t pieces = (count + size - 1) / size;
-  Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, pieces),
-                       [&](int64_t p) { f(p * size, std::min<int64_t>(count, (p + 1) * size)); });
-}
-
 }    // namespace
 
 template <class D>
@@ -28,21 +20,15 @@ void HostSystemEwald<D>::evaluate(const HostSystem &system, int count, const D *
   if (waves_.use(system.neighborhood.cell, system.request.cell_direction) != SystemWaves::Change::none)
     is_current_ = false;
   if (!sum_)
-    sum_.emplace(waves_.function(), waves_.vectors(), &waves_.cell_direction());
+    sum_.emplace(function_, waves_.vectors(), &waves_.cell_direction());
   else if (!is_current_)
     sum_->set_cell(&waves_.cell_direction());
   is_current_ = true;
   const int64_t size = 2 * waves_.vectors().size();
   sums_.resize(size + 2);
-  positions_.resize(count);
+  positions_of_receivers(system, count, positions_);
   D charge(0.0);
-  for (int i = 0; i < count; i++) {
-    const int atom = system.neighborhood.receiver[i];
-    for (int a = 0; a < 3; a++)
-      positions_[i][a] = make_number<D>(system.request.positions[atom][a],
-                                        system.request.direction ? system.request.direction[atom][a] : 0.0);
-    charge += charges[i];
-  }
+  for (int i = 0; i < count; i++) charge += charges[i];
   sum_->set_count(count);
   for_pieces("equi:ewald_tables", count, ATOMS,
              [&](int64_t first, int64_t end) { sum_->tabulate(first, end, positions_.data()); });
@@ -62,13 +48,8 @@ void HostSystemEwald<D>::evaluate(const HostSystem &system, int count, const D *
 
 template <class D>
 void HostSystemEwald<D>::add_forces(const HostSystem &system, int count, const EwaldAtom<D> *atoms) const {
-  for (int i = 0; i < count; i++) {
-    const int atom = system.neighborhood.receiver[i];
-    for (int a = 0; a < 3; a++) {
-      if (system.request.forces) system.request.forces[atom][a] -= value_of(atoms[i].gradient[a]);
-      if (system.request.force_tangents) system.request.force_tangents[atom][a] -= tangent_of(atoms[i].gradient[a]);
-    }
-  }
+  for (int i = 0; i < count; i++)
+    for (int a = 0; a < 3; a++) subtract_gradient(system, i, a, atoms[i].gradient[a]);
 }
 
 // Each rank adds its share of the virial, which belongs to the structure factors of all atoms.
@@ -110,7 +91,8 @@ std::size_t HostSystemEwald<D>::additional_bytes(const CellMatrix &cell, int cou
 
 template <class D>
 std::string HostSystemEwald<D>::describe(std::size_t bytes_of_atoms) const {
-  return waves_.describe(total_charge_, num_atoms_, bytes() + bytes_of_atoms);
+  return waves_.describe("Ewald sum", bytes() + bytes_of_atoms) +
+         SystemWaves::warning_of_charge(total_charge_, num_atoms_);
 }
 
 template class HostSystemEwald<double>;

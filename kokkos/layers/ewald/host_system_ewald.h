@@ -5,8 +5,9 @@
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layer_interface/balance_layer.h"
-#include "kokkos/layers/ewald/system_waves.h"
+#include "kokkos/layer_interface/system_waves.h"
 #include "src/functions/ewald_sum.h"
+#include "src/layers/ewald.h"
 #include "src/numbers/dual.h"
 
 #include <array>
@@ -22,7 +23,8 @@ namespace equi {
 template <class D>
 class HostSystemEwald {
  public:
-  HostSystemEwald(const Ewald &layer, WaveVectorSet wave_vectors) : waves_(layer, wave_vectors) {}
+  HostSystemEwald(const Ewald &layer, WaveVectorSet wave_vectors)
+      : function_(layer.function), waves_(layer.cutoff, layer.function.sigma, layer.wave_vectors, wave_vectors) {}
 
   // Computes what all charges give to this rank's receivers, [count] of both, and adds forces and virials. Collective.
   void evaluate(const HostSystem &system, int count, const D *charges, EwaldAtom<D> *atoms, GhostExchange &exchange);
@@ -35,6 +37,7 @@ class HostSystemEwald {
   void add_forces(const HostSystem &system, int count, const EwaldAtom<D> *atoms) const;
   void add_virials(const HostSystem &system, int count, const D *charges) const;
 
+  EwaldFunction function_;
   SystemWaves waves_;
   std::optional<EwaldSum<D>> sum_;
   bool is_current_ = false;                    // whether it has the cell of waves_

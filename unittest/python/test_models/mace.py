@@ -259,6 +259,36 @@ def make_dipole_model(path, kind, options, elements=(8, 11, 17), seed=1):
     return str(path)
 
 
+def make_polar_model(path, seed=1, polar=None, change=None, **options):
+    """Writes a .model file of the class PolarMACE with random numbers; returns its path as a string. polar: options of
+    this class alone; options: as of make_model; change(model): applied last."""
+    import_mace()
+    import torch
+    from mace.modules import extensions
+
+    rng, given = np.random.default_rng(seed), DEFAULTS | options
+    torch.manual_seed(seed)
+    dtype = getattr(torch, given.pop("dtype"))
+    _, options = _options_of_mace(given, rng)
+    # The class sets it itself.
+    options.pop("keep_last_layer_irreps")
+    with default_dtype(dtype), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = extensions.PolarMACE(**(polar or {}), **options)
+        _randomize(model, rng)
+        for name, parameter in model.named_parameters():
+            if name.startswith("fukui_source_map") and name.endswith("linear_2.bias"):
+                with torch.no_grad():  # shares whose sum is not near 0
+                    parameter.copy_(torch.as_tensor(rng.uniform(0.8, 1.6, parameter.shape), dtype=dtype))
+            elif name.startswith("field_dependent") and name.endswith("readout.linear_2.bias"):
+                with torch.no_grad():
+                    parameter[-2:] = torch.as_tensor(rng.uniform(0.8, 1.6, 2), dtype=dtype)
+        if change:
+            change(model)
+        torch.save(model, path)
+    return str(path)
+
+
 def to_torchscript(model_path, head=None):
     """Writes MODEL-lammps.pt next to a .model file, like mace_create_lammps_model; returns its path as a string."""
     import_mace()

@@ -21,6 +21,7 @@ from ase.build import molecule
 from built_models import built
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks, published
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -343,6 +344,15 @@ def test_the_published_file_is_listed_with_its_license():
     assert so3krates_checkpoint.LICENSES[listed.sha256] == listed.license == "MIT"
 
 
+@pytest.mark.parametrize("system", [{}, {"charge": -1, "spin": 2}], ids=str)
+def test_charges_sum_to_the_total_charge_and_respond(system, files):
+    cluster = dict(laws.structures(ELEMENTS, 4.0))["cluster"]
+    calculator = EquiCalculator(files(SO3LR)[1], radial="exact", **system)
+    charges = calculator.get_property("charges", cluster)
+    assert abs(charges.sum() - system.get("charge", 0)) < 1e-10 and np.abs(charges).max() > 0.01
+    laws.assert_born_charges_are_differences(calculator, cluster)
+
+
 # ---- against the package itself
 
 
@@ -362,6 +372,11 @@ def test_lammps_gives_the_packages_own_results(name):
         theirs, keywords = calculator(name, **system), keywords_of(system)
         laws.assert_within_bars(laws.differences(path, theirs, named, radial="exact", keywords=keywords))
         laws.assert_within_bars(laws.differences(path, theirs, named, keywords=keywords))
+        atoms = named[0][1]
+        theirs.calculate(atoms)
+        if "partial_charges" in theirs.results:
+            charges = EquiCalculator(path, radial="exact", **system).get_property("charges", atoms)
+            assert np.abs(charges - theirs.results["partial_charges"].reshape(-1)).max() < 1e-10
     laws.assert_mixed(laws.differences(path, calculator(name), named, "mixed"))
     atoms = named[0][1]
     atoms.calc = calculator(name)

@@ -18,9 +18,10 @@ from ..common.origin import Origin, file_of, naming
 from ..common.unknown_keys import refuse_unknown
 from . import dipoles
 from . import inputs as system_inputs
+from . import polar
 
 LATENT = "MACELES"  # with latent Ewald summation
-MODEL_CLASSES = ("MACE", "ScaleShiftMACE", LATENT, *dipoles.KINDS)
+MODEL_CLASSES = ("MACE", "ScaleShiftMACE", LATENT, polar.CLASS, *dipoles.KINDS)
 INTERACTIONS = (
     "RealAgnosticInteractionBlock",
     "RealAgnosticResidualInteractionBlock",
@@ -30,9 +31,6 @@ INTERACTIONS = (
     "RealAgnosticAttResidualInteractionBlock",
 )
 READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadoutBlock")
-OTHER_MODELS = {
-    "PolarMACE": "its long-range electrostatics is not part of the .equi format",
-}
 # Children of the model; anything else may change the energy.
 CHILDREN = {
     "node_embedding", "radial_embedding", "spherical_harmonics", "atomic_energies_fn", "interactions", "products",
@@ -145,9 +143,9 @@ def audit(model):
     """Refuses by name what this converter does not represent exactly."""
     kind = model.class_name
     if kind not in MODEL_CLASSES:
-        reason = OTHER_MODELS.get(kind, f"only {', '.join(MODEL_CLASSES)} are known")
-        raise EquiError(f"model class {kind} is not supported: {reason}")
-    unknown = [name for name in dict(model.named_children()) if name not in CHILDREN]
+        raise EquiError(f"model class {kind} is not supported: only {', '.join(MODEL_CLASSES)} are known")
+    known = CHILDREN | (polar.CHILDREN if kind == polar.CLASS else set())
+    unknown = [name for name in dict(model.named_children()) if name not in known]
     refuse_unknown([f"{name} ({getattr(model, name).class_name})" for name in unknown], "module", can_pass=False)
     for name, module in model.named_modules():
         if module.qualified_name.startswith(("cuequivariance", "openequivariance")):
@@ -170,6 +168,8 @@ def audit(model):
             raise EquiError(f"interactions.{t}: block {module.class_name} is not supported")
     if kind in dipoles.KINDS:
         dipoles.audit(model)
+    if kind == polar.CLASS:
+        polar.audit(model)
     for t, module in enumerate(model.readouts.children()):
         if kind not in dipoles.KINDS and module.class_name not in READOUTS:
             raise EquiError(f"readouts.{t}: block {module.class_name} is not supported, only {', '.join(READOUTS)}")
@@ -294,7 +294,8 @@ def load(source, ignore_keys=(), charge=None, spin=None, system=None, les_sigma=
     model, wrapper = _read(source, path)
     with naming(source):
         audit(model)
-        inputs = system_inputs.read(model) if model.class_name != "AtomicDielectricMACE" else [system_inputs.NET_CHARGE]
+        of_class = {"AtomicDielectricMACE": [system_inputs.NET_CHARGE], polar.CLASS: polar.INPUTS}
+        inputs = of_class[model.class_name] if model.class_name in of_class else system_inputs.read(model)
         values = system_inputs.values_of(inputs, charge, spin, system)
         couplings = _exact_couplings(model)
         latent = _latent(model, les_sigma, les_dl, les_self, les_boundary)

@@ -20,6 +20,7 @@ from ..common.layers import Layers, activated, added, fan_in, irreps_text, netwo
 from ..common.state import State
 from . import dipoles
 from . import inputs as system_inputs
+from . import polar
 
 # Exponents of the screening function, which mace has only in its code.
 ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
@@ -47,6 +48,7 @@ class _Converter(Layers):
         self.model = checkpoint.model
         self.head = checkpoint.head_index(head)
         self.mixture, self.readout_of_inputs = None, None
+        self.readout_networks = {}  # by number
         self.charge_of_dipoles = None if checkpoint.values is None else checkpoint.values.get("total_charge")
         super().__init__(chosen_elements(elements, checkpoint.elements, checkpoint.source))
         self.species = [checkpoint.elements.index(e) for e in self.elements]
@@ -281,7 +283,7 @@ class _Converter(Layers):
             raise EquiError(f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding")
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
-        if not self.checkpoint.inputs or self.model.class_name in dipoles.KINDS:
+        if not self.checkpoint.inputs or self.model.class_name in (polar.CLASS, *dipoles.KINDS):
             self.add_species_embedding(output, f"{name}.weight", weight[self.species], scale)
             return irreps_out
         self.readout_of_inputs = self.embedding_readout(irreps_out)
@@ -507,10 +509,15 @@ class _Converter(Layers):
     # Energy
 
     def readout(self, n, source, irreps_x):
-        name, block = f"readouts.{n}", getattr(self.model.readouts, str(n))
         scalars = [i for i, (_, ir) in enumerate(irreps_x) if ir == SCALAR]
         if len(scalars) != 1:
-            raise EquiError(f"{name}: {irreps_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one")
+            raise EquiError(f"readouts.{n}: {irreps_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one")
+        if n not in self.readout_networks:
+            self.readout_networks[n] = self.readout_network(n, irreps_x)
+        self.add_readout(source, irreps_x, scalars[0], self.readout_networks[n])
+
+    def readout_network(self, n, irreps_x):
+        name, block = f"readouts.{n}", getattr(self.model.readouts, str(n))
         heads = len(self.checkpoint.heads)
         weights, scales, biases, activation = [], [], [], ("identity", 1.0)
 
@@ -546,7 +553,7 @@ class _Converter(Layers):
             stage("linear_2", rows=channels, columns=mine)
         if irreps_in != irreps_x:
             raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_in)} of a feature {irreps_text(irreps_x)}")
-        self.add_readout(source, irreps_x, scalars[0], network(weights, *activation, scales, biases))
+        return network(weights, *activation, scales, biases)
 
     # Charges
 
@@ -657,9 +664,15 @@ class _Converter(Layers):
         readouts = len(list(self.model.readouts.children()))
         if readouts not in (1, len(features)):
             raise EquiError(f"{readouts} readouts of {len(features)} interactions")
-        for n, feature in enumerate(features[-1:] if readouts == 1 else features):
-            self.readout(n, *feature)
-        self.pair_repulsion()
+        is_polar = self.model.class_name == polar.CLASS
+        # PolarMACE applies the last of its readouts to all interactions that have none of their own.
+        for n, feature in enumerate(features[-1:] if readouts == 1 and not is_polar else features):
+            self.readout(min(n, readouts - 1), *feature)
+        if is_polar:
+            polar.PolarLayers(self).add(features)
+            self.state.taken.update(filter(polar.is_unused, self.state.source))
+        else:
+            self.pair_repulsion()
         if self.checkpoint.latent:
             for n, feature in enumerate(features[-1:] if readouts == 1 else features):
                 self.latent_charges(n, *feature, accumulate=n > 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """MACE's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
+import contextlib
 import os
 import warnings
 
@@ -14,11 +15,11 @@ from ..common.e3nn_layers import sign_of_coupling
 from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
 from . import checkpoint as mace_checkpoint
 from . import inputs as system_inputs
+from . import polar
 
 
 def import_mace():
     """The package, with its import noise silenced."""
-    import contextlib
     import io
     import logging
 
@@ -38,6 +39,9 @@ def modules_of(checkpoint):
     import_mace()
     import torch
 
+    if checkpoint.model.class_name == polar.CLASS:
+        with importing("PolarMACE needs a version of graph-longrange that fits mace: pip install graph-longrange==0.4.0"):
+            import graph_longrange  # noqa: F401
     with quiet():
         try:
             if checkpoint.model.is_script:
@@ -113,6 +117,7 @@ class Float64Calculator(Oracle):
         self.has_energy = checkpoint.model.class_name not in ("AtomicDipolesMACE", "AtomicDielectricMACE")
         self.observed = {}  # mace's charges, dipoles and polarizabilities of the last structure, in its units
         self.is_latent = checkpoint.latent is not None
+        self.is_polar = checkpoint.model.class_name == polar.CLASS
         with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
@@ -121,6 +126,8 @@ class Float64Calculator(Oracle):
             parameter.requires_grad = False
         _make_exact(model, checkpoint, precision)
         _differentiable_chebyshev(model, checkpoint)
+        if self.is_polar:
+            _make_bases_exact(model)
         self.model = model
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
@@ -152,6 +159,8 @@ class Float64Calculator(Oracle):
             warnings.simplefilter("ignore")
             if self.is_latent:
                 return self.calculate_latent(data)
+            if self.is_polar:
+                return self.calculate_polar(data)
             out = self.model(data, compute_force=self.has_energy, compute_virials=self.has_energy)
             self.observed = {
                 name: out[name].detach().numpy()
@@ -189,19 +198,91 @@ class Float64Calculator(Oracle):
         self.observed = {"charges": charges.detach().numpy().reshape(-1)}
         (potential,) = torch.autograd.grad(energy, charges, retain_graph=True, allow_unused=True)
         energies = out["node_energy"].detach() + (0.0 if potential is None else 0.5 * (charges * potential).detach())
-        virial = np.zeros((3, 3)) if all(self.atoms.pbc) else None
-        for a, b in [(a, b) for a in range(3) for b in range(3) if virial is not None]:
+        virial = self.virial_by_strain(data)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies.numpy() + self.energies_of_inputs(data), virial=virial)
+
+    def virial_by_strain(self, data):
+        """[3, 3], or None for a structure that is not periodic in three directions."""
+        import torch
+
+        if not all(self.atoms.pbc):
+            return None
+        virial = np.zeros((3, 3))
+        for a, b in [(a, b) for a in range(3) for b in range(3)]:
 
             def at(step):
                 strain = torch.eye(3, dtype=torch.float64)
                 strain[a, b] += step
                 moved = {key: data[key] @ strain.T for key in ("positions", "cell", "shifts")}
-                return self.model(data | moved, compute_force=False)["energy"].item()
+                return self.model(self.with_cell(data | moved), compute_force=False)["energy"].item()
 
             h = 2e-3
             virial[a, b] = (8 * (at(h / 2) - at(-h / 2)) - (at(h) - at(-h))) / (6 * h)
-        virial = None if virial is None else 0.5 * (virial + virial.T)
-        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies.numpy() + self.energies_of_inputs(data), virial=virial)
+        return 0.5 * (virial + virial.T)
+
+    def with_cell(self, data):
+        """data with what PolarMACE reads of the cell."""
+        import torch
+
+        if not self.is_polar:
+            return data
+        cell = data["cell"].reshape(3, 3)
+        return data | {"rcell": 2 * np.pi * torch.linalg.inv(cell).T, "volume": torch.abs(torch.linalg.det(cell)).reshape(1)}
+
+    def calculate_polar(self, data):
+        """mace's stress of a PolarMACE lacks what the charges' energy depends on the cell itself, and its energies of
+        atoms lack the charges' energies."""
+        import torch
+
+        if not all(self.atoms.pbc):
+            raise EquiError("PolarMACE: only structures that are periodic in three directions are supported")
+        more = {"fermi_level": torch.zeros(1, dtype=torch.float64), "external_field": torch.zeros(1, 3, dtype=torch.float64)}
+        data = self.with_cell(data | more)
+        out = self.model(data, compute_force=True)
+        dipoles = out["density_coefficients"].detach().numpy()[:, 1:4]
+        self.observed = {"charges": out["charges"].detach().numpy(), "spins": out["spins"].detach().numpy()}
+        if dipoles.shape[1]:
+            self.observed["atomic_dipoles"] = dipoles[:, [2, 0, 1]]  # mace has y, z, x
+        with _frozen_waves(data["cell"]):
+            virial = self.virial_by_strain(data)
+        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), virial=virial)
+
+
+@contextlib.contextmanager
+def _frozen_waves(cell):
+    """Inside this context PolarMACE keeps the integers of the wave vectors of this cell: otherwise some would enter or
+    leave the sphere as it is strained, and the energy would jump."""
+    import torch
+    from mace.modules import extensions
+
+    original = extensions.compute_k_vectors_flat
+
+    def frozen(cutoff, strained, rcell):
+        first = cell.reshape(1, 3, 3)
+        vectors, _, batch, mask = original(cutoff, first, 2 * np.pi * torch.linalg.inv(first).transpose(1, 2))
+        vectors = torch.round(vectors @ first[0].T / (2 * np.pi)) @ rcell.reshape(3, 3)
+        return vectors, (vectors**2).sum(1), batch, mask
+
+    extensions.compute_k_vectors_flat = frozen
+    try:
+        yield
+    finally:
+        extensions.compute_k_vectors_flat = original
+
+
+def _make_bases_exact(model):
+    """Replaces constants of the Gaussian functions of charges and potentials that the file holds rounded."""
+    import torch
+    from graph_longrange.gto_utils import GTOBasis
+
+    descriptor = model.electric_potential_descriptor
+    multipoles = [model.atomic_multipoles_smearing_width], model.atomic_multipoles_max_l, "multipoles"
+    fields = list(model.field_feature_widths), model.field_feature_max_l, "receiver"
+    with default_dtype(torch.float64):
+        for module, name, (widths, degree, normalize) in (
+            (descriptor, "density_basis", multipoles), (descriptor, "feature_basis", fields), (model.coulomb_energy, "density_basis", multipoles)
+        ):  # fmt: skip
+            setattr(module, name, GTOBasis(max_l=degree, sigmas=widths, kspace_cutoff=module.kspace_cutoff, normalize=normalize))
 
 
 def _values(checkpoint):
@@ -233,6 +314,8 @@ def framework_calculator(source, head=None):
             super().calculate(atoms, *arguments, **options)
 
     options = {"info_keys": {name: name for name in values}} if values else {}
+    if checkpoint.model.class_name == polar.CLASS:
+        options["model_type"] = polar.CLASS
     kind = Calculator if values else MACECalculator
     with quiet():
         return kind(models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)], **options)

@@ -47,13 +47,9 @@ def _coulomb(builder, checkpoint):
     weights = builder.state.take("output_model.qweights", num * q).astype(np.float64)
     if weights.sum() == 0.0:
         raise EquiError("q_weights: weights whose sum is 0")
-    weights /= weights.sum()
-    blocks = [(t, 0, builder.table.add(f"charge.{t}", weights[q * t : q * (t + 1), None]), 1.0) for t in range(num)]
-    builder.add_linear("all_charges", irreps, "charge", "1x0e", blocks)
-    builder.add_observable("charge", "1x0e", "charge", [0], "e")
     permittivity = {} if checkpoint.coulomb_cutoff is None else {"permittivity": PERMITTIVITY}
     builder.add_layer(
-        "coulomb", input="all_charges", irreps_in=irreps, weights=builder.table.add("coulomb.weights", weights),
+        "coulomb", input="all_charges", irreps_in=irreps, weights=builder.table.add("coulomb.weights", weights / weights.sum()),
         prefactor=COULOMB, cutoff=checkpoint.coulomb_cutoff or ALL_PAIRS, damping=DAMPING, **permittivity,
     )  # fmt: skip
 

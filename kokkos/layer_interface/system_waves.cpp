@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Chooses the wave vectors of the present cell, and describes them.
-#include "kokkos/layers/ewald/system_waves.h"
+#include "kokkos/layer_interface/system_waves.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,6 @@ namespace equi {
 
 namespace {
 
-// A mean charge beyond rounding, in units of charge.
-constexpr double NEUTRAL = 1e-6;
-
 WaveVectorSet set_of(const std::string &word) {
   return word == "frozen"      ? WaveVectorSet::frozen
          : word == "converged" ? WaveVectorSet::converged
@@ -22,11 +19,9 @@ WaveVectorSet set_of(const std::string &word) {
 
 }    // namespace
 
-SystemWaves::SystemWaves(const Ewald &layer, WaveVectorSet wave_vectors)
-    : function_(layer.function),
-      cutoff_(layer.cutoff),
-      set_(wave_vectors == WaveVectorSet::of_file ? set_of(layer.wave_vectors) : wave_vectors) {
-  if (set_ == WaveVectorSet::converged) cutoff_ = std::max(cutoff_, WaveVectors::converged_cutoff(function_.sigma));
+SystemWaves::SystemWaves(double cutoff, double sigma, const std::string &of_file, WaveVectorSet wave_vectors)
+    : cutoff_(cutoff), set_(wave_vectors == WaveVectorSet::of_file ? set_of(of_file) : wave_vectors) {
+  if (set_ == WaveVectorSet::converged) cutoff_ = std::max(cutoff_, WaveVectors::converged_cutoff(sigma));
 }
 
 // The derivative of a sphere's energy ignores that wave vectors enter and leave it.
@@ -66,23 +61,26 @@ WaveVectors::Extent SystemWaves::extent(const CellMatrix &cell) const {
   }
 }
 
-std::string SystemWaves::describe(double total_charge, double num_atoms, std::size_t bytes) const {
+std::string SystemWaves::describe(const char *sum, std::size_t bytes) const {
   if (!is_used_) return "";
   char text[400];
   const char *set = set_ == WaveVectorSet::frozen      ? ", whose integers stay when the cell changes"
                     : set_ == WaveVectorSet::converged ? ", converged"
                                                        : ", whose number jumps with a changing cell, and so does the "
                                                          "energy (keyword kspace: frozen or converged)";
-  std::snprintf(text, sizeof text, "Ewald sum: %lld wave vectors within %.6g/Angstrom%s; %.3g MB per rank",
+  std::snprintf(text, sizeof text, "%s: %lld wave vectors within %.6g/Angstrom%s; %.3g MB per rank", sum,
                 static_cast<long long>(vectors_.count()), cutoff_, set, 1e-6 * static_cast<double>(bytes));
-  std::string line = text;
-  if (std::fabs(total_charge) > NEUTRAL * num_atoms) {
-    std::snprintf(text, sizeof text,
-                  "\n  WARNING: the charges of all atoms sum to %.6g; a uniform background neutralizes the cell",
-                  total_charge);
-    line += text;
-  }
-  return line;
+  return text;
+}
+
+std::string SystemWaves::warning_of_charge(double total_charge, double num_atoms) {
+  constexpr double NEUTRAL = 1e-6;    // a mean charge beyond rounding
+  if (!(std::fabs(total_charge) > NEUTRAL * num_atoms)) return "";
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "\n  WARNING: the charges of all atoms sum to %.6g; a uniform background neutralizes the cell",
+                total_charge);
+  return text;
 }
 
 }    // namespace equi

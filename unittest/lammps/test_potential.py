@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""Models with multipoles that change in each other's potentials (layer potential): LAMMPS against a second reader of the
+file, which sums directly over atoms and wave vectors and differentiates by autograd.
+
+The models are made by hand: multipoles are linear in the last features of a model of the build.
+"""
+
+import numpy as np
+import pytest
+from equi_evaluator import EquiEvaluator
+from equi_tools import equi_file
+from equi_tools.lammps_runner import lammps_box
+from lammps_script import FORCE_DUMP
+from test_ewald import ATOMS, BAR, PRESSURE_TOLERANCE, RANK_TOLERANCE, STRUCTURES, TOLERANCE
+
+FILE = "multipoles.equi"
+WIDTHS = np.array([0.8, 1.7])
+
+
+def with_multipoles(source, target, k_set="sphere"):
+    """Writes the model `source` with charges and dipoles of two channels, updated once, and their energy."""
+    document, tensors = equi_file.read(source)[:2]
+    tensors, layers, new = dict(tensors), document["layers"], []
+    last = next(layer for layer in reversed(layers) if layer["type"] == "readout")
+    rng = np.random.default_rng(5)
+
+    def tensor(name, array):
+        tensors[name] = np.asarray(array, float)
+        return name
+
+    def linear(source, irreps, target, irreps_out, accumulate=False, bias=None):
+        blocks = []
+        for i, (mul, ir) in enumerate(block.split("x") for block in irreps.split("+")):
+            for o, (mul_out, ir_out) in enumerate(block.split("x") for block in irreps_out.split("+")):
+                if ir == ir_out:
+                    matrix = rng.normal(0, 0.4 / np.sqrt(int(mul)), (int(mul), int(mul_out)))
+                    blocks.append({"in": i, "out": o, "weight": tensor(f"{source}.{target}.{i}.{o}", matrix), "scale": 1.0})
+        biases = [] if bias is None else [{"out": 1, "tensor": tensor(f"{target}.bias", bias), "scale": 1.0}]
+        new.append({"type": "linear", "input": source, "irreps_in": irreps, "output": target, "irreps_out": irreps_out, "blocks": blocks,
+                    "biases": biases, "per_species": False, "accumulate": accumulate})  # fmt: skip
+
+    def balance(source, target):
+        new.append({"type": "channel_balance", "input": source, "irreps_in": wide, "output": target, "irreps_out": wide, "block": 0,
+                    "first": 0, "target": tensor(f"{target}.sums", [1.0, -0.5]),
+                    "shares": {"block": 1, "first": 0, "power": 1}})  # fmt: skip
+
+    def potential(source, target, irreps_out, widths):
+        factors = rng.uniform(0.3, 0.8, (2, len(widths)))
+        new.append({"type": "potential", "input": source, "irreps_in": pure, "output": target, "irreps_out": irreps_out, "prefactor": 40.0,
+                    "width": 1.1, "widths": tensor(f"{target}.widths", widths), "factors": tensor(f"{target}.factors", factors),
+                    "own": tensor(f"{target}.own", 0.5 * factors), "k_cutoff": 2.6, "k_set": k_set})  # fmt: skip
+
+    wide, pure, felt = "2x0e+2x0e+2x1o", "2x0e+2x1o", "4x0e+4x1o"
+    x, irreps_x, shares = last["input"], last["irreps_in"], [2.0, 3.0]
+    linear(x, irreps_x, "q0", wide, bias=shares)
+    balance("q0", "q0_balanced")
+    linear("q0_balanced", wide, "s0", pure)
+    potential("s0", "v0", felt, WIDTHS)
+    linear(x, irreps_x, "q1", wide, bias=shares)
+    linear("q0_balanced", wide, "q1", wide, accumulate=True)
+    linear("v0", felt, "q1", wide, accumulate=True)
+    balance("q1", "q1_balanced")
+    linear("q1_balanced", wide, "s1", pure)
+    potential("s1", "v1", pure, WIDTHS[:1])
+    paths = [{"in": [0, 2], "out": 0, "scale": 0.5}, {"in": [1, 3], "out": 0, "scale": 0.8}]
+    new.append({"type": "node_product", "inputs": ["s1", "v1"], "irreps_in": [pure, pure], "output": "e1", "irreps_out": "2x0e", "paths": paths})
+    net = {"weights": [tensor("e1.weight", rng.normal(0, 1, (2, 1)))], "scales": [1.0], "activation": "identity", "activation_scale": 1.0}
+    new.append({"type": "readout", "input": "e1", "irreps_in": "2x0e", "block": 0, "network": net})
+    place = next(n for n, layer in enumerate(layers) if layer["type"] == "scale_shift")
+    document["layers"] = [*layers[:place], *new, *layers[place:]]
+    document["self_check"] = []
+    equi_file.write(target, document, tensors)
+    return target
+
+
+@pytest.fixture
+def setup(lammps):
+    """Commands that read a structure and a model with multipoles."""
+
+    def commands(atoms, keywords="precision double radial exact", model="plain", **options):
+        symbols = sorted(set(atoms.get_chemical_symbols()))
+        path = with_multipoles(lammps.model(model), lammps.folder / FILE, **options)
+        pair = [f"pair_style equi {keywords}", f"pair_coeff * * {path.name} {' '.join(symbols)}", "thermo_modify norm no"]
+        return ["units metal", *lammps.write(atoms), *pair]
+
+    return commands
+
+
+@pytest.mark.parametrize("model, k_set", [("plain", "sphere"), ("plain", "converged"), ("keep_last", "sphere")])
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_results_are_those_of_direct_sums(lammps, setup, name, model, k_set):
+    atoms = STRUCTURES[name]
+    run = lammps.run([*setup(atoms, model=model, k_set=k_set), *FORCE_DUMP, *ATOMS])
+    box = lammps_box(atoms)
+    found = EquiEvaluator(lammps.folder / FILE).evaluate(atoms.get_chemical_symbols(), box.positions, box.cell, box.periodic)
+    energy, forces, stress, _ = found
+    (values,), (of_atoms,) = run.values("THERMO"), run.values("ATOMS")
+    assert values[0] == pytest.approx(energy, rel=TOLERANCE)
+    assert np.abs(run.dump("dump.forces")[:, 1:] - forces).max() <= 10 * TOLERANCE * max(1.0, np.abs(forces).max())
+    pressure = -values[1:7] * BAR
+    assert np.abs(pressure - stress).max() <= PRESSURE_TOLERANCE * max(1.0, np.abs(stress).max())
+    assert of_atoms[0] == pytest.approx(energy, rel=TOLERANCE)
+    assert np.abs(of_atoms[1:] + values[1:7] * values[7]).max() <= 1e-9 * np.abs(of_atoms[1:]).max()
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_ranks_agree(lammps, setup, name):
+    lines = [*setup(STRUCTURES[name], model="keep_last"), *FORCE_DUMP, *ATOMS]
+    one = lammps.run(lines)
+    values, forces = one.values("THERMO"), one.dump("dump.forces")
+    for ranks in (2, 3, 5):
+        several = lammps.run(lines, ranks=ranks)
+        assert several.values("THERMO") == pytest.approx(values, rel=RANK_TOLERANCE)
+        assert several.values("ATOMS") == pytest.approx(one.values("ATOMS"), rel=RANK_TOLERANCE, abs=1e-4)
+        assert np.abs(several.dump("dump.forces") - forces).max() <= RANK_TOLERANCE * max(1.0, np.abs(forces).max())
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("name", ["sheared", "tall"])
+def test_hessian_vector_products_equal_autograd(lammps, setup, name, ranks):
+    atoms = STRUCTURES[name]
+    n = np.arange(1, len(atoms) + 1)
+    direction = np.array([np.sin(1.1 * n + 0.2), np.cos(0.7 * n), np.sin(2.3 * n + 1.0)]).T
+    lines = [
+        "variable u atom sin(1.1*id+0.2)", "variable v atom cos(0.7*id)", "variable w atom sin(2.3*id+1.0)",
+        "compute hvp all equi/hvp v_u v_v v_w", "dump hvp all custom 1 dump.hvp id c_hvp[1] c_hvp[2] c_hvp[3]",
+        "dump_modify hvp sort id format float %.17g", "run 0",
+    ]  # fmt: skip
+    run = lammps.run([*setup(atoms, model="keep_last"), *lines], ranks=ranks)
+    box = lammps_box(atoms)
+    evaluator = EquiEvaluator(lammps.folder / FILE)
+    product = evaluator.hessian_vector(atoms.get_chemical_symbols(), box.positions, direction, box.cell, box.periodic)
+    assert np.abs(run.dump("dump.hvp")[:, 1:] - product).max() <= 1e-10 * np.abs(product).max()
+
+
+def test_the_log_states_wave_vectors_once(lammps, setup):
+    run = lammps.run([*setup(STRUCTURES["sheared"]), "run 0", "run 0"])
+    assert run.output.count("potentials of multipoles: ") == 1
