@@ -609,6 +609,11 @@ class EquiEvaluator:
                 weights, column = self.radial_network(layer["radial"], basis, species, i, j, x), 0
                 if layer["radial"].get("times_cutoff", False):
                     weights = weights * self.cutoff_function(self.stretched(r, species[i], species[j]))[:, None]
+                if "charge_potential" in layer["radial"]:
+                    potential, u = layer["radial"]["charge_potential"], r / doc["cutoff"]
+                    p, width = potential["p"], self.tensors[potential["widths"]][species[i], species[j]]
+                    envelope = 1 - u**p * ((p + 1) * (p + 2) / 2 - p * (p + 2) * u + p * (p + 1) / 2 * u**2)
+                    weights = weights * (torch.erf(r / width) / r * envelope)[:, None]
                 for path in layer["paths"]:
                     xi, target = x[path["in"]], out[path["out"]]
                     mul, l1, l3 = target.shape[1], xi.shape[2] // 2, target.shape[2] // 2
