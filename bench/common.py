@@ -180,13 +180,15 @@ def make_system(name, cells):
     rng = np.random.default_rng(1)
     if name == "water":
         spacing = 3.107  # Angstrom: 0.997 g/cm^3
-        atoms = Atoms(cell=[spacing * cells] * 3, pbc=True)
+        positions = []
         for place in np.ndindex(cells, cells, cells):
             water = molecule("H2O")
             water.euler_rotate(*rng.uniform(0, 360, 3), center="COP")
             water.translate(spacing * (np.array(place) + 0.5))
-            atoms += water
-        return atoms
+            positions.append(water.positions)
+        # All at once: an object that grows copies all its atoms for each molecule.
+        symbols = molecule("H2O").get_chemical_symbols() * cells**3
+        return Atoms(symbols, np.concatenate(positions), cell=[spacing * cells] * 3, pbc=True)
     crystals = {"nacl": ("NaCl", "rocksalt", 5.64), "mgo": ("MgO", "rocksalt", 4.21), "cu": ("Cu", "fcc", 3.61), "si": ("Si", "diamond", 5.43)}
     atoms = bulk(*crystals[name], cubic=True) * (cells, cells, cells)
     atoms.positions += 0.08 * rng.standard_normal((len(atoms), 3))  # about as much as thermal motion

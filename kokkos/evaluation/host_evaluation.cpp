@@ -131,7 +131,7 @@ void HostEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   state_.row_species = n.row_species.data();
   features_.set_rows(n.num_rows, n.num_receivers, n.num_receivers);
   divide_tiles();
-  if (!options_.deterministic) build_partials();
+  if (has_partials()) build_partials();
 }
 
 template <class T>
@@ -441,7 +441,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   if (!state_.tangents_alone()) Base::reserve_arrays(num_owned());
   const int64_t num_energies = static_cast<int64_t>(state_.num_directions()) * num_owned();
   state_.energy = energy_.reserve(num_energies);
-  if (!options_.deterministic) find_partial_rows();
+  if (has_partials()) find_partial_rows();
   state_.edge_partial_row = edge_partial_row_.data();
   std::fill_n(state_.energy, num_energies, D(0.0));
   state_.direct_forces =
@@ -528,7 +528,7 @@ std::size_t HostEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_fa
                       energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
                       (Base::is_direct_ ? direct_forces_.additional_bytes(3 * static_cast<int64_t>(num_owned())) : 0);
   if (neighborhood_) bytes += Base::additional_system_bytes(neighborhood_->cell, num_owned());
-  if (options_.deterministic) return bytes;
+  if (!has_partials()) return bytes;
   bytes += edge_partial_row_.additional_bytes(num_edges);
   for (const auto &thread : threads_)
     bytes += thread->partial.additional_bytes(thread->partial_rows.size() * plan_.max_exchanged_row_size);

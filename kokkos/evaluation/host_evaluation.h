@@ -53,6 +53,9 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   };
 
   void divide_tiles();
+  // Whether threads scatter adjoints of senders to rows of their own. Only layers that read senders do that; without
+  // such layers, the numbers of these rows would be memory for nothing.
+  bool has_partials() const { return !options_.deterministic && !Base::sender_layers_.empty(); }
   void build_partials();
   template <class F>
   void on_threads(const char *label, const F &f);
