@@ -100,7 +100,7 @@ def _potential(builder, charges, checkpoint):
         raise EquiError("sigma: an element whose charge has no width")
     table = builder.table
     widths = sqrt(2) * np.sqrt(sigma[:, None] ** 2 + sigma[None, :] ** 2)
-    constant = table.add("potential.zeros", np.zeros((builder.basis_size(), 1), np.float32))
+    constant = table.add("potential.zeros", builder.folded(np.zeros((builder.basis_size(), 1), np.float32)))
     bias = added(table.add("potential.constant", np.full(1, COULOMB)))
     radial = network([constant], biases=[bias], charge_potential={"widths": table.add("potential.widths", widths), "p": CUTOFF_POWER})
     if not checkpoint.is_reversed:
