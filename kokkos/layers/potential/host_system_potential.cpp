@@ -13,7 +13,7 @@ namespace {
 
 constexpr int ATOMS = 16;    // of a piece of a thread's work
 
-// Of a pair of multipoles, in one Gaussian: it decides how many wave vectors a converged sum needs.
+// The least width of the Gaussian that a pair of multipoles feels. Converged sums need wave vectors for it.
 double least_width(const MultipoleFunction &f) {
   const double w = *std::min_element(f.widths.begin(), f.widths.end());
   return std::sqrt(f.width * f.width + w * w);
