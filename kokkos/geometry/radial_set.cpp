@@ -53,7 +53,8 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
     // Without rows of the species, a pair and its reverse share a function.
     const bool symmetric = function.sender.data.empty() && function.receiver.data.empty() &&
                            !function.has_pair_factor() && is_symmetric(function.basis.pair_r0) &&
-                           is_symmetric(function.basis.pair_cutoff);
+                           is_symmetric(function.basis.pair_cutoff) &&
+                           (!function.charge_potential || is_symmetric(function.charge_potential->widths));
     of_pair_.resize(static_cast<size_t>(num_species) * num_species);
     for (int i = 0; i < num_species; i++)
       for (int j = 0; j < num_species; j++) {

@@ -226,7 +226,7 @@ TEST(ModelFile, reads_potentials_of_charges_in_radial_networks) {
   const auto &c = first_layer<Convolution>(m);
   ASSERT_TRUE(c.radial.charge_potential);
   EXPECT_EQ(c.radial.charge_potential->widths.data, d.tensors["radial0.charge_widths"].values);
-  EXPECT_EQ(c.radial.charge_potential->p, 3.0);
+  EXPECT_EQ(c.radial.charge_potential->p, 6.0);
   const std::string radial = "/layers/" + std::to_string(find_layer(d, "convolution")) + "/radial";
   const auto refused = [&](const std::string &where, const Json &value, const std::vector<std::string> &parts) {
     expect_refusal(

@@ -333,6 +333,8 @@ TEST_P(EwaldLayer, evaluations_repeat_to_the_last_bit) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, EwaldLayer, ::testing::ValuesIn(ewald_cases()),
                          [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Potential, EwaldLayer, ::testing::ValuesIn(potential_cases()),
+                         [](const auto &info) { return info.param.name; });
 
 TEST(EwaldOfSystem, needs_a_cell_and_states_what_it_found) {
   const Model model = ewald_cases()[0].model();

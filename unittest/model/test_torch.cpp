@@ -127,6 +127,8 @@ TEST(ModelTorchFolds, folded_linears_agree_with_autograd) {
 
 INSTANTIATE_TEST_SUITE_P(Ewald, ModelTorch, ::testing::ValuesIn(ewald_cases()),
                          [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Potential, ModelTorch, ::testing::ValuesIn(potential_cases()),
+                         [](const auto &info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 

@@ -132,7 +132,7 @@ class LayerMaker {
     int block = 0;
     while (irreps[block].irrep != Irrep{0, 1}) ++block;
     const int first_share = irreps[block].mul - o_.balanced_channels;
-    if (o_.balance_hardness) add_to_channels("u" + n, irreps, "h" + n, block, first_share, 5.0);
+    if (o_.balance_hardness) add_to_channels("u" + n, irreps, "h" + n, block, first_share, 2.0);
     add({{"type", "channel_balance"},
          {"input", (o_.balance_hardness ? "h" : "u") + n},
          {"irreps_in", irreps.to_string()},
@@ -251,6 +251,7 @@ class LayerMaker {
       const std::string k = std::to_string(n), charges = "charges" + k, balanced = "charges" + k + "_balanced";
       Json first = linear(charges, input, irreps, charges, with_shares, false, false);
       // Shares of either sign, whose sum is not near 0.
+      for (const Json &bias : first["biases"]) d_.tensors.erase(bias["tensor"].get<std::string>());
       first["biases"] = {{{"out", 1}, {"tensor", stated(charges + ".shares", {2}, {2.5, 3.5})}, {"scale", 1.0}}};
       add(first);
       if (n > 0) {
@@ -480,7 +481,7 @@ class LayerMaker {
           tensor(name + ".receiver", {num_species(), o_.receiver_columns + (is_gated ? num_outputs : 0)}, 1.0);
     if (o_.late_cutoff) n["times_cutoff"] = true;
     if (is_convolution && o_.charge_potentials)
-      n["charge_potential"] = {{"widths", pairs(name + ".charge_widths", 0.6, 1.8)}, {"p", 3}};
+      n["charge_potential"] = {{"widths", pairs(name + ".charge_widths", 0.6, 1.8)}, {"p", 6}};
     if (is_convolution && o_.activate_last) n["activate_last"] = true;
     if (is_convolution && o_.pair_factor)
       n["pair_factor"] = {{"receiver", uniform(name + ".of_receiver", {num_species(), num_outputs}, 0.2, 1.2)},

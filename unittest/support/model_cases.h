@@ -540,7 +540,6 @@ inline std::vector<TinyCase> family_cases() {
   potentials.charge_potentials = true;
   potentials.sender_columns = 2;
   potentials.pair_factor = true;
-  potentials.late_cutoff = true;
   potentials.balanced_channels = 1;
   potentials.balance_hardness = true;
   potentials.biases = true;
@@ -880,8 +879,7 @@ inline std::vector<TinyCase> local_network_cases() {
 // Models with an Ewald sum, which only hold for cells that are periodic in three directions: other laws than those of
 // all_cases() hold for them.
 inline std::vector<TinyCase> ewald_cases() {
-  const auto with_ewald = [](const char *name, const TinyCase &of, double width, double cutoff, const char *set) {
-    TinyCase c = of;
+  const auto with_ewald = [](const char *name, TinyCase c, double width, double cutoff, const char *set) {
     c.name = std::string("ewald_") + name;
     c.options.ewald_width = width;
     c.options.ewald_cutoff = cutoff;
@@ -893,24 +891,30 @@ inline std::vector<TinyCase> ewald_cases() {
       with_ewald("sphere", tiny[0], 0.9, 3.3, "sphere"), with_ewald("wide", tiny[4], 1.1, 2.6, "sphere"),
       with_ewald("converged", tiny[2], 1.4, 2.0, "converged"), with_ewald("self_kept", tiny[1], 0.8, 3.0, "sphere")};
   cases.back().options.ewald_removes_self = false;
-  // The layer potential, with charges alone and with dipoles, fields or both.
-  const auto with_potential = [&](const char *name, const TinyCase &of, double width, const char *set, bool dipoles,
-                                  bool gradients, int updates) {
-    TinyCase c = with_ewald(name, of, 0.0, 2.7, set);
+  return cases;
+}
+
+// Models with the layer potential, to which the same laws apply on hosts: charges alone, and with dipoles, fields or
+// both.
+inline std::vector<TinyCase> potential_cases() {
+  const auto with_potential = [](const char *name, TinyCase c, double width, const char *set, bool dipoles,
+                                 bool gradients, int updates) {
     c.name = std::string("potential_") + name;
+    c.options.ewald_cutoff = 2.7;
+    c.options.ewald_set = set;
     c.options.potential_width = width;
     c.options.potential_dipoles = dipoles;
     c.options.potential_gradients = gradients;
     c.options.potential_updates = updates;
     return c;
   };
-  cases.push_back(with_potential("charges", tiny[0], 1.0, "sphere", false, false, 2));
-  cases.push_back(with_potential("fields", tiny[2], 1.1, "sphere", false, true, 1));
+  const std::vector<TinyCase> tiny = tiny_cases();
   TinyCase vectors = tiny[2];
   for (std::string &hidden : vectors.options.hidden) hidden = "5x0e+13x1o";
-  cases.push_back(with_potential("converged", vectors, 1.6, "converged", true, false, 1));
-  cases.push_back(with_potential("dipoles", vectors, 1.2, "sphere", true, true, 2));
-  return cases;
+  return {with_potential("charges", tiny[0], 1.0, "sphere", false, false, 2),
+          with_potential("fields", tiny[2], 1.1, "sphere", false, true, 1),
+          with_potential("converged", vectors, 1.6, "converged", true, false, 1),
+          with_potential("dipoles", vectors, 1.2, "sphere", true, true, 2)};
 }
 
 inline std::vector<TinyCase> all_cases() {

@@ -65,7 +65,7 @@ struct TinyModelOptions {
   bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
   int balanced_channels = 0;        // of the first 0e block behind each interaction
   bool balance_shares = false;      // by shares that the last channels of the first 0e block say
-  bool balance_hardness = false;    // by hardnesses instead, which these channels are after 5 is added to them
+  bool balance_hardness = false;    // by hardnesses instead, which these channels are after 2 is added to them
   bool late_inputs = false;         // from the third interaction on, also a convolution of the one before the last
   // What also reads the messages of the second interaction: "norm_scale" besides the linear layer, "later" a linear
   // layer of the third interaction, "convolution" that of the third interaction.
