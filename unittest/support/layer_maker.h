@@ -233,7 +233,7 @@ class LayerMaker {
          {"irreps_in", in.to_string()},
          {"output", output},
          {"irreps_out", out.to_string()},
-         {"prefactor", 30.0},
+         {"prefactor", 12.0},
          {"width", 0.9 * o_.potential_width},
          {"widths", stated(output + ".widths", {n}, widths)},
          {"factors", uniform(output + ".factors", {degrees, n}, 0.3, 0.8)},

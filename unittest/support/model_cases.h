@@ -528,6 +528,7 @@ inline std::vector<TinyCase> family_cases() {
   hard.balanced_channels = 2;
   hard.balance_hardness = true;
   hard.charge_potentials = true;
+  hard.denominator = 1.0;
   hard.biases = true;
   hard.xplor = false;
   hard.seed = 84;
