@@ -249,7 +249,7 @@ class PolarLayers:
         self.chosen("spins", charges, f"s{n}", self.irreps_s, both)
         self.potential(f"s{n}", f"v{n}")
         dots = self.product_parts(f"{name}.dot_products", block.dot_products, 0)
-        mix, embedding, m = [matrix.T for matrix, _ in dots], block.potential_embedding, f"m{n}"
+        mix, embedding, m = [matrix.T for matrix, _ in dots], block.potential_embedding, f"embedded{n}"
         irreps_q, irreps_p = self.irreps_of_mace()
         place = f"{name}.potential_embedding"
         for part, source, irreps, own, places in (
@@ -263,22 +263,22 @@ class PolarLayers:
 
         def first_layer(weight, bias, target, irreps):
             half = self.channels
-            scalars, species = Irreps(f"{half}x0e"), f"z{n}"
+            scalars, species = Irreps(f"{half}x0e"), f"species{n}"
             rows = converter.species_rows(f"{name}.source_embedding", block.source_embedding, np.eye(len(converter.checkpoint.elements)))
             converter.add_species_embedding(species, f"{name}.source_embedding.rows", rows)
             self.linear(f"{name}.nonlinearity.dots", f"a{n}_dots", scalars, target, irreps, {(0, 0): weight[:half]}, {0: bias})
             self.linear(f"{name}.nonlinearity.species", species, scalars, target, irreps, {(0, 0): weight[half:]}, accumulate=True)
 
         stack = list(block.nonlinearity.net.children())
-        source, irreps, weight, bias = self.perceptron(f"{name}.nonlinearity", stack, first_layer, f"b{n}")
+        source, irreps, weight, bias = self.perceptron(f"{name}.nonlinearity", stack, first_layer, f"update{n}")
         out = self.product_parts(f"{name}.tp_out", block.tp_out, 1)
         factors = Irreps([(self.channels, SCALAR)] * count)
         self.linear(
-            f"{name}.tp_out", source, irreps, f"t{n}", factors,
+            f"{name}.tp_out", source, irreps, f"scales{n}", factors,
             {(0, l): weight @ matrix.T for l, (matrix, _) in enumerate(out)}, {l: bias @ matrix.T for l, (matrix, _) in enumerate(out)},
         )  # fmt: skip
         paths = [{"in": [l, count + l], "out": l, "scale": factor} for l, (_, factor) in enumerate(out)]
-        converter.add_node_product(["mixed", f"t{n}"], [self.irreps_x, factors], f"y{n}_polar", self.irreps_x, paths=paths)
+        converter.add_node_product(["mixed", f"scales{n}"], [self.irreps_x, factors], f"y{n}_polar", self.irreps_x, paths=paths)
         readout, place = block.readout, f"{name}.readout"
         irreps_z = converter.linear(f"{place}.linear_1", readout.linear_1, f"y{n}_polar", f"o{n}_1")
         nonlinear = f"{place}.equivariant_nonlin"

@@ -201,9 +201,10 @@ def _audit(document, ignore_keys, framework_version):
 
 
 def _reversed(document, model, framework_version):
-    """(whether messages of the embedding are summed at the other atoms, and whether those of interactions are)."""
+    """(whether messages of the embedding are summed at the other atoms, and whether those of interactions are).
+    framework_version: None, or unknown as a converted file records it, if the user states none."""
     name, module, version = model["@class"], str(model.get("@module", "")), model["@model_version"]
-    if framework_version is not None:
+    if framework_version not in (None, "unknown"):
         if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", framework_version):
             raise EquiError(f"--framework-version {printable(framework_version, 60)}: expected a version such as 2.1.0")
         is_old = tuple(int(n) for n in framework_version.split(".")[:2]) < CHANGE_OF_SUMS
