@@ -82,7 +82,11 @@ def structures(elements, seed=5):
         yield Atoms([elements[n % len(elements)] for n in range(count)], scaled_positions=grid + 0.7, cell=cell, pbc=True)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+QUICK = ("charges", "dipoles", "published_shape")
+CASES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_energies_forces_and_stresses_are_those_of_mace(name, tmp_path):
     source, path = make(tmp_path, name), tmp_path / "polar.equi"
     convert(source, path, quiet=True, head=head_of(name), **SYSTEM)
