@@ -101,7 +101,7 @@ def test_the_shape_of_published_models(tmp_path):
 # All versions on PyPI whose TensorNet has the readable version, each with its own modules.
 VERSIONS = ["2.2.0", "2.2.1", "3.0.0", "3.0.1", "3.0.2", "3.0.3", "3.0.4", "3.0.5", "4.0.0", "4.0.1", "4.0.2", "4.0.3", "4.1.0", "4.1.1"]
 WITH_DGL = VERSIONS[:8]
-FIRST_QET_FOR_PYG = "3.0.5"
+FIRST_QET_FOR_PYG = "3.0.0"
 # matgl 3.0.4 and newer round the roots of this basis to float32, eV/atom and eV/A.
 ROUNDED_BESSEL = 5e-8, 1e-6
 
