@@ -3,7 +3,7 @@
 #ifndef EQUI_POTENTIAL_H
 #define EQUI_POTENTIAL_H
 
-#include "src/functions/multipole_sum.h"
+#include "src/functions/multipole_function.h"
 #include "src/layers/layer.h"
 
 #include <array>

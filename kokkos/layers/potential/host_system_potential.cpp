@@ -5,7 +5,6 @@
 #include "kokkos/layer_interface/host_system.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace equi {
 
@@ -13,17 +12,11 @@ namespace {
 
 constexpr int ATOMS = 16;    // of a piece of a thread's work
 
-// The least width of the Gaussian that a pair of multipoles feels. Converged sums need wave vectors for it.
-double least_width(const MultipoleFunction &f) {
-  const double w = *std::min_element(f.widths.begin(), f.widths.end());
-  return std::sqrt(f.width * f.width + w * w);
-}
-
 }    // namespace
 
 template <class D>
 HostSystemPotential<D>::HostSystemPotential(const Potential &layer, WaveVectorSet wave_vectors)
-    : layer_(layer), waves_(layer.cutoff, least_width(layer.function), layer.wave_vectors, wave_vectors) {}
+    : layer_(layer), waves_(layer.cutoff, layer.function.least_width(), layer.wave_vectors, wave_vectors) {}
 
 template <class D>
 void HostSystemPotential<D>::set_count(int count) {

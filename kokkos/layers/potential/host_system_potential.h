@@ -5,6 +5,7 @@
 
 #include "kokkos/layer_interface/balance_layer.h"
 #include "kokkos/layer_interface/system_waves.h"
+#include "src/functions/multipole_sum.h"
 #include "src/layers/potential.h"
 #include "src/numbers/dual.h"
 
