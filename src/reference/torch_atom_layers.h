@@ -332,13 +332,10 @@ inline TorchChannelBalance make_layer(const ChannelBalance &l, const LayerOption
           l.epsilon, l.power};
 }
 
-// The energy of charges and their images in a periodic cell. Phases are of integers and fractional coordinates, so
+// The wave vectors of sums over all atoms in a periodic cell. Phases are of integers and fractional coordinates, so
 // wave vectors move with the cell.
-struct TorchEwald {
-  int input;
-  Tensor weights;    // [channels] float64
-  EwaldFunction function;
-  double cutoff;
+struct TorchWaves {
+  double cutoff, sigma;    // 1/Angstrom; the width in Angstrom that decides about converged sums
   std::string set;
 
   // There is no first cell, because this evaluation has no state.
@@ -348,11 +345,9 @@ struct TorchEwald {
     if (wanted == WaveVectorSet::frozen || (wanted == WaveVectorSet::of_file && set == "frozen"))
       throw std::invalid_argument("the reference evaluation keeps no wave vectors: use kspace sphere or converged");
   }
-  // Charges of rows x [N, channels].
-  Tensor charges(const Tensor &x) const { return at::matmul(x.to(at::kDouble), weights); }
   // Integers [K, 3] of one of each pair of wave vectors within the cutoff. cell [3, 3]: rows are vectors.
   Tensor integers(const Tensor &cell) const {
-    const double limit = set == "converged" ? std::max(cutoff, WaveVectors::converged_cutoff(function.sigma)) : cutoff;
+    const double limit = set == "converged" ? std::max(cutoff, WaveVectors::converged_cutoff(sigma)) : cutoff;
     const Tensor most = at::floor(cell.norm(2, 1) * (limit / (2.0 * M_PI))).to(at::kLong);
     std::vector<Tensor> axes;
     for (int d = 0; d < 3; ++d) {
@@ -368,14 +363,29 @@ struct TorchEwald {
   static Tensor vectors(const Tensor &integers, const Tensor &cell) {
     return 2.0 * M_PI * at::matmul(integers.to(at::kDouble), at::linalg_inv(cell).t());
   }
+  // Phases [K, N] at fractional coordinates [N, 3].
+  static Tensor phases(const Tensor &fractions, const Tensor &integers) {
+    return 2.0 * M_PI * at::matmul(integers.to(at::kDouble), fractions.t());
+  }
+};
+
+// The energy of charges and their images in a periodic cell.
+struct TorchEwald {
+  int input;
+  Tensor weights;    // [channels] float64
+  EwaldFunction function;
+  TorchWaves waves;
+
+  // Charges of rows x [N, channels].
+  Tensor charges(const Tensor &x) const { return at::matmul(x.to(at::kDouble), weights); }
   // The structure factors [2, K] of charges [N] at fractional coordinates [N, 3].
   static Tensor structure_factors(const Tensor &q, const Tensor &fractions, const Tensor &integers) {
-    const Tensor phase = 2.0 * M_PI * at::matmul(integers.to(at::kDouble), fractions.t());
+    const Tensor phase = TorchWaves::phases(fractions, integers);
     return at::stack({at::matmul(at::cos(phase), q), at::matmul(at::sin(phase), q)});
   }
   // Energies of wave vectors [K].
   Tensor energies(const Tensor &factors, const Tensor &integers, const Tensor &cell) const {
-    const Tensor square = vectors(integers, cell).square().sum(1), volume = at::abs(at::linalg_det(cell));
+    const Tensor square = TorchWaves::vectors(integers, cell).square().sum(1), volume = at::abs(at::linalg_det(cell));
     const Tensor h = function.prefactor / volume * at::exp(-0.5 * function.sigma * function.sigma * square) / square;
     return h * factors.square().sum(0);
   }
@@ -384,39 +394,20 @@ struct TorchEwald {
 };
 
 inline TorchEwald make_layer(const Ewald &l, const LayerOptions &) {
-  return {l.input, to_tensor(l.weights, at::kDouble), l.function, l.cutoff, l.wave_vectors};
+  return {l.input, to_tensor(l.weights, at::kDouble), l.function, {l.cutoff, l.function.sigma, l.wave_vectors}};
 }
 
-// Potentials of multipoles and their images in a periodic cell; phases as in an Ewald sum.
+// Potentials of multipoles and their images in a periodic cell.
 struct TorchPotential {
   int input, output;
   Potential layer;
-  bool is_converged;
+  TorchWaves waves;
 
-  TorchPotential(const Potential &p) : input(p.input), output(p.output), layer(p), is_converged(false) {
-    use(WaveVectorSet::of_file);
-  }
-  void use(WaveVectorSet wanted) {
-    if (wanted == WaveVectorSet::frozen || (wanted == WaveVectorSet::of_file && layer.wave_vectors == "frozen"))
-      throw std::invalid_argument("the reference evaluation keeps no wave vectors: use kspace sphere or converged");
-    is_converged =
-        wanted == WaveVectorSet::converged || (wanted == WaveVectorSet::of_file && layer.wave_vectors == "converged");
-  }
-  Tensor integers(const Tensor &cell) const {
-    const double s = layer.function.width;
-    double cutoff = layer.cutoff;
-    for (const double w : layer.function.widths)
-      if (is_converged) cutoff = std::max(cutoff, WaveVectors::converged_cutoff(std::sqrt(s * s + w * w)));
-    return TorchEwald{-1, {}, {1.0, 1.0, false}, cutoff, "sphere"}.integers(cell);
-  }
   // Charges [N, channels] and k . p [channels, K, N] of rows x, as float64. k: [K, 3].
   Tensor charges(const Tensor &x) const { return x.narrow(1, 0, layer.channels).to(at::kDouble); }
   Tensor along(const Tensor &x, const Tensor &k) const {
     const Tensor p = x.narrow(1, layer.channels, 3 * layer.channels).to(at::kDouble);
     return at::einsum("ncd,kd->ckn", {p.reshape({x.size(0), layer.channels, 3}), k});
-  }
-  static Tensor phases(const Tensor &fractions, const Tensor &integers) {
-    return 2.0 * M_PI * at::matmul(integers.to(at::kDouble), fractions.t());    // [K, N]
   }
   // Structure factors [2, channels, K]: sum of (q + i k . p) exp(i k . r).
   Tensor structure_factors(const Tensor &x, const Tensor &phase, const Tensor &k) const {
@@ -458,7 +449,7 @@ struct TorchPotential {
 };
 
 inline TorchPotential make_layer(const Potential &l, const LayerOptions &) {
-  return {l};
+  return {l.input, l.output, l, {l.cutoff, l.function.least_width(), l.wave_vectors}};
 }
 
 struct TorchNodeProduct {

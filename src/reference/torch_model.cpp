@@ -430,7 +430,7 @@ struct TorchModel::Impl::Run {
       places.insert(places.end(), r, r + 3);
     }
     const Tensor cell = to_tensor(model.neighborhood->cell[0].data(), {3, 3}, at::kDouble).clone(),
-                 integers = layer.integers(cell), inverse = at::linalg_inv(cell);
+                 integers = layer.waves.integers(cell), inverse = at::linalg_inv(cell);
     const Tensor positions = to_tensor(places.data(), {num_owned, 3}, at::kDouble).requires_grad_(true);
     const Tensor leaf = x.clone().requires_grad_(true), charges = layer.charges(leaf);
     const Tensor own = layer.structure_factors(charges, at::matmul(positions, inverse), integers);
@@ -480,12 +480,12 @@ struct TorchModel::Impl::Run {
     }
     Places p;
     const Tensor cell = to_tensor(model.neighborhood->cell[0].data(), {3, 3}, at::kDouble).clone(),
-                 integers = layer.integers(cell);
+                 integers = layer.waves.integers(cell);
     p.positions = to_tensor(numbers.data(), {num_owned, 3}, at::kDouble).clone().requires_grad_(true);
     p.strain = at::zeros({3, 3}, at::kDouble).requires_grad_(true);
     const Tensor strained = at::matmul(cell, (at::eye(3, at::kDouble) + p.strain).t());
-    p.phase = TorchPotential::phases(at::matmul(p.positions, at::linalg_inv(cell)), integers);
-    p.k = TorchEwald::vectors(integers, strained);
+    p.phase = TorchWaves::phases(at::matmul(p.positions, at::linalg_inv(cell)), integers);
+    p.k = TorchWaves::vectors(integers, strained);
     p.volume = at::abs(at::linalg_det(strained));
     return p;
   }
@@ -615,9 +615,9 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   for (const Layer &layer : model.layers) m.layers.push_back(make_torch_layer(layer, {model, m.type, chunk_bytes}));
   for (TorchLayer &layer : m.layers)
     if (auto *ewald = std::get_if<TorchEwald>(&layer))
-      ewald->use(options.wave_vectors);
+      ewald->waves.use(options.wave_vectors);
     else if (auto *potential = std::get_if<TorchPotential>(&layer))
-      potential->use(options.wave_vectors);
+      potential->waves.use(options.wave_vectors);
 }
 
 TorchModel::~TorchModel() = default;
