@@ -281,8 +281,8 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
     const JsonField potential = n["charge_potential"];
     if (f.gate || f.reads_features())
       potential.fail("no potential of charges together with a gate or inputs from a block", "both");
-    f.charge_potential = ChargePotential{tensors.pairs_between(potential["widths"], MIN_LENGTH, MAX_LENGTH), 3.0, 0.0};
-    f.charge_potential->p = potential["p"].number();
+    f.charge_potential =
+        ChargePotential{tensors.pairs_between(potential["widths"], MIN_LENGTH, MAX_LENGTH), potential["p"].number()};
   }
   if (f.reads_features() && f.has_pair_factor())
     n.fail("no pair_factor where the network reads a block of the input", "one");
