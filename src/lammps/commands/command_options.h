@@ -18,27 +18,35 @@
 #include <algorithm>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace equi {
 
-// The known keywords and what reads the value of each, in the order of the error that lists them.
-using CommandOptions = std::vector<std::pair<std::string, std::function<void(const std::string &value)>>>;
+// A known keyword, and what reads its value; for a keyword with several values this is called for each, in their order.
+struct CommandOption {
+  std::string keyword;
+  std::function<void(const std::string &value)> read;
+  int num_values = 1;
+  const char *values = "a value";    // for the error that some are missing
+};
+// In the order of the error that lists them.
+using CommandOptions = std::vector<CommandOption>;
 
-// Reads pairs of keyword and value; an error begins with the name of the command.
+// Reads keywords and their values; an error begins with the name of the command.
 inline void read_options(LAMMPS_NS::LAMMPS *lmp, const char *command, int narg, char **arg,
                          const CommandOptions &known) {
-  for (int k = 0; k < narg; k += 2) {
-    const std::string keyword = arg[k];
-    if (k + 1 == narg) lmp->error->all(FLERR, "{}: keyword {} needs a value", command, keyword);
-    const auto found = std::find_if(known.begin(), known.end(), [&](const auto &o) { return o.first == keyword; });
+  for (int k = 0; k < narg;) {
+    const std::string keyword = arg[k++];
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto &o) { return o.keyword == keyword; });
+    const CommandOption option = found == known.end() ? CommandOption{keyword, {}} : *found;
+    if (k + option.num_values > narg)
+      lmp->error->all(FLERR, "{}: keyword {} needs {}", command, keyword, option.values);
     if (found == known.end()) {
       std::string names;
-      for (const auto &option : known) names += (names.empty() ? "" : ", ") + option.first;
+      for (const auto &one : known) names += (names.empty() ? "" : ", ") + one.keyword;
       lmp->error->all(FLERR, "{}: unknown keyword {}; known are {}", command, keyword, names);
     }
-    found->second(arg[k + 1]);
+    for (int n = 0; n < option.num_values; n++) option.read(arg[k++]);
   }
 }
 

@@ -38,10 +38,11 @@ ComputeEquiObservable::ComputeEquiObservable(LAMMPS *lmp, int narg, char **arg)
   const std::string command = std::string("Compute ") + arg[2];
   equi::CommandOptions options;
   if (name_ == "dipole")
-    options.emplace_back("unit", [&](const std::string &word) {
-      if (word != "eA" && word != "debye") error->all(FLERR, "{}: unit must be eA or debye, not {}", command, word);
-      unit_ = word == "debye" ? 1.0 / equi::Observable::DEBYE : 1.0;
-    });
+    options.push_back({"unit", [&](const std::string &word) {
+                         if (word != "eA" && word != "debye")
+                           error->all(FLERR, "{}: unit must be eA or debye, not {}", command, word);
+                         unit_ = word == "debye" ? 1.0 / equi::Observable::DEBYE : 1.0;
+                       }});
   if (options.empty() && narg > 3) error->all(FLERR, "{}: expected no further words, found {}", command, arg[3]);
   equi::read_options(lmp, command.c_str(), narg - 3, arg + 3, options);
 

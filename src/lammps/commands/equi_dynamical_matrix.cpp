@@ -26,7 +26,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
@@ -61,21 +60,7 @@ void write_row(FILE *file, const std::vector<double> &row, bool binary) {
 
 Options parse(int narg, char **arg, LAMMPS *lmp) {
   Options o;
-  // The only keyword with three values.
-  std::vector<char *> others(arg, arg + narg);
-  for (size_t k = 0; k < others.size(); k += 2) {
-    if (strcmp(others[k], "direction") != 0) continue;
-    if (k + 4 > others.size()) lmp->error->all(FLERR, "{}: keyword direction needs three numbers", NAME);
-    double square = 0.0;
-    for (int a = 0; a < 3; a++) {
-      o.direction[a] = utils::numeric(FLERR, others[k + 1 + a], false, lmp);
-      square += o.direction[a] * o.direction[a];
-    }
-    if (square == 0.0) lmp->error->all(FLERR, "{}: the direction must not be 0 0 0", NAME);
-    for (double &n : o.direction) n /= std::sqrt(square);
-    others.erase(others.begin() + k, others.begin() + k + 4);
-    k -= 2;
-  }
+  std::vector<double> direction;
   const auto yes_or_no = [lmp](bool &to) {
     return [lmp, &to](const std::string &value) { to = utils::logical(FLERR, value, false, lmp); };
   };
@@ -83,12 +68,21 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
     o.gzip = value == "gzip";
     o.binary = !o.gzip && utils::logical(FLERR, value, false, lmp);
   };
-  equi::read_options(lmp, NAME, static_cast<int>(others.size()), others.data(),
-                     {{"direction", [](const auto &) {}},
+  const auto read_direction = [&](const std::string &value) {
+    direction.push_back(utils::numeric(FLERR, value, false, lmp));
+  };
+  equi::read_options(lmp, NAME, narg, arg,
+                     {{"direction", read_direction, 3, "three numbers"},
                       {"file", [&](const auto &value) { o.file = value; }},
                       {"binary", read_binary},
                       {"fold", yes_or_no(o.fold)},
                       {"translations", yes_or_no(o.translations)}});
+  if (direction.empty()) return o;
+  std::copy_n(direction.end() - 3, 3, o.direction.begin());
+  double square = 0.0;
+  for (const double n : o.direction) square += n * n;
+  if (square == 0.0) lmp->error->all(FLERR, "{}: the direction must not be 0 0 0", NAME);
+  for (double &n : o.direction) n /= std::sqrt(square);
   return o;
 }
 
