@@ -5,9 +5,9 @@ The matrices are those of equi_dynamical_matrix or dynamical_matrix of LAMMPS wi
 dump has the columns id, type, mass, x, y, z and is sorted by id. The primitive cell is found by the translations that map atoms
 onto atoms of the same type and mass.
 
-Needs numpy, matplotlib and ASE, which knows the paths through Brillouin zones. The Coulomb field of long waves, which splits
-longitudinal from transverse optical modes at Gamma, is no part of a potential with a cutoff. With the option --born it comes
-from a dump of compute equi/born.
+Needs numpy, matplotlib and ASE, which knows the paths through Brillouin zones. The Coulomb field of long waves, which
+splits longitudinal from transverse optical modes at Gamma, is no part of a potential with a cutoff. With the option
+--born it comes from a dump of compute equi/born.
 """
 
 import argparse
@@ -65,8 +65,8 @@ class Crystal:
             self.first.append(i)
             self.atoms_of_class.append(sorted({self.atom_at(self.positions[i] + t) for t in translations}))
             left -= set(self.atoms_of_class[-1])
-        # The images of each atom that are nearest to the first atom of a class share the force constant.
         self.field = None  # of long waves, from set_born_charges()
+        # The images of each atom that are nearest to the first atom of a class share the force constant.
         self.nearest = []
         for i in self.first:
             vectors = self.wrapped(self.positions - self.positions[i])[:, None] + SHIFTS @ self.cell
@@ -109,8 +109,9 @@ class Crystal:
     def set_born_charges(self, born, masses, permittivity=1.0, neutral=True):
         """Adds the field of long waves to later frequencies.
 
-        born: [N,3,3] of the supercell, e, the second index is that of the polarization; masses: [N] g/mol; permittivity: of
-        the electrons. Charges of atoms of one class are averaged; neutral: and their mean over the cell is removed.
+        born: [N,3,3] of the supercell, e, the second index is that of the polarization; masses: [N] g/mol;
+        permittivity: of the electrons. Charges of atoms of one class are averaged; neutral: and their mean over the
+        cell is removed.
         """
         of_class = np.array([np.mean(np.asarray(born)[atoms], axis=0) for atoms in self.atoms_of_class])
         of_class -= of_class.mean(0) * neutral
@@ -119,8 +120,8 @@ class Crystal:
         self.field = (of_class / roots[:, None, None], factor)
 
     def field_of_waves(self, q, phases):
-        """The part of the field [classes, 3, classes, 3], shared by all pairs of cells; waves that fit into the supercell and
-        are not long have none.
+        """The part of the field [classes, 3, classes, 3], shared by all pairs of cells; waves that fit into the supercell
+        and are not long have none.
 
         phases: [classes, N] of the atoms.
         """

@@ -247,9 +247,9 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
          system=None):  # fmt: skip
     """Writes the data file, and next to it the script in.RUN if `run` names one of SCRIPTS; returns a Job. task,
     charge, spin, system (numbers by name): for a model that is one for all systems. elements: those of the atom types
-    of a LAMMPS file that is read. cell: three lengths in Angstrom, and perhaps three angles in degrees, of a periodic cell. rattle: standard
-    deviation of random displacements in Angstrom. relaxed: the script relaxes the structure before the dynamics.
-    force: overwrites another script."""
+    of a LAMMPS file that is read. cell: three lengths in Angstrom, and perhaps three angles in degrees, of a periodic
+    cell. rattle: standard deviation of random displacements in Angstrom. relaxed: the script relaxes the structure
+    before the dynamics. force: overwrites another script."""
     target = equi_file.check_output(output, [source, *([] if model is None else [equi_file.find(model)])])
     if run is not None and model is None:
         raise EquiError(f"--run {run}: name the model of the script with --model FILE.equi")

@@ -372,7 +372,7 @@ def is_of_clusters(document):
 
 
 def needs_periodic_cell(document):
-    """Whether a model has an Ewald sum, which only cells have that are periodic in three directions."""
+    """Whether a model has a sum over wave vectors, which only cells have that are periodic in three directions."""
     return any(layer["type"] in ("ewald", "potential") for layer in document["layers"])
 
 

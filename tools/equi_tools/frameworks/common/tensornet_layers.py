@@ -149,13 +149,16 @@ class Builder(Layers):
         biases = [(o, self.table.add(name, b), 1.0) for o, name, b in biases]
         self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, per_species, accumulate)
 
-    def perceptron(self, name, source, target, into, out, activation=None):
-        """A Linear of torch from scalars to scalars, with an activation if one is given. Returns the irreps of its
-        output."""
+    def perceptron(self, name, source, target, into, out, activation=None, bias=True, shift=0.0):
+        """A Linear of torch from scalars to scalars, with an activation if one is given. shift: what is added to each
+        input of a Linear with a bias. Returns the irreps of its output."""
         irreps_in, irreps_out = f"{into}x0e", f"{out}x0e"
-        weight, bias = self.matrix(name, out, into)
+        weight, offset = self.matrix(name, out, into, bias)
+        if shift:
+            offset = offset + shift * weight.astype(np.float64).sum(axis=0)
         between = target if activation is None else f"{target}_linear"
-        self.linear(source, irreps_in, between, irreps_out, [(0, 0, f"{name}.weight", weight)], [(0, f"{name}.bias", bias)])
+        biases = [(0, f"{name}.bias", offset)] if bias else []
+        self.linear(source, irreps_in, between, irreps_out, [(0, 0, f"{name}.weight", weight)], biases)
         if activation is not None:
             self.add_activation(between, target, irreps_out, activation)
         return irreps_out
@@ -251,10 +254,20 @@ class Builder(Layers):
         terms = [gated(l, l, 0, 3, l * F, self.model.activation) for l in range(3)]
         self.add_gate("embedding_gated", gated_irreps, "x0", self.tensors, terms)
 
+    def one(self):
+        """The name of a feature 1x0e that is 1 for all atoms."""
+        if "one" not in self.table.tensors:
+            self.add_species_embedding("one", "one", np.ones((len(self.elements), 1), np.float32))
+        return "one"
+
+    def times_scalars(self, source, scalars, target):
+        """Multiplies each channel of scalars, vectors and matrices by a scalar of its own."""
+        self.node_product([source, scalars], [self.tensors, self.irreps(0, 0, 0)], target, self.tensors,
+                          [((l, 3 + l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
+
     def add_scalars(self, target, name, values):
         """Adds numbers [species, channels] of an atom's own species to its scalars."""
-        self.add_species_embedding("one", "one", np.ones((len(self.elements), 1), np.float32))
-        self.linear("one", "1x0e", target, self.tensors, [(0, 0, name, values[:, None])], per_species=True, accumulate=True)
+        self.linear(self.one(), "1x0e", target, self.tensors, [(0, 0, name, values[:, None])], per_species=True, accumulate=True)
 
     def interaction(self, t):
         F, name, model = self.F, f"layers.{t}", self.model
@@ -286,8 +299,7 @@ class Builder(Layers):
         if model.reversed_interactions:
             factors = self.irreps(0, 0, 0)
             self.convolution("ones", self.irreps(0), own("factors"), [(0, 0, l, 1.0) for l in range(3)], radial, factors)
-            self.node_product([own("y"), own("factors")], [self.tensors, factors], own("message"), self.tensors,
-                              [((l, 3 + l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
+            self.times_scalars(own("y"), own("factors"), own("message"))
         else:
             self.convolution(sent, irreps_sent, own("message"), [(l, 0, l, sqrt(2 * l + 1)) for l in range(3)], radial)
         if model.self_edges and q:
@@ -335,8 +347,7 @@ class Builder(Layers):
             self.linear(source, irreps, f"{target}_linear", out, blocks, shifts)
             self.add_activation(f"{target}_linear", target, out, self.model.activation, len(blocks))
             source, irreps = target, out
-        self.node_product([f"y{t}", source], [self.tensors, irreps], f"own_message{t}", self.tensors,
-                          [((l, 3 + l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
+        self.times_scalars(f"y{t}", source, f"own_message{t}")
         self.linear(f"own_message{t}", self.tensors, f"message{t}", self.tensors, [(l, l, self.unit_matrix(F), None) for l in range(3)],
                     accumulate=True)  # fmt: skip
 

@@ -5,7 +5,6 @@ Both are read as data; neither matgl nor torch is needed. What the converter doe
 """
 
 import json
-import re
 from dataclasses import dataclass
 from math import pi, sqrt
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...printable import printable
 from ..common.origin import Origin, digest, naming
 from ..common.tensornet_layers import Model, activation_of, bessel_basis, exp_normal_basis, gaussian_basis
 from ..common.unknown_keys import refuse_unknown
+from ..common.versions import stated_version
 
 MAX_JSON_BYTES = 1 << 24
 VERSIONS = {"TensorNet": 2, "QET": 1}
@@ -202,11 +202,9 @@ def _audit(document, ignore_keys, framework_version):
 
 def _reversed(document, model, framework_version):
     """(whether messages of the embedding are summed at the other atoms, and whether those of interactions are).
-    framework_version: None, or unknown as a converted file records it, if the user states none."""
+    framework_version: a result of stated_version()."""
     name, module, version = model["@class"], str(model.get("@module", "")), model["@model_version"]
-    if framework_version not in (None, "unknown"):
-        if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", framework_version):
-            raise EquiError(f"--framework-version {printable(framework_version, 60)}: expected a version such as 2.1.0")
+    if framework_version != "unknown":
         is_old = tuple(int(n) for n in framework_version.split(".")[:2]) < CHANGE_OF_SUMS
         if name == "TensorNet" and is_old != (version == 1):
             raise EquiError(f"--framework-version {framework_version} does not write @model_version {version} of TensorNet")
@@ -256,7 +254,8 @@ def load(source, ignore_keys=(), charge=None, framework_version=None):
     version of matgl that trained it."""
     path = folder_of(source)
     with naming(path / "model.json"):
-        kind, options, are_reversed, potential = _audit(_options(path / "model.json"), ignore_keys, framework_version)
+        version = stated_version(framework_version, "2.1.0")
+        kind, options, are_reversed, potential = _audit(_options(path / "model.json"), ignore_keys, version)
         _check(kind, options, potential)
         if charge and kind != "QET":
             raise EquiError(f"--charge {charge:g}: a TensorNet of matgl has no total charge")
@@ -270,7 +269,7 @@ def load(source, ignore_keys=(), charge=None, framework_version=None):
         source=source,
         path=path.resolve(),
         sha256=digest(numbers),
-        version=framework_version or "unknown",
+        version=version,
         kind=kind,
         elements=list(options["element_types"]),
         cutoff=float(options["cutoff"]),

@@ -37,7 +37,7 @@ def _with_charges(builder, features, checkpoint):
     _potential(builder, charges, checkpoint)
     numbers = [(charges, CHARGES), ("potential", "1x0e")]
     if checkpoint.options["include_magmom"]:
-        numbers.append((_perceptrons(builder, features, "magmom_readout", "silu", "moment", last_bias=False), "1x0e"))
+        numbers.append((_perceptrons(builder, features, "magmom_readout", "silu", "moment", activates_last=False), "1x0e"))
     F, size = builder.F, builder.F + len(numbers)
     rows = np.eye(size, dtype=np.float32)
     for n, (source, irreps) in enumerate([(features, f"{F}x0e"), *numbers]):
@@ -63,8 +63,7 @@ def _charges(builder, features, checkpoint):
         values = builder.state.take("hardness_readout", builder.model.num_rows)[builder.species]
         if not np.abs(values).min() > 0:
             raise EquiError("hardness_readout: an element whose hardness is 0")
-        builder.add_species_embedding("one", "one", np.ones((len(builder.elements), 1), np.float32))
-        builder.linear("one", "1x0e", "chi_and_hardness", CHARGES, [(0, 1, "hardness", values[:, None, None])], per_species=True,
+        builder.linear(builder.one(), "1x0e", "chi_and_hardness", CHARGES, [(0, 1, "hardness", values[:, None, None])], per_species=True,
                        accumulate=True)  # fmt: skip
     builder.add("channel_balance", "chi_and_hardness", CHARGES, "charges", CHARGES, block=0, first=0, target=builder.total_charge(),
                 hardness={"block": 1, "first": 0})  # fmt: skip
@@ -72,22 +71,14 @@ def _charges(builder, features, checkpoint):
     return "charges"
 
 
-def _perceptrons(builder, features, name, activation, target, shift=0.0, last_bias=True):
-    """Three perceptrons of torch, the last one with one output. shift: what is added to each activation. Only a network
-    whose last perceptron has a bias activates it, too."""
+def _perceptrons(builder, features, name, activation, target, shift=0.0, activates_last=True):
+    """Three perceptrons of torch, the last one with one output, and with a bias if it is activated. shift: what is added
+    to each activation."""
     F, source = builder.F, features
     for n, size in enumerate((F, F, 1)):
-        matrix = f"{name}.layers.{2 * n}"
-        weight, bias = builder.matrix(matrix, size, F, bias=last_bias or n < 2)
-        if n > 0 and shift:
-            bias = bias + shift * weight.astype(np.float64).sum(axis=0)
-        is_activated = last_bias or n < 2
-        end = target if n == 2 else f"{target}_{n}"
-        between = f"{end}_linear" if is_activated else end
-        builder.linear(source, f"{F}x0e", between, f"{size}x0e", [(0, 0, f"{matrix}.weight", weight)],
-                       [] if bias is None else [(0, f"{matrix}.bias", bias)])  # fmt: skip
-        if is_activated:
-            builder.add_activation(between, end, f"{size}x0e", activation)
+        is_activated, end = activates_last or n < 2, target if n == 2 else f"{target}_{n}"
+        builder.perceptron(f"{name}.layers.{2 * n}", source, end, F, size, activation if is_activated else None,
+                           bias=is_activated, shift=shift if n > 0 else 0.0)  # fmt: skip
         source = end
     return target
 
@@ -105,8 +96,7 @@ def _potential(builder, charges, checkpoint):
     radial = network([constant], biases=[bias], charge_potential={"widths": table.add("potential.widths", widths), "p": CUTOFF_POWER})
     if not checkpoint.is_reversed:
         return builder.convolution(charges, CHARGES, "potential", [(0, 0, 0, 1.0)], radial, "1x0e")
-    builder.add_species_embedding("unit_charge", "unit_charge", np.ones((len(builder.elements), 1), np.float32))
-    builder.convolution("unit_charge", "1x0e", "potential_of_unit_charges", [(0, 0, 0, 1.0)], radial, "1x0e")
+    builder.convolution(builder.one(), "1x0e", "potential_of_unit_charges", [(0, 0, 0, 1.0)], radial, "1x0e")
     builder.node_product([charges, "potential_of_unit_charges"], [CHARGES, "1x0e"], "potential", "1x0e", [((0, 2), 0, 1.0)])
 
 

@@ -27,10 +27,9 @@ def build_potential(checkpoint, dtype):
     """matgl's Potential from the options and numbers of a folder. Unlike matgl's own loader, it accepts files of its
     Warp modules if these are not installed, and needs no third file."""
     import_matgl()
+    import matgl.models
     import torch
-
     from matgl.apps.pes import Potential
-    from matgl.models import QET, TensorNet
 
     options = {key: value for key, value in checkpoint.options.items() if key != "dtype"}
     options |= {"element_types": tuple(checkpoint.elements), "use_warp": False}
@@ -41,7 +40,7 @@ def build_potential(checkpoint, dtype):
         if merged is not None:
             state |= {f"model.tensor_embedding.distance_proj{k + 1}.{kind}": piece for k, piece in enumerate(merged.chunk(3))}
     with quiet():
-        model = (QET if checkpoint.kind == "QET" else TensorNet)(**options)
+        model = getattr(matgl.models, checkpoint.kind)(**options)  # versions before 3.0 have no QET for PyG
         potential = Potential(
             model, element_refs=references, calc_repuls=bool(checkpoint.potential.get("calc_repuls")), calc_charge=checkpoint.kind == "QET"
         )

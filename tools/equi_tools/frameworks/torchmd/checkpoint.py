@@ -15,6 +15,7 @@ from ...printable import printable
 from ..common.origin import Origin, file_of, naming
 from ..common.tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
 from ..common.unknown_keys import refuse_unknown
+from ..common.versions import stated_version
 
 # Hyper-parameters that change the model's results. The others that torchmd-train stores concern training, data,
 # hardware and other architectures.
@@ -233,15 +234,6 @@ def _numbers(version):
     return tuple(int(number) for number in version.split(".")[:2])
 
 
-def _version(given):
-    """The version that wrote a checkpoint, if the user states it."""
-    if given is None or given == "unknown":
-        return "unknown"
-    if not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\w+)*", given):
-        raise EquiError(f"--framework-version {printable(given, 60)}: expected a version such as 2.6.2")
-    return given
-
-
 def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_version=None):
     """The model in a checkpoint. The user may state the total charge, the cutoff of the Coulomb energy and the version
     of torchmd-net that wrote the file."""
@@ -256,7 +248,7 @@ def load(source, ignore_keys=(), charge=None, coulomb_cutoff=None, framework_ver
         _audit(options, ignore_keys)
         atomrefs = _atomrefs(options)
         coulomb_cutoff = _coulomb_cutoff(options, coulomb_cutoff)
-        version = _version(framework_version)
+        version = stated_version(framework_version, "2.6.2")
         if charge and not options.get("charge") and options["model"] not in TENSORNET2:
             raise EquiError(f"--charge {charge:g}: the model was trained without charges")
     from ase.data import chemical_symbols
