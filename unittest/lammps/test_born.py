@@ -15,8 +15,8 @@ from equi_tools import equi_file
 from equi_tools.ase import EquiCalculator
 from equi_tools.lammps_runner import lammps_box
 from lammps_script import rock_salt
+from system_sums import tall
 from test_decomposition import sheared
-from test_ewald import tall
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "phonons"))
 import phonons  # noqa: E402

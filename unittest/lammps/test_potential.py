@@ -7,11 +7,9 @@ The models are made by hand: multipoles are linear in the last features of a mod
 
 import numpy as np
 import pytest
-from equi_evaluator import EquiEvaluator
+import system_sums as sums
 from equi_tools import equi_file
-from equi_tools.lammps_runner import lammps_box
-from lammps_script import FORCE_DUMP
-from test_ewald import ATOMS, BAR, PRESSURE_TOLERANCE, RANK_TOLERANCE, STRUCTURES, TOLERANCE
+from system_sums import STRUCTURES
 
 FILE = "multipoles.equi"
 WIDTHS = np.array([0.8, 1.7])
@@ -78,10 +76,8 @@ def setup(lammps):
     """Commands that read a structure and a model with multipoles."""
 
     def commands(atoms, keywords="precision double radial exact", model="plain", **options):
-        symbols = sorted(set(atoms.get_chemical_symbols()))
         path = with_multipoles(lammps.model(model), lammps.folder / FILE, **options)
-        pair = [f"pair_style equi {keywords}", f"pair_coeff * * {path.name} {' '.join(symbols)}", "thermo_modify norm no"]
-        return ["units metal", *lammps.write(atoms), *pair]
+        return sums.read_model(lammps, atoms, path, keywords)
 
     return commands
 
@@ -90,47 +86,20 @@ def setup(lammps):
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_results_are_those_of_direct_sums(lammps, setup, name, model, k_set):
     atoms = STRUCTURES[name]
-    run = lammps.run([*setup(atoms, model=model, k_set=k_set), *FORCE_DUMP, *ATOMS])
-    box = lammps_box(atoms)
-    found = EquiEvaluator(lammps.folder / FILE).evaluate(atoms.get_chemical_symbols(), box.positions, box.cell, box.periodic)
-    energy, forces, stress, _ = found
-    (values,), (of_atoms,) = run.values("THERMO"), run.values("ATOMS")
-    assert values[0] == pytest.approx(energy, rel=TOLERANCE)
-    assert np.abs(run.dump("dump.forces")[:, 1:] - forces).max() <= 10 * TOLERANCE * max(1.0, np.abs(forces).max())
-    pressure = -values[1:7] * BAR
-    assert np.abs(pressure - stress).max() <= PRESSURE_TOLERANCE * max(1.0, np.abs(stress).max())
-    assert of_atoms[0] == pytest.approx(energy, rel=TOLERANCE)
-    assert np.abs(of_atoms[1:] + values[1:7] * values[7]).max() <= 1e-9 * np.abs(of_atoms[1:]).max()
+    sums.assert_direct_sums(lammps, atoms, lammps.folder / FILE, setup(atoms, model=model, k_set=k_set))
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_ranks_agree(lammps, setup, name):
-    lines = [*setup(STRUCTURES[name], model="mace/keep_last"), *FORCE_DUMP, *ATOMS]
-    one = lammps.run(lines)
-    values, forces = one.values("THERMO"), one.dump("dump.forces")
-    for ranks in (2, 3, 5):
-        several = lammps.run(lines, ranks=ranks)
-        assert several.values("THERMO") == pytest.approx(values, rel=RANK_TOLERANCE)
-        assert several.values("ATOMS") == pytest.approx(one.values("ATOMS"), rel=RANK_TOLERANCE, abs=1e-4)
-        assert np.abs(several.dump("dump.forces") - forces).max() <= RANK_TOLERANCE * max(1.0, np.abs(forces).max())
+    sums.assert_ranks_agree(lammps, setup(STRUCTURES[name], model="mace/keep_last"))
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
 @pytest.mark.parametrize("name", ["sheared", "tall"])
 def test_hessian_vector_products_equal_autograd(lammps, setup, name, ranks):
     atoms = STRUCTURES[name]
-    n = np.arange(1, len(atoms) + 1)
-    direction = np.array([np.sin(1.1 * n + 0.2), np.cos(0.7 * n), np.sin(2.3 * n + 1.0)]).T
-    lines = [
-        "variable u atom sin(1.1*id+0.2)", "variable v atom cos(0.7*id)", "variable w atom sin(2.3*id+1.0)",
-        "compute hvp all equi/hvp v_u v_v v_w", "dump hvp all custom 1 dump.hvp id c_hvp[1] c_hvp[2] c_hvp[3]",
-        "dump_modify hvp sort id format float %.17g", "run 0",
-    ]  # fmt: skip
-    run = lammps.run([*setup(atoms, model="mace/keep_last"), *lines], ranks=ranks)
-    box = lammps_box(atoms)
-    evaluator = EquiEvaluator(lammps.folder / FILE)
-    product = evaluator.hessian_vector(atoms.get_chemical_symbols(), box.positions, direction, box.cell, box.periodic)
-    assert np.abs(run.dump("dump.hvp")[:, 1:] - product).max() <= 1e-10 * np.abs(product).max()
+    lines = setup(atoms, model="mace/keep_last")
+    sums.assert_products_equal_autograd(lammps, atoms, lammps.folder / FILE, lines, ranks)
 
 
 def test_the_log_states_wave_vectors_once(lammps, setup):
