@@ -9,6 +9,7 @@
 #include "src/functions/ewald_sum.h"
 #include "unittest/support/device_directional.h"
 #include "unittest/support/evaluator_laws.h"
+#include "unittest/support/strain.h"
 
 #include <gtest/gtest.h>
 
@@ -227,53 +228,8 @@ EvaluatorOptions plain(Precision precision = Precision::double_) {
   return options;
 }
 
-Structure strained(const Structure &s, const double strain[3][3], double by) {
-  Structure moved = s;
-  const auto apply = [&](double *v) {
-    const double old[3] = {v[0], v[1], v[2]};
-    for (int a = 0; a < 3; ++a)
-      for (int b = 0; b < 3; ++b) v[a] += by * strain[a][b] * old[b];
-  };
-  for (Vector3 &r : moved.positions) apply(r.data());
-  for (auto &v : moved.cell) apply(v);
-  return moved;
-}
-constexpr double STRAIN[3][3] = {{0.3, -0.2, 0.1}, {-0.2, 0.5, 0.4}, {0.1, 0.4, -0.6}};
-
 class DeviceEwaldLayer : public OfDirection {
  protected:
-  // All results along a strain, which moves the cell, too.
-  Evaluation along_strain(Evaluator &evaluator) const {
-    const size_t num = images.positions.size();
-    std::vector<Vector3> moved(num, Vector3{}), forces(num, Vector3{}), tangents(num, Vector3{});
-    double cell[3][3] = {};
-    for (int a = 0; a < 3; ++a)
-      for (int b = 0; b < 3; ++b) {
-        for (size_t i = 0; i < num; ++i) moved[i][a] += STRAIN[a][b] * images.positions[i][b];
-        for (int k = 0; k < 3; ++k) cell[k][a] += STRAIN[a][b] * structure.cell[k][b];
-      }
-    evaluator.set_neighborhood(images.neighborhood);
-    EvaluationRequest request;
-    request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
-    request.direction = reinterpret_cast<const double(*)[3]>(moved.data());
-    request.forces = reinterpret_cast<double(*)[3]>(forces.data());
-    request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
-    request.cell_direction = cell;
-    request.virial = true;
-    NoExchange none;
-    const EvaluationResult result = evaluator.evaluate(request, none);
-    Evaluation e = make_evaluation(structure.size(), 1);
-    e.energy = result.energy;
-    e.energy_tangent = result.energy_tangent;
-    std::copy_n(result.virial, 6, e.virial.begin());
-    std::copy_n(result.virial_tangent, 6, e.virial_tangent.begin());
-    for (size_t i = 0; i < num; ++i)
-      for (int a = 0; a < 3; ++a) {
-        e.forces[images.owner[i]][a] += forces[i][a];
-        e.force_tangents[images.owner[i]][a] += tangents[i][a];
-      }
-    return e;
-  }
   void expect_tangents(const Evaluation &device, const Evaluation &host) const {
     const double largest = largest_force(host.force_tangents);
     EXPECT_LT(largest_difference(device.force_tangents, host.force_tangents), TANGENT_ORDER * largest);
@@ -300,7 +256,7 @@ TEST_P(DeviceEwaldLayer, second_derivatives_agree_with_the_host_kernels) {
   const Evaluation found = evaluate_whole(*device, images, &direction);
   expect_same(found, expected, SUM_ORDER, "along a direction");
   expect_tangents(found, expected);
-  expect_tangents(along_strain(*device), along_strain(*host));
+  expect_tangents(evaluate_along_strain(*device, images, structure), evaluate_along_strain(*host, images, structure));
   const Evaluation mixed =
       evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)), images, &direction);
   EXPECT_LT(largest_difference(mixed.force_tangents, expected.force_tangents),
@@ -329,7 +285,7 @@ TEST_P(DeviceEwaldLayer, follows_the_cell_from_step_to_step) {
     options.wave_vectors = set;
     const auto device = make_device_evaluator(model, options), host = make_host_evaluator(model, options);
     for (const double by : {0.0, 0.0, 0.1, -0.1, 0.2, 0.2, 0.0}) {
-      const ImageStructure moved = strained(structure, STRAIN, by).images(model.reach());
+      const ImageStructure moved = strained(structure, by).images(model.reach());
       expect_same(evaluate_whole(*device, moved), evaluate_whole(*host, moved), SUM_ORDER, std::to_string(by));
     }
     // The same list with another cell.
@@ -378,7 +334,7 @@ TEST_P(DeviceEwaldLayer, forces_and_virials_are_derivatives_of_the_energy) {
     of_strain -= (c < 3 ? 1.0 : 2.0) * STRAIN[FIRST[c]][SECOND[c]] * e.virial[c];
     size = std::max(size, std::fabs(e.virial[c]));
   }
-  const auto by_strain = [&](double h) { return energy_of(*device, strained(structure, STRAIN, h), model.reach()); };
+  const auto by_strain = [&](double h) { return energy_of(*device, strained(structure, h), model.reach()); };
   EXPECT_LE(best_difference(by_strain, of_strain), DIFFERENCES * size);
 }
 
