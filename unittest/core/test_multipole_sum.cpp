@@ -209,4 +209,55 @@ TEST(MultipoleSum, ranks_agree_with_one) {
   for (int c = 0; c < SYMMETRIC; ++c) EXPECT_NEAR(strain[c], whole.system.strain[c], ROUNDING * 100);
 }
 
+// A direction of positions, multipoles and the cell.
+TEST(MultipoleSum, tangents_are_differences) {
+  using D = Dual<double>;
+  const System s = random_system(3), direction = random_system(3, 8);
+  const CellMatrix moved = {{{0.3, -0.2, 0.1}, {0.2, 0.4, -0.3}, {-0.1, 0.2, 0.5}}};
+  const auto at = [&](double h) {
+    System other = s;
+    for (size_t i = 0; i < s.positions.size(); ++i)
+      for (int a = 0; a < 3; ++a) other.positions[i][a] += h * direction.positions[i][a];
+    for (int k = 0; k < 3; ++k)
+      for (int a = 0; a < 3; ++a) other.cell[k][a] += h * moved[k][a];
+    for (size_t n = 0; n < s.sources.size(); ++n) other.sources[n] += h * direction.sources[n];
+    for (size_t n = 0; n < s.probes.size(); ++n) other.probes[n] += h * direction.probes[n];
+    return Evaluated(other);
+  };
+  const auto duals = [](const std::vector<double> &values, const std::vector<double> &tangents) {
+    std::vector<D> all;
+    for (size_t n = 0; n < values.size(); ++n) all.emplace_back(values[n], tangents[n]);
+    return all;
+  };
+  std::vector<std::array<D, 3>> positions(3);
+  for (int i = 0; i < 3; ++i)
+    for (int a = 0; a < 3; ++a) positions[i][a] = {s.positions[i][a], direction.positions[i][a]};
+  const std::vector<D> sources = duals(s.sources, direction.sources), probes = duals(s.probes, direction.probes);
+  const PlainSystem<D> system(positions);
+  PlainMultipoles<D> sum = plain_multipoles<D>(FUNCTION, CHANNELS, true, true, WaveVectors(s.cell, CUTOFF), &moved);
+  std::vector<D> probe_fields(3 * sum.num_columns() * sum.probe_stride()),
+      source_fields(3 * CHANNELS * sum.source_stride());
+  sum.evaluate({}, system, 3, sources.data(), probe_fields.data(), alone);
+  sum.evaluate_adjoint({}, system, 3, sources.data(), probe_fields.data(), probes.data(), source_fields.data(), alone);
+  constexpr double H = 2e-4;
+  const Evaluated wide_up = at(H), wide_down = at(-H), up = at(0.5 * H), down = at(-0.5 * H);
+  const auto compare = [&](double tangent, double size, const auto &number) {
+    const double slope = (8 * (number(up) - number(down)) - (number(wide_up) - number(wide_down))) / (6 * H);
+    EXPECT_NEAR(tangent, slope, 100 * DIFFERENCE * std::max(1.0, std::fabs(size)));
+  };
+  for (size_t n = 0; n < up.of_sources.size(); ++n) {
+    const D field = source_fields[n / 4 * sum.source_stride() + n % 4];
+    compare(field.tangent, field.value, [&](const Evaluated &e) { return e.of_sources[n]; });
+  }
+  for (size_t n = 0; n < up.of_probes.size(); ++n) {
+    const D field = probe_fields[n / 4 * sum.probe_stride() + n % 4];
+    compare(field.tangent, field.value, [&](const Evaluated &e) { return e.of_probes[n]; });
+  }
+  for (int n = 0; n < 9; ++n)
+    compare(system.gradient[n].tangent, system.gradient[n].value,
+            [&](const Evaluated &e) { return e.system.gradient[n]; });
+  for (int c = 0; c < SYMMETRIC; ++c)
+    compare(system.strain[c].tangent, system.strain[c].value, [&](const Evaluated &e) { return e.system.strain[c]; });
+}
+
 }    // namespace
