@@ -52,7 +52,7 @@ constexpr int MAX_WIDTHS = 64;
 // Sums of the squared widths of a source and a probe, Angstrom^2.
 struct SquaredWidths {
   int num;
-  double of[MAX_WIDTHS];
+  double of[MAX_WIDTHS] = {};    // all, because an emulated device looks for pointers in what it gets
 };
 
 // The weights h_w of one width, [size]; 0 where no wave vector is.

@@ -65,7 +65,7 @@ class SystemMultipoles {
   // After evaluate(), where the sources are the probes: adds forces and virials of half the interaction.
   void add_half(const Work &work, const System &system, int count, const D *sources, const D *fields);
 
-  // Of all atoms of all ranks in the last evaluate().
+  // The sum of all charges, and the number of all atoms, of all ranks in the last evaluate().
   double total_charge() const { return total_charge_; }
   double num_atoms() const { return num_atoms_; }
 
