@@ -3,8 +3,8 @@
 // numbers. Plain data, without Kokkos and standard containers (host_kernels.h).
 //
 // A float32 has 24 bits, and a bfloat16 has 8 of them. x = x_0 + x_1 + x_2 is exact: x_0 is x rounded, x_1 is the rest
-// rounded, and the last rest fits. Of the nine products of the parts of two numbers, the six with i + j <= 2 matter;
-// the others are at most 2^-24 of the product.
+// rounded, and the last rest fits. Two numbers have nine products of parts, and the six with i + j <= 2 matter; the
+// others are at most 2^-24 of the product.
 #ifndef EQUI_SPLIT_MATRIX_H
 #define EQUI_SPLIT_MATRIX_H
 

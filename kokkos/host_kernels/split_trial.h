@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tries products by matrix units beside those by vector registers.
+// Compares products by matrix units with those by vector registers.
 #ifndef EQUI_SPLIT_TRIAL_H
 #define EQUI_SPLIT_TRIAL_H
 
@@ -7,7 +7,7 @@
 
 namespace equi {
 
-// Of one product of a middle size.
+// Results for one product of a middle size.
 struct SplitTrial {
   double error, plain_error;        // largest difference from float64, divided by that of an average rounding
   double seconds, plain_seconds;    // shortest time of some
