@@ -60,6 +60,7 @@ struct alignas(ALIGNMENT) Result {    // one cache line for each thread
 
 template <class T>
 double peak_gflops(InstructionSet set, int threads) {
+  set = vector_set(set);
   T (*loop)(int64_t, T, T) = fma_loop<T>;
   int bytes = 16;
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Measures the host's dense products on one core, for the shapes of linear layers and radial networks:
 //
-//   bench_products [generic|neon|avx2|avx512]
+//   bench_products [generic|neon|avx2|avx512|amx]
 #include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/plan/operation_count.h"
 

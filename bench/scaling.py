@@ -104,8 +104,8 @@ def run(args, cutoff, atoms, ranks):
     edges = float(re.search(r"^EDGES ([\d.]+)", output, re.M).group(1))
     loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
     seconds = next(float(time) / int(steps) for time, steps in reversed(loops) if int(steps) == args.steps)
-    sent = re.search(r"at most ([\d.]+) MB/step and (\d+) messages/step from a rank", output)
-    return grid, reach, edges, seconds, (float(sent.group(1)), int(sent.group(2))) if sent else (0.0, 0)
+    exchange = re.search(r"^Pair style equi: exchange (not needed|.*at most ([\d.]+) MB/step and (\d+) messages/step from a rank)", output, re.M)
+    return grid, reach, edges, seconds, (float(exchange.group(2) or 0.0), int(exchange.group(3) or 0))
 
 
 def check(args):

@@ -17,10 +17,12 @@ set(equi_sources
     kokkos/geometry/rotations.cpp
     kokkos/kernel_libraries/convolution_tables.cpp
     kokkos/host_kernels/host_kernels.cpp
+    kokkos/host_kernels/host_kernels_amx.cpp
     kokkos/host_kernels/host_kernels_avx2.cpp
     kokkos/host_kernels/host_kernels_avx512.cpp
     kokkos/host_kernels/host_kernels_generic.cpp
     kokkos/host_kernels/host_kernels_neon.cpp
+    kokkos/host_kernels/split_trial.cpp
     kokkos/kernel_libraries/kernel_cache.cpp
     kokkos/kernel_libraries/kernel_check.cpp
     kokkos/kernel_libraries/kernel_library.cpp

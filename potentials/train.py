@@ -8,6 +8,8 @@
 The families are those of mace-torch, nequip, nequip-allegro, sevenn and matgl (tensornet); each runs in the Python environment of its
 framework, with torch.ops.equi for the convolutions (doc/training.rst) in all but Allegro and TensorNet, which have none.
 
+With --latent-charges a MACE model learns charges of atoms from energies and forces alone (MACELES).
+
 All models have mirror symmetry, except with --no-parity. SevenNet's features of order l then have the parity of l.
 
 With --pool a committee of two selects: two models with different random numbers learn from the data for a few epochs,
@@ -48,17 +50,22 @@ class Mace:
 
         hidden = o3.Irreps([(words.channels, (l, (-1) ** l)) for l in range(words.lmax + 1)])
         block = modules.interaction_classes["RealAgnosticResidualInteractionBlock"]
-        self.n_elements = len(elements)
-        self.model = modules.ScaleShiftMACE(
+        self.elements, self.n_elements = elements, len(elements)
+        self.model = self.make(words, dict(
             r_max=words.cutoff, num_bessel=8, num_polynomial_cutoff=5, max_ell=words.edge_lmax, num_interactions=words.layers,
             correlation=words.correlation, interaction_cls_first=block, interaction_cls=block, num_elements=len(elements),
             atomic_numbers=[atomic_numbers[e] for e in elements], hidden_irreps=hidden, MLP_irreps=o3.Irreps("16x0e"),
             radial_MLP=[words.width] * 2, gate=torch.nn.functional.silu, atomic_energies=np.array(statistics["energies"]),
             avg_num_neighbors=statistics["neighbors"], atomic_inter_scale=statistics["force"], atomic_inter_shift=0.0,
-        )  # fmt: skip
+        ))  # fmt: skip
 
-    def __call__(self, graph):
-        data = {
+    def make(self, words, options):
+        from mace import modules
+
+        return modules.ScaleShiftMACE(**options)
+
+    def data_of(self, graph):
+        return {
             "positions": graph["positions"].clone(),
             "cell": graph["cell"].reshape(-1, 3),
             "edge_index": graph["edges"],
@@ -69,11 +76,63 @@ class Mace:
             "ptr": torch.nn.functional.pad(torch.cumsum(graph["n"], 0), (1, 0)),
             "head": torch.zeros(len(graph["n"]), dtype=torch.long),
         }
-        out = self.model(data, training=self.model.training, compute_force=True, compute_stress=True)
+
+    def __call__(self, graph):
+        out = self.model(self.data_of(graph), training=self.model.training, compute_force=True, compute_stress=True)
         return out["energy"], out["forces"], out["stress"]
 
     def save(self, path):
         torch.save(self.model, path)
+
+
+class MaceWithCharges(Mace):
+    """MACELES: atoms have charges, and these a Coulomb energy of all images (doc/latent_ewald.rst)."""
+
+    def make(self, words, options):
+        import latent_ewald
+
+        latent_ewald.install()
+        from mace.modules.extensions import MACELES
+
+        self.words = words
+        return MACELES(les_arguments={"spread": words.charge_width, "grid": words.charge_grid}, **options)
+
+    def data_of(self, graph):
+        return {**super().data_of(graph), "pbc": torch.ones(len(graph["n"]), 3, dtype=torch.bool)}
+
+    def __call__(self, graph):
+        out = self.model(self.data_of(graph), training=self.model.training, compute_force=True, compute_stress=True)
+        # mace's stress lacks the derivative of the sum over wave vectors by the cell.
+        strain = torch.zeros_like(graph["cell"], requires_grad=True)
+        moved = torch.eye(3, dtype=self.dtype) + strain
+        energy = self.model.les(
+            latent_charges=out["latent_charges"], positions=(graph["positions"][:, None] @ moved[graph["batch"]])[:, 0],
+            cell=graph["cell"] @ moved, batch=graph["batch"],
+        )["E_lr"]  # fmt: skip
+        (gradient,) = torch.autograd.grad(energy.sum(), strain, create_graph=self.model.training)
+        return out["energy"], out["forces"], out["stress"] + gradient / torch.linalg.det(graph["cell"]).abs()[:, None, None]
+
+    def charges(self, graph):
+        return self.model(self.data_of(graph), compute_force=False)["latent_charges"]
+
+    def begin(self, graphs):
+        """Lets the charges begin at half an elementary charge: they enter energies squared, so small ones hardly learn."""
+        batch = batch_of(graphs[:4])
+        positive = batch["species"] == self.elements.index(self.words.latent_charges)
+        wanted = torch.where(positive, 0.5, -0.5 * float(positive.sum() / max(1, (~positive).sum())))
+        optimizer = torch.optim.Adam(self.model.les_readouts.parameters(), lr=0.05)
+        for _ in range(150):
+            optimizer.zero_grad()
+            (self.charges(batch) - wanted).square().mean().backward()
+            optimizer.step()
+
+    def finish(self, graphs):
+        charges = [(graph["species"], self.charges(batch_of([graph])).detach()) for graph in graphs]
+        mean = lambda k: torch.cat([q[species == k] for species, q in charges]).mean()
+        print("charges, e: " + ", ".join(f"{element} {mean(k):.3f}" for k, element in enumerate(self.elements)))
+
+    def options_of_convert(self):
+        return ["--les-sigma", str(self.words.charge_width), "--les-dl", str(self.words.charge_grid)]
 
 
 class NequIP:
@@ -377,6 +436,11 @@ def main():
     parser.add_argument("--correlation", type=int, default=3, help="mace (default: %(default)s)")
     parser.add_argument("--width", type=int, default=32, help="of the radial networks, all but tensornet; allegro has twice as many scalars "
                         "(default: %(default)s)")  # fmt: skip
+    parser.add_argument("--latent-charges", metavar="ELEMENT", help="mace: atoms have charges, with the Coulomb energy of all images; those of "
+                        "this element begin positive, for energies leave the sign open")  # fmt: skip
+    parser.add_argument("--charge-width", type=float, default=1.0, metavar="R", help="of the charges, Angstrom (default: %(default)s)")
+    parser.add_argument("--charge-grid", type=float, default=1.5, metavar="R", help="2 pi over the largest wave number of their sum, Angstrom "
+                        "(default: %(default)s)")  # fmt: skip
     parser.add_argument("--no-parity", action="store_true", help="nequip, sevennet: features without parity, so mirror images differ; "
                         "allegro: only features with the parity of the harmonics")  # fmt: skip
     parser.add_argument("--start", metavar="FILE.equi", help="sevennet: begin with the weights of this file, of the same shape; a file "
@@ -397,6 +461,10 @@ def main():
     if os.path.exists(checkpoint) and not words.resume:
         parser.error(f"{checkpoint} is of an earlier training: continue it with --resume, or move it away")
     family = FAMILIES[words.family]
+    if words.latent_charges:
+        if words.family != "mace":
+            parser.error(f"--latent-charges is for --family mace only, not for {words.family}")
+        family = MaceWithCharges
     if words.start and not hasattr(family, "start"):
         parser.error(f"--start is for --family sevennet only, not for {words.family}")
     if words.start and words.pool:
@@ -420,6 +488,8 @@ def main():
     load = lambda files: [atoms for file in files for atoms in read(file, ":")]
     data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
     elements = sorted({s for atoms in data + pool for s in atoms.get_chemical_symbols()})
+    if words.latent_charges and words.latent_charges not in elements:
+        parser.error(f"--latent-charges: the data have no {words.latent_charges}")
     graphs, pool, test = ([graph_of(a, elements, words.cutoff, family.dtype) for a in some] for some in (data, pool, held_out))
     state = torch.load(checkpoint, weights_only=True) if words.resume else {}
     statistics = state.get("statistics") or statistics_of(graphs, elements)
@@ -434,6 +504,8 @@ def main():
                 if type(error).__name__ != "EquiError":
                     raise
                 parser.error(str(error))
+        if words.latent_charges and not words.resume:
+            model.begin(graphs)
         if uses_operators:
             enable(model.model)
         return model
@@ -450,9 +522,12 @@ def main():
     if uses_operators:
         disable(model.model)
     model.model.eval()
+    if words.latent_charges:
+        model.finish(test)
     source = words.output.removesuffix(".equi") + family.suffix
     model.save(source)
     command = ["convert", source, "-o", words.output, "--license", words.license, "--citation", words.citation]
+    command += model.options_of_convert() if words.latent_charges else []
     subprocess.run([sys.executable, "-m", "equi_tools", *command], check=True)
     print(f"{words.output}: {os.path.getsize(words.output) / 1000:.0f} kB")
 

@@ -83,8 +83,9 @@ bool is_there(const std::string &target, const std::string &key) {
   return access(place_of(target, key).c_str(), F_OK) == 0;
 }
 
-// cpu: the best instruction set of the CPU. kernels: the instruction set of the kernels that a run uses. built: all
-// sets that the build has and the CPU can run. threads: threads of each rank. A value that is empty has no line.
+// cpu: the best instruction set of the CPU. kernels: the instruction set of the kernels that a run uses. products: that
+// of its dense products, if another. built: all sets that the build has and the CPU can run. threads: threads of each
+// rank. A value that is empty has no line.
 void print_machine(int ranks) {
   const int cores = count_cores(affinity_mask());
   const ThreadPlan plan = plan_threads(std::getenv("OMP_NUM_THREADS"),
@@ -95,8 +96,10 @@ void print_machine(int ranks) {
   const auto line = [](const char *key, const std::string &value) {
     if (!value.empty()) std::printf("%s %s\n", key, value.c_str());
   };
-  line("cpu", instruction_set_name(best_instruction_set(false)));
-  line("kernels", instruction_set_name(best_instruction_set()));
+  const InstructionSet best = best_instruction_set(), kernels = vector_set(best);
+  line("cpu", instruction_set_name(vector_set(best_instruction_set(false))));
+  line("kernels", instruction_set_name(kernels));
+  line("products", best == kernels ? "" : instruction_set_name(best));
   line("built", built);
   line("cores", std::to_string(cores));
   line("quota", std::to_string(std::min<double>(cores, core_quota())));

@@ -65,8 +65,10 @@ HostEvaluation<T>::HostEvaluation(const Model &model, const EvaluatorOptions &op
 template <class T>
 std::string HostEvaluation<T>::describe() const {
   char text[200];
-  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels and dense products%s\n", Base::precision_name(),
-                kokkos_backend().c_str(), state_.kernels.name, options_.deterministic ? ", deterministic" : "");
+  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels %s%s\n", Base::precision_name(),
+                kokkos_backend().c_str(), state_.kernels.name,
+                state_.kernels.split ? "and dense products by amx" : "and dense products",
+                options_.deterministic ? ", deterministic" : "");
   std::string lines = text + Base::describe_layers();
   if (const InstructionSet best = best_instruction_set(false); best != best_instruction_set()) {
     std::snprintf(text, sizeof text,

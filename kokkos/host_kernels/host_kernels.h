@@ -15,6 +15,7 @@
 #include "kokkos/host_kernels/edge_kernels.h"
 #include "kokkos/host_kernels/product_kernels.h"
 #include "kokkos/host_kernels/so2_kernels.h"
+#include "kokkos/host_kernels/split_matrix.h"
 #include "kokkos/kernel_interface/local_rows.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/algebra/sphere_grid_tables.h"
@@ -150,6 +151,17 @@ struct ContractionView {
   const SphereGridView *grid;     // null: uses the tree
 };
 
+// Products by matrix units, of float32.
+struct SplitKernels {
+  // Whether this CPU has the units and the kernel of the system lets this process use them.
+  bool (*is_available)();
+  // Matrices with fewer rows or columns are not split: the rows of the other factor are split for each product, which
+  // takes time.
+  int least_in, least_out;
+  void (*product)(const ProductCall<float, BFloat16> &call);
+  void (*so2_product)(const So2ProductCall<float, BFloat16> &call);
+};
+
 template <class T>
 struct HostKernels {
   const char *name;
@@ -188,6 +200,7 @@ struct HostKernels {
 
   int product_panel;    // columns of a panel of packed matrices (product_kernels.h)
   void (*product)(const ProductCall<Real<T>> &call);
+  const SplitKernels *split;    // products with matrices in parts, or null
 
   // The kernels of SO(2) convolutions.
   void (*so2_rotate)(const So2RotationCall<T> &call);
@@ -218,14 +231,18 @@ struct AllHostKernels : HostKernels<float>,
                         HostKernels<Dual<double>>,
                         EdgeKernels {};
 
-// The set that any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64.
-enum class InstructionSet { generic, neon, avx2, avx512 };
-// All sets. A later one is faster on a CPU that has several.
+// The set that any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64; AMX of x86-64, which has the
+// kernels of the best other set, but dense products of float32 by matrix units.
+enum class InstructionSet { generic, neon, avx2, avx512, amx };
+// All sets. A later one is faster on a CPU that has several; amx may not be.
 constexpr InstructionSet INSTRUCTION_SETS[] = {InstructionSet::generic, InstructionSet::neon, InstructionSet::avx2,
-                                               InstructionSet::avx512};
+                                               InstructionSet::avx512, InstructionSet::amx};
 
-// The best set that this CPU has; only compiled sets count if `compiled`.
+// The best set that this CPU has; only compiled sets count if `compiled`. amx counts if its products are right and
+// faster, which the first call measures in some milliseconds.
 InstructionSet best_instruction_set(bool compiled = true);
+// The set of the registers that its kernels use: that of generated kernels.
+InstructionSet vector_set(InstructionSet set);
 bool instruction_set_available(InstructionSet set);
 const char *instruction_set_name(InstructionSet set);
 // Throws std::invalid_argument if no set has this name.

@@ -8,6 +8,7 @@
 #include "src/numbers/matrix.h"
 
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 namespace equi {
@@ -36,26 +37,55 @@ AlignedVector<R> packed(const Matrix &m, int panel) {
   return numbers;
 }
 
+// A matrix of float32 in parts, for matrix units (split_matrix.h).
+inline AlignedVector<BFloat16> split_matrix(const Matrix &m) {
+  AlignedVector<BFloat16> numbers(split_size(m.rows, m.cols), BFloat16{0});
+  for (int i = 0; i < m.rows; i++)
+    for (int j = 0; j < m.cols; j++) {
+      BFloat16 parts[SPLIT_PARTS];
+      split(static_cast<float>(m(i, j)), parts);
+      for (int part = 0; part < SPLIT_PARTS; part++) numbers[split_place(m.rows, m.cols, part, i, j)] = parts[part];
+    }
+  return numbers;
+}
+
 // R: float or double.
 template <class R>
 class PackedMatrix {
  public:
-  PackedMatrix(const Matrix &m, InstructionSet set)
-      : kernels_(&host_kernels<R>(set)), in_(m.rows), out_(m.cols), numbers_(packed<R>(m, kernels_->product_panel)) {}
+  PackedMatrix(const Matrix &m, InstructionSet set) : kernels_(&host_kernels<R>(set)), in_(m.rows), out_(m.cols) {
+    const SplitKernels *const split = kernels_->split;
+    if (split && in_ >= split->least_in && out_ >= split->least_out)
+      parts_ = split_matrix(m);
+    else
+      numbers_ = packed<R>(m, kernels_->product_panel);
+  }
 
   // c = a m, or c += a m if `add`, for `rows` rows of a [in] and c [out]; the strides are their distances (0:
   // contiguous). Any thread may call it. With add = false the content of c is not read.
   void multiply(int64_t rows, const R *a, R *c, bool add = false, int64_t a_stride = 0, int64_t c_stride = 0) const {
-    kernels_->product(
-        {rows, in_, out_, numbers_.data(), a, c, a_stride > 0 ? a_stride : in_, c_stride > 0 ? c_stride : out_, add});
+    if (a_stride == 0) a_stride = in_;
+    if (c_stride == 0) c_stride = out_;
+    if constexpr (std::is_same_v<R, float>)
+      if (is_split()) return kernels_->split->product({rows, in_, out_, parts(), a, c, a_stride, c_stride, add});
+    kernels_->product({rows, in_, out_, numbers(), a, c, a_stride, c_stride, add});
   }
 
   int in() const { return in_; }
   int out() const { return out_; }
-  std::size_t bytes() const { return numbers_.size() * sizeof(R); }
+  // The numbers for the products of HostKernels, or of SplitKernels if is_split().
+  bool is_split() const { return !parts_.empty(); }
+  const R *numbers() const { return numbers_.data(); }
+  const BFloat16 *parts() const { return parts_.data(); }
+  std::size_t bytes() const { return numbers_.size() * sizeof(R) + parts_.size() * sizeof(BFloat16); }
   // [in][out], the layout for devices.
   std::vector<R> row_by_row() const {
     std::vector<R> rows(static_cast<std::size_t>(in_) * out_);
+    for (int i = 0; is_split() && i < in_; i++)
+      for (int j = 0; j < out_; j++)
+        for (int part = SPLIT_PARTS; part-- > 0;)
+          rows[static_cast<std::size_t>(i) * out_ + j] += float_of(parts_[split_place(in_, out_, part, i, j)]);
+    if (is_split()) return rows;
     const int panel = kernels_->product_panel, columns = packed_columns(out_, panel);
     for (int j = 0; j < out_; j++) {
       const int first = j / panel * panel, width = first + panel < columns ? panel : columns - first;
@@ -70,6 +100,7 @@ class PackedMatrix {
   const HostKernels<R> *kernels_;
   int in_, out_;
   AlignedVector<R> numbers_;
+  AlignedVector<BFloat16> parts_;
 };
 
 }    // namespace equi

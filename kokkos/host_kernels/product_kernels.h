@@ -15,11 +15,12 @@ constexpr int PANEL_REGISTERS = 3;
 
 // c = a b, or c += a b if `add`; with a bias, c = a b + bias. A row of the result depends neither on the number of
 // rows nor on its place.
-template <class R>
+// B: R, or BFloat16 for a matrix in parts (split_matrix.h).
+template <class R, class B = R>
 struct ProductCall {
   int64_t rows;
   int in, out;    // numbers in a row of a and c
-  const R *b;     // packed, aligned to 64 bytes
+  const B *b;     // packed, aligned to 64 bytes
   const R *a;
   R *c;
   int64_t a_stride, c_stride;    // between rows

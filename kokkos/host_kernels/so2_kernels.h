@@ -94,13 +94,14 @@ struct So2FactorCall {
 };
 
 // The part of a linear for one |m|: v = u W for m = 0, else v_m = u_m W - u_-m W' and v_-m = u_m W' + u_-m W. These
-// need three products; the third is that of u_m + u_-m with W + W'. R: float or double.
-template <class R>
+// need three products; the third is that of u_m + u_-m with W + W'. R: float or double. B: R, or BFloat16 for
+// matrices in parts (split_matrix.h).
+template <class R, class B = R>
 struct So2ProductCall {
   int64_t rows;
   int in, out;    // numbers in a row of u and v, for one sign
   bool has_minus;
-  const R *weights[3];    // matrices W, W', W + W', packed (product_kernels.h); their columns fill all registers
+  const B *weights[3];    // matrices W, W', W + W', packed (product_kernels.h); their columns fill all registers
   const R *u;
   R *v;
   R *sums;          // scratch [rows][in] if has_minus

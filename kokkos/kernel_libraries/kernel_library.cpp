@@ -117,6 +117,7 @@ const KernelList<K> *list_of(const KernelLibrary &library) {
 // The kernel of kind K for a path group or contraction, or null.
 template <class K, class What>
 const K *find(InstructionSet set, const What &what) {
+  set = vector_set(set);
   const std::string key = what.key();
   if (key.empty() || set == InstructionSet::generic) return nullptr;
   const auto find_in = [&](const KernelLibrary *library) -> const K * {
@@ -133,6 +134,7 @@ const K *find(InstructionSet set, const What &what) {
 
 template <class What>
 KernelLibraryFound find_kernel_library(InstructionSet set, const What &what) {
+  set = vector_set(set);
   const KernelCache cache = kernel_cache();
   const std::string file = kernel_library_file(cache, instruction_set_name(set), what.key());
   if (file.empty()) return {};
@@ -148,7 +150,7 @@ KernelLibraryFound find_kernel_library(InstructionSet set, const What &what) {
 
 std::string kernel_library_fault(InstructionSet set, const std::string &key) {
   const std::lock_guard<std::mutex> lock(found_mutex);
-  const auto it = all_found().find({set, key});
+  const auto it = all_found().find({vector_set(set), key});
   return it == all_found().end() ? "" : it->second.fault;
 }
 

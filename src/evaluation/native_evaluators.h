@@ -20,7 +20,8 @@ std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const Evalu
 // The mean of several evaluators on a device, which share a neighbor list there (kokkos/evaluation/device_committee.h).
 std::unique_ptr<Evaluator> make_device_committee(std::vector<std::unique_ptr<Evaluator>> members);
 
-// The instruction sets for which this build has kernels and which the CPU can run: "generic", "neon", "avx2", "avx512".
+// The instruction sets for which this build has kernels and which the CPU can run: "generic", "neon", "avx2", "avx512",
+// "amx".
 std::vector<std::string> host_instruction_sets();
 
 // The result of a check of one kernel on random numbers.

@@ -57,6 +57,8 @@ def _processor(machine):
 
 def _kernels(machine):
     found = f"{machine['kernels']} of {machine['built']}"
+    if "products" in machine:
+        found += f", dense products by {machine['products']}"
     if machine["kernels"] in TARGETS and "cache" in machine:
         own, others = kernels.own_libraries(machine["kernels"])
         found += f"; {own} libraries of yours in {machine['cache']}"

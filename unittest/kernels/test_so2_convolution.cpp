@@ -183,7 +183,7 @@ struct So2Problem {
         for (double &v : c->attention.vector) v *= factor;
   }
   HostSo2Convolution<R> convolution(InstructionSet set = best_instruction_set()) const {
-    return {host_kernels<R>(set), layer, in_layout, out_layout};
+    return {set, layer, in_layout, out_layout};
   }
   int num_columns() const { return static_cast<int>(convolution().columns().size()); }
   static const So2Convolution &last_layer(const Model &model) {

@@ -3,13 +3,14 @@
 #include "kokkos/layers/so2_convolution/host_so2_convolution.h"
 
 #include "kokkos/geometry/rotations.h"
-#include "kokkos/host_kernels/packed_matrix.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace equi {
 
@@ -25,12 +26,23 @@ void for_blocks(int64_t count, const So2Shape &shape, const F &f) {
     for (int k = 0; k < shape.channels; k += CHANNEL_BLOCK) f(e, k, std::min(CHANNEL_BLOCK, shape.channels - k));
 }
 
+// A call for these matrices, of which products with m = 0 have one. B: the type of their numbers.
+template <class R, class B>
+So2ProductCall<R, B> product_call(const std::vector<PackedMatrix<R>> &matrices,
+                                  const B *(PackedMatrix<R>::*numbers)() const, int64_t rows, const R *u, R *v, R *sums,
+                                  const R *bias) {
+  So2ProductCall<R, B> call{rows, matrices[0].in(), matrices[0].out(), matrices.size() > 1, {}, u, v, sums, bias};
+  for (size_t k = 0; k < matrices.size(); k++) call.weights[k] = (matrices[k].*numbers)();
+  return call;
+}
+
 }    // namespace
 
 template <class T>
-HostSo2Convolution<T>::HostSo2Convolution(const HostKernels<T> &kernels, const So2Convolution &layer,
-                                          const FeatureLayout &in, const FeatureLayout &out)
-    : kernels_(kernels),
+HostSo2Convolution<T>::HostSo2Convolution(InstructionSet set, const So2Convolution &layer, const FeatureLayout &in,
+                                          const FeatureLayout &out)
+    : set_(set),
+      kernels_(host_kernels<T>(set)),
       in_(in),
       out_(out),
       heads_(layer.attention.heads),
@@ -66,12 +78,13 @@ HostSo2Convolution<T>::HostSo2Convolution(const HostKernels<T> &kernels, const S
 template <class T>
 typename HostSo2Convolution<T>::Product HostSo2Convolution<T>::make_product(const Matrix &same,
                                                                             const Matrix *other) const {
-  Product product{same.rows, same.cols, {packed<R>(same, kernels_.product_panel), {}, {}}};
+  Product product;
+  product.emplace_back(same, set_);
   if (!other) return product;
   Matrix sum = same;
   for (size_t k = 0; k < sum.data.size(); k++) sum.data[k] += other->data[k];
-  product.weights[1] = packed<R>(*other, kernels_.product_panel);
-  product.weights[2] = packed<R>(sum, kernels_.product_panel);
+  product.emplace_back(*other, set_);
+  product.emplace_back(sum, set_);
   return product;
 }
 
@@ -165,16 +178,17 @@ void HostSo2Convolution<T>::multiply(const std::vector<Product> &products, const
     const Product &p = products[m];
     const bool has_bias = m == 0 && bias && !bias->empty();
     // Tangents have no bias.
-    for (int64_t first = 0, n = has_bias ? count : rows; first < rows; first += n)
-      kernels_.so2_product({n,
-                            p.in,
-                            p.out,
-                            m > 0,
-                            {p.weights[0].data(), p.weights[1].data(), p.weights[2].data()},
-                            u + rows * in.before(static_cast<int>(m)) + first * p.in,
-                            v + rows * out.before(static_cast<int>(m)) + first * p.out,
-                            sums,
-                            has_bias && first == 0 ? bias->data() : nullptr});
+    for (int64_t first = 0, n = has_bias ? count : rows; first < rows; first += n) {
+      const R *const from = u + rows * in.before(static_cast<int>(m)) + first * p[0].in();
+      R *const to = v + rows * out.before(static_cast<int>(m)) + first * p[0].out();
+      const R *const of_first = has_bias && first == 0 ? bias->data() : nullptr;
+      if constexpr (std::is_same_v<R, float>)
+        if (p[0].is_split()) {
+          kernels_.split->so2_product(product_call(p, &PackedMatrix<R>::parts, n, from, to, sums, of_first));
+          continue;
+        }
+      kernels_.so2_product(product_call(p, &PackedMatrix<R>::numbers, n, from, to, sums, of_first));
+    }
   }
 }
 
@@ -427,16 +441,16 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
 
 template <class T>
 std::size_t HostSo2Convolution<T>::bytes() const {
-  std::size_t numbers = 0, of_terms = 0;
+  std::size_t numbers = 0, of_terms = 0, of_products = 0;
   for (const Linear &linear : linears_) {
     for (const std::vector<Product> *products : {&linear.products, &linear.transposed})
       for (const Product &product : *products)
-        for (const AlignedVector<R> &w : product.weights) numbers += w.size();
+        for (const PackedMatrix<R> &m : product) of_products += m.bytes();
     numbers += linear.bias.size() + linear.to_points.size() + linear.from_points.size();
     of_terms += linear.product.size() * sizeof(So2ProductTerm<R>);
   }
   numbers += score_weight_.size() + score_bias_.size() + score_vector_.size();
-  return numbers * sizeof(R) + of_terms + score_places_.size() * sizeof(int);
+  return numbers * sizeof(R) + of_products + of_terms + score_places_.size() * sizeof(int);
 }
 
 EQUI_INSTANTIATE_NUMBERS(HostSo2Convolution)

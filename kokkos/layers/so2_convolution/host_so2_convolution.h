@@ -7,6 +7,7 @@
 #define EQUI_HOST_SO2_CONVOLUTION_H
 
 #include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
@@ -44,8 +45,8 @@ class HostSo2Convolution {
   using R = Real<T>;
 
  public:
-  // kernels: of the instruction set to use. in, out: layouts of features with a plane for each part of a number.
-  HostSo2Convolution(const HostKernels<T> &kernels, const So2Convolution &layer, const FeatureLayout &in,
+  // set: the instruction set to use. in, out: layouts of features with a plane for each part of a number.
+  HostSo2Convolution(InstructionSet set, const So2Convolution &layer, const FeatureLayout &in,
                      const FeatureLayout &out);
 
   // Defined at So2Linears.
@@ -77,10 +78,7 @@ class HostSo2Convolution {
 
  private:
   // The matrices of So2ProductCall.
-  struct Product {
-    int in, out;
-    AlignedVector<R> weights[3];    // only the first one for m = 0
-  };
+  using Product = std::vector<PackedMatrix<R>>;    // only the first one for m = 0
   // The products for each m, and their transposes.
   struct Linear {
     So2Shape in, out;    // out: including the gates
@@ -134,6 +132,7 @@ class HostSo2Convolution {
   So2RotationCall<T> rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;
 
+  InstructionSet set_;
   const HostKernels<T> &kernels_;
   FeatureLayout in_, out_;
   int channels_in_;    // channels of one atom, padded

@@ -28,7 +28,7 @@ HostSo2Layer<T>::HostSo2Layer(HostContext &context, const So2Convolution &layer)
       rotations_(layer.lmax),
       in_(context.model.features[input_], PLANES<T>),
       out_(context.model.features[output_], PLANES<T>),
-      convolution_(host_kernels<T>(context.set), layer, in_, out_),
+      convolution_(context.set, layer, in_, out_),
       network_(EdgeNetwork<T>::for_distances(layer.radial, in_, num_species_, network_columns(convolution_.columns()),
                                              convolution_.factors_row(), context.options, NUM_WINDOWS, context.set)),
       description_(describe_so2_convolution(layer, network_.describe())),

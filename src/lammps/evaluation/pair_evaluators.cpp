@@ -60,7 +60,10 @@ EvaluatorOptions PairEvaluators::start() const {
   const int sharing = processes_on_device(ranks_on_device(world, device), partitions, node.processes, num_devices());
   const int most = reduce(sharing, MPI_INT, MPI_MAX);
   if (comm->me == 0 && num_devices() > 0 && most > 1)
-    error->warning(FLERR, "Pair style equi: {} ranks share a GPU: one rank for each is usually faster", most);
+    error->warning(FLERR,
+                   "Pair style equi: {} ranks share a GPU: one rank for each is usually faster, and otherwise NVIDIA's "
+                   "MPS lets their kernels run side by side",
+                   most);
   // After Kokkos runs on all ranks, because it uses some memory, too.
   double share = 0.0;
   collective_try([&] { share = memory_available(sharing); });

@@ -14,6 +14,7 @@
 #include "domain.h"
 #include "error.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -72,8 +73,17 @@ double PairObservables::memory_bytes() const {
   return bytes;
 }
 
+bool PairObservables::is_evaluated() const {
+  const auto *x = reinterpret_cast<const std::array<double, 3> *>(runner_.atoms().positions());
+  const int mine = is_set_ && std::equal(positions_.begin(), positions_.end(), x, x + runner_.atoms().num_all());
+  int all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, world);
+  return all != 0;
+}
+
 const std::vector<double> &PairObservables::evaluate() {
   if (members_.empty()) error->all(FLERR, "Pair style equi: observables were not asked for before the last setup");
+  if (is_evaluated()) return numbers_;
   const size_t width = runner_.models().models.front().num_observable_numbers(),
                num_all = static_cast<size_t>(runner_.atoms().num_all()) + 1;
   numbers_.assign(num_all * width, 0.0);
@@ -90,6 +100,8 @@ const std::vector<double> &PairObservables::evaluate() {
     });
   });
   for (double &number : numbers_) number /= static_cast<double>(members_.size());
+  const auto *x = reinterpret_cast<const std::array<double, 3> *>(runner_.atoms().positions());
+  positions_.assign(x, x + runner_.atoms().num_all());
   return numbers_;
 }
 

@@ -16,6 +16,7 @@
 #include "src/lammps/evaluation/pair_evaluators.h"
 #include "src/lammps/evaluation/pair_runner.h"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +34,8 @@ class PairObservables : public PairPart {
   void forget_neighborhood() { is_set_ = born_is_set_ = false; }    // the runner has another one
 
   // Numbers of the present atoms of this rank [nlocal][Model::num_observable_numbers()], 0 for an atom without a
-  // species; for a committee their means. Call it after make(). Collective.
+  // species; for a committee their means. Several calls for the same positions evaluate once. Call it after make().
+  // Collective.
   const std::vector<double> &evaluate();
   // The Born charges of this rank's atoms, [nlocal] instead of receivers; 0 for an atom without a species, and means
   // for a committee. neutral: as BornEvaluation::evaluate(). Call it after make_born_charges(). Collective.
@@ -41,12 +43,15 @@ class PairObservables : public PairPart {
   double memory_bytes() const;
 
  private:
+  bool is_evaluated() const;    // on all ranks, for the present positions
+
   PairRunner &runner_;
   const PairEvaluators &evaluators_;
   std::vector<std::unique_ptr<Evaluator>> members_;
   std::vector<std::unique_ptr<BornEvaluation>> born_members_;
   bool is_set_ = false, born_is_set_ = false;    // whether they have the runner's neighborhood
   std::vector<double> numbers_;
+  std::vector<std::array<double, 3>> positions_;    // for which these are
 };
 
 }    // namespace equi

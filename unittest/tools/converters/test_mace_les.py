@@ -5,9 +5,10 @@ the long-range energy that is written from the published formulas.
 Runs in the Python environment of MACE (tools/requirements-mace.txt).
 """
 
+import sys
 import warnings
+from pathlib import Path
 
-import latent_ewald
 import numpy as np
 import pytest
 from ase import Atoms
@@ -20,6 +21,9 @@ from equi_tools.frameworks.common.oracle import default_dtype
 from equi_tools.frameworks.mace import checkpoint as mace_checkpoint
 from equi_tools.frameworks.mace import oracle as mace_oracle
 from test_models import mace as mace_models
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "potentials"))
+import latent_ewald  # noqa: E402
 
 latent_ewald.install()
 mace_oracle.import_mace()

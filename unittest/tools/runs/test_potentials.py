@@ -104,10 +104,7 @@ def train_words(family, data):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_training_ends_in_a_file_with_the_errors_of_its_table(family, data, tmp_path):
-    python = os.environ.get(FAMILIES[family], "") if FAMILIES[family] else sys.executable
-    if not python:  # a build without this framework
-        pytest.fail(f"{FAMILIES[family]} names no interpreter", pytrace=False)
-    text = call("train.py", tmp_path / "out.equi", *train_words(family, data), python=python)
+    text = call("train.py", tmp_path / "out.equi", *train_words(family, data), python=python_of(family))
     assert "round 2: 1 of 2 structures join" in text
     row = re.search(r"^\| all \| 2 \| ([\d.]+) \| (\d+) \| ([\d.]+) \|", text, re.M)
     differences = []
@@ -116,6 +113,36 @@ def test_training_ends_in_a_file_with_the_errors_of_its_table(family, data, tmp_
         again.calc = EquiCalculator(tmp_path / "out.equi", threads=1)
         differences.append((again.get_forces() - atoms.get_forces()).ravel())
     assert 1000 * np.concatenate(differences).std() == pytest.approx(float(row[2]), abs=ROUNDING)
+
+
+def python_of(family):
+    python = os.environ.get(FAMILIES[family], "") if FAMILIES[family] else sys.executable
+    if not python:  # a build without this framework
+        pytest.fail(f"{FAMILIES[family]} names no interpreter", pytrace=False)
+    return python
+
+
+def root_mean_square(parts):
+    return np.sqrt(np.square(np.concatenate([np.ravel(part) for part in parts])).mean())
+
+
+def test_latent_charges_are_learned_with_forces_and_stresses(data, tmp_path):
+    words = ("--family", "mace", "--latent-charges", "Na", "--operators", "framework", "--data", data[0], "--held-out", data[2],
+             "--channels", 4, "--cutoff", 4.0, "--epochs", 2, "--charge-grid", 2.0)  # fmt: skip
+    text = call("train.py", tmp_path / "out.equi", *words, python=python_of("mace"))
+    row = re.search(r"^\| all \| 2 \| ([\d.]+) \| (\d+) \| ([\d.]+) \|", text, re.M)
+    mean = {element: float(charge) for element, charge in re.findall(r"(Na|Cl) (-?\d\.\d+)", text.split("charges, e:")[1].splitlines()[0])}
+    forces, stresses, charges = [], [], []
+    for atoms in read(data[2], ":"):
+        again = atoms.copy()
+        again.calc = EquiCalculator(tmp_path / "out.equi", threads=1)
+        forces.append(again.get_forces() - atoms.get_forces())
+        stresses.append(again.get_stress(voigt=False) - atoms.get_stress(voigt=False))
+        charges.append([again.get_charges()[again.symbols == element].mean() for element in mean])
+    assert 1000 * root_mean_square(forces) == pytest.approx(float(row[2]), abs=ROUNDING)
+    assert root_mean_square(stresses) * 160.21766 == pytest.approx(float(row[3]), abs=0.006)
+    assert np.mean(charges, 0) == pytest.approx(list(mean.values()), abs=0.001)
+    assert mean["Na"] > 0.2 > mean["Cl"]
 
 
 @pytest.mark.parametrize("exists, resume, build, told", [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A stand-in for the library of MACELES models, from the published formulas of latent Ewald summation.
+"""The Coulomb energy of latent charges (MACELES models of mace-torch) for training and tests, from the published formulas.
 
-`install()` makes it importable under the name that mace imports. It shares no text with that library, whose license
-does not allow commercial use.
+`install()` makes it importable under the name of the library that mace imports. It shares no text with that library, whose
+license does not allow commercial use.
 """
 
 import sys
@@ -15,7 +15,8 @@ PREFACTOR = 180.95128169  # 1/eps0, eV Angstrom
 
 
 class Les(torch.nn.Module):
-    """The energy of charges with a width. les_arguments: width and grid, Angstrom, under names of this class."""
+    """The energy of charges with a width. les_arguments: `spread` (the width) and `grid` (2 pi over the largest wave number),
+    Angstrom."""
 
     def __init__(self, les_arguments):
         super().__init__()
@@ -30,6 +31,7 @@ class Les(torch.nn.Module):
         return {"E_lr": torch.stack(energies), "BEC": None}
 
     def energy(self, q, r, cell):
+        """In eV, of the charges q [N] in e at r [N,3] in a cell [3,3]; over all pairs if the cell is zero."""
         if not torch.any(cell):
             d = r[:, None] - r[None, :] + 1e3 * torch.eye(len(q), dtype=r.dtype)[:, :, None]
             distance = d.norm(dim=2)
