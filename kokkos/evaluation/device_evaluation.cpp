@@ -166,6 +166,8 @@ bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
     planned_edges_.of_batch = positions ? with_reserve(of_batch) : of_batch;
     return static_cast<double>(memory_estimate(planned_edges_.all, planned_edges_.far, planned_edges_.of_batch));
   };
+  // Candidates say too little about edges to save memory for them.
+  if (!positions) return options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit;
   bool is_changed = false;
   for (; options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit; is_changed = true) {
     if (kept_per_edge_ > 0) {

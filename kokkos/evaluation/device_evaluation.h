@@ -93,7 +93,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // Changes to a plan that saves memory in this way.
   void save_memory(const PlanMemory &saving);
   // Chooses the sizes of batches and slices by the memory limit. Without positions each candidate counts as an edge.
-  // Returns whether the limit changed them.
+  // Returns whether the limit changed them or, without positions, would change them.
   bool choose_sizes(const double *positions);
   // Chooses sizes for the edges at these positions, unless the last ones were chosen for as many.
   void choose_sizes_for_edges(const double *positions);
