@@ -8,6 +8,7 @@
 //   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all [BATCH]]
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
+//   bench_device FILE.equi ELEMENT ELEMENT parts PRECISION [CELLS per side [BATCH]]
 #include "bench/launch_counter.h"
 #include "bench/rock_salt.h"
 #include "bench/whole_evaluation.h"
@@ -281,16 +282,47 @@ void memory(const Model &model, EvaluatorOptions options, const char *precision,
   }
 }
 
+// What evaluations use memory for, in bytes per atom: with all features kept, with EvaluatorOptions::lean, and under
+// the smallest limit with which an evaluation works.
+void parts(const Model &model, EvaluatorOptions options, const char *precision, int cells) {
+  const ImageStructure s = jittered_rock_salt(cells, model.reach());
+  const double num_atoms = s.neighborhood.num_receivers;
+  constexpr double ROOM = 1.02;    // of a limit: FILLED of the evaluation
+  options.memory_limit = 1.0;
+  double least = 0.0;
+  try {
+    const auto refused = make_device_evaluator(model, options);
+    refused->set_neighborhood(s.neighborhood);
+    evaluate(*refused, s);
+  } catch (const MemoryLimitError &e) {
+    least = ROOM * e.bytes;
+  }
+  std::printf("precision,atoms,mode,part,bytes_per_atom\n");
+  for (const std::string mode : {"full", "lean", "least"}) {
+    options.lean = mode == "lean";
+    options.memory_limit = mode == "least" ? least : 0.0;
+    const auto evaluator = make_device_evaluator(model, options);
+    const double without_atoms = static_cast<double>(evaluator->memory_bytes());
+    evaluator->set_neighborhood(s.neighborhood);
+    evaluate(*evaluator, s);
+    const auto print = [&](const char *name, double bytes) {
+      std::printf("%s,%.0f,%s,%s,%.0f\n", precision, num_atoms, mode.c_str(), name, bytes / num_atoms);
+    };
+    for (const MemoryPart &part : evaluator->memory_parts()) print(part.name, static_cast<double>(part.bytes));
+    print("all without tables", static_cast<double>(evaluator->memory_bytes()) - without_atoms);
+  }
+}
+
 }    // namespace
 
 int main(int argc, char **argv) {
   const std::vector<std::string> precisions = {"mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
   const std::string task = argc > 4 ? argv[4] : "";
-  const std::vector<std::string> tasks = {"check", "directions", "layers", "steps", "memory"};
+  const std::vector<std::string> tasks = {"check", "directions", "layers", "steps", "memory", "parts"};
   if (precision == precisions.end() || std::find(tasks.begin(), tasks.end(), task) == tasks.end()) {
     std::fprintf(stderr,
-                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|directions|layers|steps|memory "
+                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|directions|layers|steps|memory|parts "
                  "mixed|double [NUMBER [BATCH]]\n");
     return 1;
   }
@@ -308,6 +340,8 @@ int main(int argc, char **argv) {
       directions(model, options, argv[5], cells);
     else if (task == "memory")
       memory(model, options, argv[5], number > 0.0 ? cells : 20);
+    else if (task == "parts")
+      parts(model, options, argv[5], cells);
     else if (task == "steps")
       steps(model, options, argv[5], number > 0.0 ? number : 60.0);
     else if (options.precision == Precision::double_)

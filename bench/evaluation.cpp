@@ -4,9 +4,9 @@
 // Threads are those of OpenMP. The time is that of the processor, divided by the threads. Other programs on the machine
 // disturb it less than the wall time. If one thread waits for another, it is too small.
 //
-//   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [LIMIT of the memory in MB, 0: none [BATCH
-//   ...]]]
+//   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [MEMORY [BATCH ...]]]
 //
+// MEMORY: the limit of the memory in MB, 0: none; lean: none, with EvaluatorOptions::lean.
 // BATCH: numbers of atoms that are evaluated at a time (EvaluatorOptions::batch). Each is timed in turn.
 #include "bench/peak.h"
 #include "bench/rock_salt.h"
@@ -70,7 +70,8 @@ int main(int argc, char **argv) {
   const std::vector<std::string> precisions = {"mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 4 ? argv[4] : "");
   if (precision == precisions.end()) {
-    std::fprintf(stderr, "usage: bench_evaluation FILE.equi ELEMENT ELEMENT mixed|double [CELLS [MB [BATCH ...]]]\n");
+    std::fprintf(stderr,
+                 "usage: bench_evaluation FILE.equi ELEMENT ELEMENT mixed|double [CELLS [MB|lean [BATCH ...]]]\n");
     return 1;
   }
   try {
@@ -78,6 +79,7 @@ int main(int argc, char **argv) {
     const Model model = read_model(argv[1]).restricted_to({argv[2], argv[3]});
     EvaluatorOptions options;
     options.precision = static_cast<Precision>(precision - precisions.begin());
+    options.lean = argc > 6 && std::string(argv[6]) == "lean";
     options.memory_limit = argc > 6 ? 1e6 * std::atof(argv[6]) : 0.0;
     const ImageStructure s = jittered_rock_salt(argc > 5 ? std::atoi(argv[5]) : 3, model.reach());
     const auto evaluator = make_host_evaluator(model, options);
@@ -103,6 +105,8 @@ int main(int argc, char **argv) {
                 1e6 * best / atoms, 1e6 * best / edges, 1e-6 * constants, 1e-3 * bytes / atoms, 1e-3 * bytes / edges);
     std::printf("%.2f MFLOP per atom forward, %.2f backward; %.1f GFLOP/s of at most %.1f in registers (%.0f %%)\n",
                 1e-6 * operations.forward, 1e-6 * operations.backward, rate, bound, 100.0 * rate / bound);
+    for (const MemoryPart &part : evaluator->memory_parts())
+      std::printf("%8.0f B per atom: %s\n", static_cast<double>(part.bytes) / atoms, part.name);
     std::vector<int> batches;
     for (int k = 7; k < argc; ++k) batches.push_back(std::atoi(argv[k]));
     time_batches(model, options, s, batches);

@@ -59,6 +59,8 @@ set(equi_sources
     kokkos/plan/linear_folds.cpp
     kokkos/layers/local_network/local_program.cpp
     kokkos/plan/operation_count.cpp
+    kokkos/plan/repeated_features.cpp
+    kokkos/plan/shared_memories.cpp
     kokkos/layers/pair_attention/device_pair_attention.cpp
     kokkos/layers/pair_attention/host_pair_attention.cpp
     kokkos/layers/readout/device_readout.cpp

@@ -42,10 +42,15 @@ int64_t with_reserve(int64_t num_edges) {
 }    // namespace
 
 template <class T>
+EvaluationPlan DeviceEvaluation<T>::plan_for(const Model &model, const EvaluatorOptions &options,
+                                             const PlanMemory &saving) {
+  return make_evaluation_plan(model, true, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0,
+                              options.energy_moments ? EnergyMoments::DIRECTIONS : 1, saving);
+}
+
+template <class T>
 DeviceEvaluation<T>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
-    : Base(model, options,
-           make_evaluation_plan(model, true, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0,
-                                options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
+    : Base(model, options, plan_for(model, options, {options.lean, false})),
       own_exec_(make_own_instance()),
       dense_(DeviceExec()),
       own_dense_(own_exec_),
@@ -131,6 +136,13 @@ auto DeviceEvaluation<T>::count_edges(DeviceEdges<T> &edges, const double *posit
 }
 
 template <class T>
+void DeviceEvaluation<T>::save_memory(const PlanMemory &saving) {
+  if (saving.is_lean == saving_.is_lean && saving.has_slices == saving_.has_slices) return;
+  saving_ = saving;
+  Base::use_plan(plan_for(model_, options_, saving));
+}
+
+template <class T>
 bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
   const DeviceNeighborhood &n = neighborhood_;
   const int64_t *begin = n.first.data();
@@ -154,6 +166,8 @@ bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
     planned_edges_.of_batch = positions ? with_reserve(of_batch) : of_batch;
     return static_cast<double>(memory_estimate(planned_edges_.all, planned_edges_.far, planned_edges_.of_batch));
   };
+  // Candidates say too little about edges to save memory for them.
+  if (!positions) return options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit;
   bool is_changed = false;
   for (; options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit; is_changed = true) {
     if (kept_per_edge_ > 0) {
@@ -161,12 +175,19 @@ bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
       sender_adjoints_ = {};
       continue;
     }
+    if (!saving_.is_lean && !plan_.keeps_values) {
+      save_memory({true, saving_.has_slices});
+      continue;
+    }
     const int whole = slice_size_, least = MIN_SLICE_BATCHES * batch_size_;
     if (whole > least && !plan_.keeps_values) {    // which keeps adjoints of all receivers
       const double before = estimate();
+      const PlanMemory saving = saving_;
       slice_size_ = std::max(least, whole / 2);
+      save_memory({saving.is_lean, true});
       if (estimate() < before) continue;
       slice_size_ = whole;    // the lists of senders by slices use more memory than slices save
+      save_memory(saving);
     }
     if (batch_size_ <= MIN_BATCH) break;    // an evaluation will throw if it does not fit
     batch_size_ /= 2;
@@ -391,29 +412,74 @@ void DeviceEvaluation<T>::exchange_rows(GhostExchange &exchange, int feature, R 
               [&](const auto &host, const auto &device) { Kokkos::deep_copy(copies, device, host); });
 }
 
+// The interior receivers come first. and_back: whether the batches also go backward.
 template <class T>
-void DeviceEvaluation<T>::launch_forward(const Stage &stage, bool interior) {
+void DeviceEvaluation<T>::launch_forward(int s, bool interior, bool and_back) {
+  const Stage &stage = plan_.stages[s];
   recorder_.run(exec_, [&] {
+    if (interior && and_back) begin_adjoint(s);
+    if (!interior && state_.has_backward) set_rows_aside(s, false);
     for (const BatchAtoms &atoms : batches_)
       if ((atoms.first < neighborhood_.num_interior) == interior) {
         Batch batch = batch_of(atoms, stage);
         Base::forward_layers(batch, stage);
+        if (and_back) Base::backward_layers(batch, stage);
       }
   });
 }
 
+// fuses: whether the batches also go backward. With slices they then wait for the backward pass, which gathers after
+// each slice.
 template <class T>
-void DeviceEvaluation<T>::forward_stage(int s, GhostExchange &exchange) {
-  const Stage &stage = plan_.stages[s];
-  const int input = stage.exchanged_input;
+void DeviceEvaluation<T>::forward_stage(int s, bool fuses, GhostExchange &exchange) {
+  const int input = plan_.stages[s].exchanged_input;
+  const bool waits = fuses && neighborhood_.num_slices > 1;
   if (input >= 0 && is_exchanging_)
     exchange_beside(exchange, input, features_.data(input), false, [&] {
-      launch_forward(stage, true);
-      return neighborhood_.num_interior > 0;
+      if (!waits) launch_forward(s, true, fuses);
+      return !waits && neighborhood_.num_interior > 0;
     });
-  else
-    launch_forward(stage, true);
-  launch_forward(stage, false);
+  else if (!waits)
+    launch_forward(s, true, fuses);
+  if (!waits) launch_forward(s, false, fuses);
+}
+
+// Computes a stage's exchanged input once more, if the plan repeats it.
+template <class T>
+void DeviceEvaluation<T>::repeat_input(int s) {
+  const Stage &stage = plan_.stages[s];
+  if (stage.repeated_stage < 0) return;
+  for (const BatchAtoms &atoms : batches_) {
+    Batch batch = batch_of(atoms, plan_.stages[stage.repeated_stage]);
+    batch.is_backward = true;
+    Base::run_forward(batch, stage.repeated_steps);
+  }
+  set_rows_aside(s, true);
+}
+
+// Copies values of remote rows of a stage's exchanged input to where they are kept, or back.
+template <class T>
+void DeviceEvaluation<T>::set_rows_aside(int s, bool and_back) {
+  features_.for_rows_set_aside(s, [&](FeatureRows<R> rows, FeatureRows<R> aside) {
+    const FeatureLayout &layout = plan_.features[plan_.stages[s].exchanged_input].layout;
+    copy_planes(exec_, aside.rows, layout, state_.planes, FeatureRows<const R>(and_back ? aside : rows),
+                and_back ? rows : aside);
+  });
+}
+
+// Whether batches write the adjoint of a stage's exchanged input, which they add to, or the gather of a slice precedes
+// batches of others.
+template <class T>
+bool DeviceEvaluation<T>::begins_adjoint_before_batches(const Stage &stage) const {
+  return stage.input_adjoint_is_written || neighborhood_.num_slices > 1;
+}
+
+// Clears what batches add to.
+template <class T>
+void DeviceEvaluation<T>::begin_adjoint(int s) {
+  const Stage &stage = plan_.stages[s];
+  if (stage.exchanged_input >= 0 && !stage.input_adjoint_is_begun && begins_adjoint_before_batches(stage))
+    clear_rows(plan_.features[stage.exchanged_input].layout, features_.exchanged_adjoint(s), 0, num_owned());
 }
 
 // Adds contributions of a slice's receivers to the adjoint of a stage's exchanged input, for owned or for remote
@@ -468,8 +534,9 @@ void DeviceEvaluation<T>::save_or_restore_values(const FeatureLayout &layout, R 
   }
 }
 
+// is_fused: whether batches go forward and backward at once. Without slices forward_stage() has run them.
 template <class T>
-void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
+void DeviceEvaluation<T>::backward_stage(int s, bool is_fused, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input, last = neighborhood_.num_slices - 1;
   const bool is_gathered = stage.returns_adjoints;
@@ -479,16 +546,21 @@ void DeviceEvaluation<T>::backward_stage(int s, GhostExchange &exchange) {
   const auto bring_values_back = [&] {
     if (state_.tangents_alone()) recorder_.run(exec_, [&] { save_or_restore_values(layout, adjoint, true); });
   };
+  const bool is_done = is_fused && last == 0;
   recorder_.run(exec_, [&] {
-    if (adjoint && !stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
+    repeat_input(s);
+    if (!is_done) begin_adjoint(s);
     if (is_gathered && state_.tangents_alone()) save_or_restore_values(layout, adjoint, false);
     if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_.num_rows);
     for (int slice = 0; slice <= last; slice++) {
       for (const BatchAtoms &atoms : batches_)
-        if (atoms.slice == slice) {
+        if (atoms.slice == slice && !is_done) {
           Batch batch = batch_of(atoms, stage);
+          if (is_fused) Base::forward_layers(batch, stage);
           Base::backward_layers(batch, stage);
         }
+      if (adjoint && !stage.input_adjoint_is_begun && !begins_adjoint_before_batches(stage))
+        clear_rows(layout, adjoint, 0, num_owned());
       if (!is_gathered) continue;
       if (is_exchanging_) gather_senders(s, slice, true, returned_.data());
       if (!is_exchanging_ || slice < last) gather_senders(s, slice, false, adjoint);
@@ -529,12 +601,13 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
     recorder_.run(exec_, [&] { launch_edges(request); });
     const DeviceSystem<D> system = system_of(request);
     const int num_stages = static_cast<int>(plan_.stages.size());
+    const auto is_fused = [&](int s) { return backward_is_wanted && plan_.fuses_last_stage && s == num_stages - 1; };
     for (int s = 0; s < num_stages; s++) {
       Base::balance(exec_, plan_.stages[s], num_owned(), false, &system, exchange);
-      forward_stage(s, exchange);
+      forward_stage(s, is_fused(s), exchange);
     }
     for (int s = num_stages - 1; backward_is_wanted && s >= 0; s--) {
-      backward_stage(s, exchange);
+      backward_stage(s, is_fused(s), exchange);
       Base::balance(exec_, plan_.stages[s], num_owned(), true, &system, exchange);
     }
     recorder_.run(exec_, [&] { launch_results(request); });
@@ -803,6 +876,23 @@ std::size_t DeviceEvaluation<T>::memory_bytes() const {
          system_gradient_.bytes() + system_atom_virial_.bytes() + sender_adjoints_.bytes() + aside_.bytes() +
          positions_.bytes() + direction_.bytes() + neighborhood_.bytes() + recorder_.bytes() +
          staging_.size() * sizeof(R);
+}
+
+template <class T>
+std::vector<MemoryPart> DeviceEvaluation<T>::memory_parts() const {
+  std::vector<MemoryPart> parts;
+  Base::add_memory_parts(parts);
+  const std::size_t candidates = edges_.bytes_of_candidates() + (far_edges_ ? far_edges_->bytes_of_candidates() : 0);
+  parts.push_back({"adjoints of senders, by edge", sender_adjoints_.bytes()});
+  parts.push_back({"adjoints of remote rows in transit", returned_.bytes() + staging_.size() * sizeof(R)});
+  parts.push_back({"edges", edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) - candidates});
+  parts.push_back({"candidates for edges", candidates + neighborhood_.bytes()});
+  parts.push_back({"scratch of batches", batch_features_.bytes() + state_.in_place.bytes() +
+                                             state_.layer_scratch.bytes() + state_.scratch.bytes()});
+  std::size_t known = 0;
+  for (const MemoryPart &part : parts) known += part.bytes;
+  parts.push_back({"results, positions and others", memory_bytes() - known});
+  return parts;
 }
 
 template <class T>

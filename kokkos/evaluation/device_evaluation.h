@@ -60,6 +60,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
+  std::vector<MemoryPart> memory_parts() const override;
   // Number of slices of the current neighborhood: more than one if the memory limit requires it.
   int num_slices() const { return neighborhood_.num_slices; }
   // Whether evaluations wait for their edges to be counted; if not, they are recorded.
@@ -88,8 +89,11 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
     int64_t number;
   };
   EdgesWithinCutoff count_edges(DeviceEdges<T> &edges, const double *positions);
+  static EvaluationPlan plan_for(const Model &model, const EvaluatorOptions &options, const PlanMemory &saving);
+  // Changes to a plan that saves memory in this way.
+  void save_memory(const PlanMemory &saving);
   // Chooses the sizes of batches and slices by the memory limit. Without positions each candidate counts as an edge.
-  // Returns whether the limit changed them.
+  // Returns whether the limit changed them or, without positions, would change them.
   bool choose_sizes(const double *positions);
   // Chooses sizes for the edges at these positions, unless the last ones were chosen for as many.
   void choose_sizes_for_edges(const double *positions);
@@ -102,9 +106,13 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // edges.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch);
   Batch batch_of(const BatchAtoms &atoms, const Stage &stage);
-  void launch_forward(const Stage &stage, bool interior);
-  void forward_stage(int stage, GhostExchange &exchange);
-  void backward_stage(int stage, GhostExchange &exchange);
+  void launch_forward(int stage, bool interior, bool and_back);
+  void forward_stage(int stage, bool fuses, GhostExchange &exchange);
+  void backward_stage(int stage, bool is_fused, GhostExchange &exchange);
+  void repeat_input(int stage);
+  void set_rows_aside(int stage, bool and_back);
+  bool begins_adjoint_before_batches(const Stage &stage) const;
+  void begin_adjoint(int stage);
   void clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last);
   void gather_senders(int stage, int slice, bool remote, R *adjoint);
   template <class Work>
@@ -122,7 +130,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   bool is_exchanging_ = false;
   bool divides_edges_ = false;       // whether any layer does
   bool with_atom_virial_ = false;    // whether any evaluation has requested it
-  int batch_size_ = 0;               // receivers, or senders, in a launch
+  PlanMemory saving_{options_.lean, false};
+  int batch_size_ = 0;    // receivers, or senders, in a launch
   // Numbers of edges for which the sizes of batches and slices were chosen.
   struct PlannedEdges {
     int64_t all, far, of_batch;

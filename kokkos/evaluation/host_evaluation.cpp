@@ -37,12 +37,18 @@ constexpr int DETERMINISTIC_TILE = 32;
 }    // namespace
 
 template <class T>
+EvaluationPlan HostEvaluation<T>::plan_for(const Model &model, const EvaluatorOptions &options, bool is_lean) {
+  PlanMemory memory;
+  memory.is_lean = is_lean;
+  return make_evaluation_plan(model, options.deterministic, IS_DUAL<T>,
+                              // this evaluation does not gather sums of senders over kept tangents alone
+                              IS_DUAL<T> && !options.deterministic ? options.kept_directions : 0,
+                              options.energy_moments ? EnergyMoments::DIRECTIONS : 1, memory);
+}
+
+template <class T>
 HostEvaluation<T>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
-    : Base(model, options,
-           make_evaluation_plan(model, options.deterministic, IS_DUAL<T>,
-                                // this evaluation does not gather sums of senders over kept tangents alone
-                                IS_DUAL<T> && !options.deterministic ? options.kept_directions : 0,
-                                options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
+    : Base(model, options, plan_for(model, options, options.lean)),
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest, set),
       state_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
@@ -136,6 +142,15 @@ void HostEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   if (has_partials()) build_partials();
 }
 
+// Keeps less from now on, because the memory is limited.
+template <class T>
+void HostEvaluation<T>::become_lean() {
+  is_lean_ = true;
+  Base::use_plan(plan_for(model_, options_, true));
+  divide_tiles();
+  if (has_partials()) build_partials();
+}
+
 template <class T>
 bool HostEvaluation<T>::borrow_edges(const Evaluator &other) {
   const auto *like_this = dynamic_cast<const HostEvaluation *>(&other);
@@ -216,13 +231,14 @@ void HostEvaluation<T>::find_partial_rows() {
   int *partial_row = edge_partial_row_.reserve(edges_.size());
   Kokkos::parallel_for("equi:edge_partial_rows", Kokkos::RangePolicy<HostExec>(0, n.num_receivers), [&](int i) {
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++)
-      if (edges_.edge_of_candidate(c) >= 0) partial_row[edges_.edge_of_candidate(c)] = candidate_partial_row_[c];
+      if (const int64_t e = edges_.edge_of_candidate(i, c); e >= 0) partial_row[e] = candidate_partial_row_[c];
   });
 }
 
 // For passes over tangents only: which rows of the stage's input have any.
 template <class T>
-void HostEvaluation<T>::find_moving_senders(const Stage &stage) {
+void HostEvaluation<T>::find_moving_senders(int s) {
+  const Stage &stage = plan_.stages[s];
   if (!state_.tangents_alone() || stage.exchanged_input < 0) return;
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
   const FeatureRows<R> x{features_.data(stage.exchanged_input), neighborhood_->num_rows, 0};
@@ -310,33 +326,73 @@ void HostEvaluation<T>::for_tiles(Thread &thread, const Stage &stage, const F &f
   }
 }
 
+// and_back: whether the batches of the last stage also go backward, if the plan fuses their passes.
 template <class T>
-void HostEvaluation<T>::forward(const HostSystem &system, GhostExchange &exchange) {
-  for (const Stage &stage : plan_.stages) {
+void HostEvaluation<T>::forward(const HostSystem &system, GhostExchange &exchange, bool and_back) {
+  for (int s = 0; s < num_stages(); s++) {
+    const Stage &stage = plan_.stages[s];
     Base::balance(state_.work(), stage, num_owned(), false, &system, exchange);
     if (stage.exchanged_input >= 0)
       exchange.forward(
           Base::pieces(stage.exchanged_input, features_.data(stage.exchanged_input), neighborhood_->num_rows));
-    find_moving_senders(stage);
+    if (and_back) set_rows_aside(s, false);
+    find_moving_senders(s);
+    if (and_back && plan_.fuses_last_stage && s == num_stages() - 1) return run_backward(s, true);
     on_threads("equi:forward", [&](int t) {
       for_tiles(*threads_[t], stage, [&](Batch &batch) { Base::forward_layers(batch, stage); });
     });
   }
 }
 
+// Runs the batches of a stage backward. with_forward: after their forward pass.
+template <class T>
+void HostEvaluation<T>::run_backward(int s, bool with_forward) {
+  const Stage &stage = plan_.stages[s];
+  on_threads("equi:backward", [&](int t) {
+    Thread &thread = *threads_[t];
+    if (stage.returns_adjoints && !options_.deterministic) {
+      const size_t size = thread.partial_rows.size() * Base::layout(stage.exchanged_input).row_size();
+      std::fill_n(thread.partial.reserve(size), size, R(0));
+    }
+    for_tiles(thread, stage, [&](Batch &batch) {
+      if (with_forward) Base::forward_layers(batch, stage);
+      Base::backward_layers(batch, stage);
+    });
+  });
+}
+
+// Computes a stage's exchanged input once more, if the plan repeats it.
+template <class T>
+void HostEvaluation<T>::repeat_input(int s) {
+  const Stage &stage = plan_.stages[s];
+  if (stage.repeated_stage < 0) return;
+  on_threads("equi:repeat", [&](int t) {
+    for_tiles(*threads_[t], plan_.stages[stage.repeated_stage], [&](Batch &batch) {
+      batch.is_backward = true;
+      Base::run_forward(batch, stage.repeated_steps);
+    });
+  });
+  set_rows_aside(s, true);
+}
+
+// Copies values of remote rows of a stage's exchanged input to where they are kept, or back.
+template <class T>
+void HostEvaluation<T>::set_rows_aside(int s, bool and_back) {
+  features_.for_rows_set_aside(s, [&](FeatureRows<R> rows, FeatureRows<R> aside) {
+    for (const FeatureGroup &group : Base::layout(plan_.stages[s].exchanged_input).groups())
+      std::copy_n((and_back ? aside : rows).group(group), aside.rows * group.width(),
+                  (and_back ? rows : aside).group(group));
+  });
+}
+
 template <class T>
 void HostEvaluation<T>::backward(const HostSystem &system, GhostExchange &exchange) {
-  for (int s = static_cast<int>(plan_.stages.size()) - 1; s >= 0; s--) {
+  for (int s = num_stages() - 1; s >= 0; s--) {
     const Stage &stage = plan_.stages[s];
-    const int input = stage.exchanged_input;
-    on_threads("equi:backward", [&](int t) {
-      Thread &thread = *threads_[t];
-      if (stage.returns_adjoints && !options_.deterministic) {
-        const size_t size = thread.partial_rows.size() * Base::layout(input).row_size();
-        std::fill_n(thread.partial.reserve(size), size, R(0));
-      }
-      for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
-    });
+    if (s < num_stages() - 1 || !plan_.fuses_last_stage) {
+      repeat_input(s);
+      run_backward(s, false);
+    }
     if (stage.returns_adjoints) return_senders(s, exchange);
     Base::balance(state_.work(), stage, num_owned(), true, &system, exchange);
   }
@@ -439,6 +495,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   if (far_edges_) far_edges_->build(request);
   result.num_edges = edges_.size();
   keep_edges(backward_is_wanted);
+  if (!is_lean_ && options_.memory_limit > 0.0 && memory_estimate() > options_.memory_limit) become_lean();
   check_memory(memory_estimate(), options_);
   if (!state_.tangents_alone()) Base::reserve_arrays(num_owned());
   const int64_t num_energies = static_cast<int64_t>(state_.num_directions()) * num_owned();
@@ -458,7 +515,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
     std::copy_n(request.observable_weights + num_observable_numbers_ * neighborhood_->receiver[i],
                 num_observable_numbers_, observable_weights_.data() + num_observable_numbers_ * i);
   const HostSystem system{++this->step_, request, *neighborhood_, result};
-  forward(system, exchange);
+  forward(system, exchange, backward_is_wanted);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
     backward(system, exchange);
@@ -479,12 +536,37 @@ template <class T>
 std::size_t HostEvaluation<T>::memory_bytes() const {
   std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
                       kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + observables_.bytes() +
-                      observable_weights_.bytes() + edge_partial_row_.bytes() +
-                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
-                      partial_begin_.size() * sizeof(int64_t);
-  for (const auto &t : threads_)
-    bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
+                      observable_weights_.bytes() + bytes_of_partial_lists();
+  for (const auto &t : threads_) bytes += t->partial.bytes() + t->scratch.bytes();
   return bytes;
+}
+
+template <class T>
+std::size_t HostEvaluation<T>::bytes_of_partial_lists() const {
+  std::size_t bytes = edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
+                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
+  for (const auto &t : threads_) bytes += t->partial_rows.size() * sizeof(int);
+  return bytes;
+}
+
+template <class T>
+std::vector<MemoryPart> HostEvaluation<T>::memory_parts() const {
+  std::vector<MemoryPart> parts;
+  Base::add_memory_parts(parts);
+  std::size_t partial = 0, scratch = 0;
+  for (const auto &t : threads_) {
+    partial += t->partial.bytes();
+    scratch += t->scratch.bytes();
+  }
+  const std::size_t candidates = edges_.bytes_of_candidates() + (far_edges_ ? far_edges_->bytes_of_candidates() : 0);
+  parts.push_back({"adjoints of senders, by thread", partial});
+  parts.push_back({"values kept of edges", kept_.bytes()});
+  parts.push_back({"edges", edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) - candidates});
+  parts.push_back({"candidates for edges", candidates + bytes_of_partial_lists()});
+  parts.push_back({"scratch of threads", scratch});
+  parts.push_back({"results of receivers",
+                   energy_.bytes() + direct_forces_.bytes() + observables_.bytes() + observable_weights_.bytes()});
+  return parts;
 }
 
 // Largest number of arrays of a thread's scratch in the estimate of memory.

@@ -39,6 +39,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t memory_bytes() const override;
+  std::vector<MemoryPart> memory_parts() const override;
   bool borrow_edges(const Evaluator &other) override;
 
  private:
@@ -52,6 +53,9 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
     HostScratch<T> scratch;
   };
 
+  static EvaluationPlan plan_for(const Model &model, const EvaluatorOptions &options, bool is_lean);
+  void become_lean();
+  int num_stages() const { return static_cast<int>(plan_.stages.size()); }
   void divide_tiles();
   // Whether threads scatter adjoints of senders to rows of their own. Only layers that read senders do that; without
   // such layers, the numbers of these rows would be memory for nothing.
@@ -70,14 +74,18 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   std::size_t additional_scratch_bytes(int64_t num_edges) const;
   void keep_edges(bool backward_is_wanted);
   void find_partial_rows();
-  void find_moving_senders(const Stage &stage);
+  void find_moving_senders(int stage);
   int find_not_finite(const EvaluationRequest &request) const;
-  void forward(const HostSystem &system, GhostExchange &exchange);
+  void forward(const HostSystem &system, GhostExchange &exchange, bool and_back);
+  void run_backward(int stage, bool with_forward);
+  void repeat_input(int stage);
+  void set_rows_aside(int stage, bool and_back);
   void backward(const HostSystem &system, GhostExchange &exchange);
   void add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const;
   void return_senders(int stage, GhostExchange &exchange);
   void add_partials(int stage);
   void gather_senders(int stage);
+  std::size_t bytes_of_partial_lists() const;
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
   InstructionSet set_;
@@ -103,6 +111,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   Buffer<double> observable_weights_;
   Buffer<R> kept_;    // HostEvaluationState::kept
   int64_t kept_per_edge_ = 0;
+  bool is_lean_ = options_.lean;    // whether the plan keeps less and computes more
   const int64_t num_observable_numbers_ = model_.num_observable_numbers();
 };
 

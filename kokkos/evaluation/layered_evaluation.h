@@ -101,12 +101,20 @@ class LayeredEvaluation : public Interface {
         if (step.fixed_input) layers_[step.layer]->prepare(species);
   }
 
-  void forward_layers(Batch &batch, const Stage &stage) {
-    for (const Step &step : stage.steps) {
+  // Another plan for the same model. Features lose their values and their memory.
+  void use_plan(EvaluationPlan plan) {
+    plan_ = std::move(plan);
+    features_.release_rows();
+    values_are_kept_ = false;
+  }
+
+  void run_forward(Batch &batch, const std::vector<Step> &steps) {
+    for (const Step &step : steps) {
       batch.step = &step;
       layers_[step.layer]->forward(batch);
     }
   }
+  void forward_layers(Batch &batch, const Stage &stage) { run_forward(batch, stage.steps); }
   void backward_layers(Batch &batch, const Stage &stage) {
     batch.is_backward = true;
     for (const Step &step : stage.steps) {
@@ -195,6 +203,20 @@ class LayeredEvaluation : public Interface {
         layer->for_batch_arrays(0, 0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
       }
     return bytes;
+  }
+
+  // Adds the parts of bytes_of_layers().
+  void add_memory_parts(std::vector<MemoryPart> &parts) const {
+    const typename FeatureMemory<R, Array>::Bytes of_features = features_.bytes();
+    std::size_t kept = 0;
+    for (const auto &layer : layers_)
+      if (layer) layer->for_arrays([&](ArrayRef array, int64_t) { kept += array.bytes(); });
+    parts.push_back({"features of receivers", of_features.receivers});
+    parts.push_back({"inputs of convolutions and their adjoints", of_features.exchanged});
+    parts.push_back({"adjoints of convolutions' outputs", of_features.stage});
+    parts.push_back({"values that layers keep of receivers", kept});
+    parts.push_back({"tables, weights and scratch of layers",
+                     bytes_of_layers() - kept - of_features.receivers - of_features.exchanged - of_features.stage});
   }
 
   const char *precision_name() const {

@@ -152,7 +152,7 @@ void DeviceEdges<T>::build(const DeviceExec &exec, const double *x, const Device
   unit_vector_.reserve(3 * of_directions);
   reserve_harmonics(harmonics_, of_directions, num_y_);
   device_zero(exec, adjoint_.reserve(num_y_ * of_directions), num_y_ * of_directions);
-  force_.reserve(3 * capacity_);
+  if (!EdgeArrays<T>::fits_force(lmax_)) force_.reserve(3 * capacity_);
   const EdgeArrays<T> edges = arrays();
   const DeviceDirections v = directions;
   const int num_directions = num_directions_;
@@ -272,10 +272,10 @@ EdgeArrays<T> DeviceEdges<T>::arrays() const {
   return {lmax_,
           distance_.data(),
           unit_vector_.data(),
-          force_.data(),
           harmonics_.data() + NUMBERS_BEFORE_HARMONICS,
           harmonics_row(num_y_),
-          adjoint_.data()};
+          adjoint_.data(),
+          EdgeArrays<T>::fits_force(lmax_) ? nullptr : force_.data()};
 }
 
 template <class T>
@@ -435,16 +435,21 @@ int64_t DeviceEdges<T>::capacity_between_cuts() const {
 }
 
 template <class T>
+std::size_t DeviceEdges<T>::bytes_of_candidates() const {
+  return edge_before_.bytes() + seen_.bytes();
+}
+
+template <class T>
 std::size_t DeviceEdges<T>::bytes() const {
   std::size_t of_lists = part_before_.bytes() + is_rigid_.bytes();
   for (const List &list : lists_)
     of_lists += list.begin.bytes() + list.edge.bytes() + list.sender_begin.bytes() + list.sender_edge.bytes() +
                 list.sender_row.bytes() + list.sender_species.bytes() + list.sender_receiver.bytes();
   return of_lists + cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() +
-         receiver_virial_.bytes() + receiver_virial_tangent_.bytes() + row_virial_.bytes() + edge_before_.bytes() +
+         receiver_virial_.bytes() + receiver_virial_tangent_.bytes() + row_virial_.bytes() + bytes_of_candidates() +
          begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
-         sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() + seen_.bytes() + distance_.bytes() +
-         unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+         sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() + distance_.bytes() + unit_vector_.bytes() +
+         adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
 template <class T>
@@ -472,7 +477,8 @@ std::size_t DeviceEdges<T>::additional_bytes(const DeviceNeighborhood &n, int sl
          sender_receiver_.additional_bytes(num_edges) + pair_.additional_bytes(num_edges) +
          distance_.additional_bytes(of_directions) + unit_vector_.additional_bytes(3 * of_directions) +
          (nearest_.count > 0 ? seen_.additional_bytes(candidates) : 0) +
-         adjoint_.additional_bytes(num_y_ * of_directions) + force_.additional_bytes(3 * num_edges) +
+         adjoint_.additional_bytes(num_y_ * of_directions) +
+         (EdgeArrays<T>::fits_force(lmax_) ? 0 : force_.additional_bytes(3 * num_edges)) +
          harmonics_.additional_bytes(harmonics_row(num_y_) * of_directions);
 }
 

@@ -88,7 +88,7 @@ class DeviceEdges {
   void build(const DeviceExec &exec, const double *positions, const DeviceDirections &directions = {},
              bool divides = false, bool of_moments = false);
 
-  // Sums the derivatives in adjoint() to forces and virials by rows.
+  // Sums the derivatives in adjoint() to forces and virials by rows. Overwrites adjoint().
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
   // Replaces finish() if the forces are not sums of derivatives: returns zeros, to which the caller adds.
   double *clear_forces(const DeviceExec &exec);
@@ -146,6 +146,7 @@ class DeviceEdges {
   D *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * capacity_; }
 
   std::size_t bytes() const;
+  std::size_t bytes_of_candidates() const;    // the part of them that is for candidates
   // Bytes that an evaluation of num_edges edges and this many directions will add, in a neighborhood with slices of
   // this size.
   std::size_t additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions,
@@ -194,7 +195,7 @@ class DeviceEdges {
   List lists_[2];    // rigid, moving
   DeviceBuffer<int64_t> part_before_;
   DeviceBuffer<int> is_rigid_;    // [E]
-  DeviceBuffer<D> force_;
+  DeviceBuffer<D> force_;         // EdgeArrays::separate_force
 };
 
 }    // namespace equi

@@ -54,16 +54,23 @@ template <class T>
 struct EdgeArrays {
   using D = DoubleOf<T>;
   int lmax;
-  D *distance, *unit, *force;    // [E], [E][3], [E][3]; the forces of one direction follow those of another
-  T *y;                          // [E] rows of y_row numbers, with num_y harmonics first
+  D *distance, *unit;    // [E], [E][3]
+  T *y;                  // [E] rows of y_row numbers, with num_y harmonics first
   int64_t y_row;
-  const D *adjoint;    // [E][num_y], slot 0 for the distance
+  D *adjoint;    // [E][num_y], slot 0 for the distance
+  // [E][3] forces of one direction, which follow those of another. Null if an edge's force replaces the first three
+  // numbers of its adjoint.
+  D *separate_force;
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
+  // Whether the force of an edge fits into its adjoint.
+  static bool fits_force(int lmax) { return lmax > 0; }
+  EQUI_FUNCTION D *force(int64_t e) const { return separate_force ? separate_force + 3 * e : adjoint + num_y() * e; }
   // The arrays of one direction, from arrays for several directions with `capacity` edges each.
   EQUI_FUNCTION EdgeArrays along(int direction, int64_t capacity) const {
     const int64_t before = direction * capacity;
-    return {lmax, distance + before, unit + 3 * before, force, y + y_row * before, y_row, adjoint + num_y() * before};
+    return {lmax,  distance + before,          unit + 3 * before, y + y_row * before,
+            y_row, adjoint + num_y() * before, separate_force};
   }
 
   // Computes edge e from the positions of atoms i and j, which move along v unless that is null. moment: if not -1,
@@ -88,18 +95,21 @@ struct EdgeArrays {
 
   EQUI_FUNCTION void set_force(const HarmonicsNorms &norms, int64_t e) const {
     const D *u = unit + 3 * e, *of_y = adjoint + num_y() * e;
-    D g[3] = {0, 0, 0};
+    D g[3] = {0, 0, 0}, gradient[3];
     harmonics_gradient<Real<D>>(norms, lmax, u, of_y, g);
-    gradient_by_vector(u, distance[e] > D(0) ? D(1) / distance[e] : D(0), g, of_y[0], force + 3 * e);
+    gradient_by_vector(u, distance[e] > D(0) ? D(1) / distance[e] : D(0), g, of_y[0], gradient);
+    D *of_edge = force(e);
+    for (int k = 0; k < 3; k++) of_edge[k] = gradient[k];
   }
   // f += the force of an edge; v -= its virial, if requested, with its tangent if V is a dual number.
   template <class V>
   EQUI_FUNCTION void add_force(int64_t e, D *f, V *v, bool with_virial) const {
     // The index of the position comes first; the order is that of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
     constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
-    for (int k = 0; k < 3; k++) f[k] += force[3 * e + k];
+    const D *of_edge = force(e);
+    for (int k = 0; k < 3; k++) f[k] += of_edge[k];
     for (int k = 0; with_virial && k < 9; k++)
-      v[k] -= in_float64<V>(distance[e] * unit[3 * e + A[k]]) * in_float64<V>(force[3 * e + B[k]]);
+      v[k] -= in_float64<V>(distance[e] * unit[3 * e + A[k]]) * in_float64<V>(of_edge[B[k]]);
   }
 };
 

@@ -62,15 +62,19 @@ void Edges<T>::set_neighborhood(const Neighborhood &n) {
   for (int i = 0; i < n.num_receivers; i++)
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
       const int64_t k = next[n.sender_row[c]]++;
-      data_->transposed[k] = c;
+      data_->transposed[k] = static_cast<int>(c - n.first[i]);
       data_->transposed_receiver[k] = i;
     }
 
+  const auto first_candidate_of = [&](int row) {
+    const int64_t k = data_->transposed_begin[row];
+    return n.first[data_->transposed_receiver[k]] + data_->transposed[k];
+  };
   data_->row_atom.assign(n.num_rows, -1);
   for (int i = 0; i < n.num_receivers; i++) data_->row_atom[i] = n.receiver[i];
   for (int r = n.num_receivers; r < n.num_rows; r++)
     if (data_->transposed_begin[r] < data_->transposed_begin[r + 1])
-      data_->row_atom[r] = n.sender_atom[data_->transposed[data_->transposed_begin[r]]];
+      data_->row_atom[r] = n.sender_atom[first_candidate_of(r)];
 }
 
 template <class T>
@@ -86,7 +90,7 @@ void Edges<T>::build(const EvaluationRequest &request) {
   const double(*x)[3] = request.positions;
   data_->num_directions = num_directions;
   int64_t *begin = data_->begin.reserve(N + 1);
-  int64_t *candidate_edge = data_->candidate_edge.reserve(n.first[N]);
+  int *candidate_edge = data_->candidate_edge.reserve(n.first[N]);
   int64_t *num_rigid = IS_DUAL<D> ? data_->num_rigid.reserve(N) : nullptr;
 
   begin[0] = 0;
@@ -94,7 +98,7 @@ void Edges<T>::build(const EvaluationRequest &request) {
     const double *xi = x[n.receiver[i]];
     const double *of_pair =
         pair_cutoff_.data.empty() ? nullptr : &pair_cutoff_.data[n.row_species[i] * pair_cutoff_.cols];
-    int64_t count = 0;
+    int count = 0;
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
       const double *xj = x[n.sender_atom[c]];
       const double cutoff = of_pair ? of_pair[n.row_species[n.sender_row[c]]] : cutoff_;
@@ -113,7 +117,7 @@ void Edges<T>::build(const EvaluationRequest &request) {
     }
     begin[i + 1] = count;
     if constexpr (IS_DUAL<D>) {
-      int64_t number = 0;
+      int number = 0;
       for (const bool rigid : {true, false}) {
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
           const int j = n.sender_atom[c];
@@ -142,7 +146,6 @@ void Edges<T>::build(const EvaluationRequest &request) {
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
           if (candidate_edge[c] < 0) continue;
           const int64_t e = begin[i] + candidate_edge[c];
-          candidate_edge[c] = e;
           sender_row[e] = n.sender_row[c];
           sender_species[e] = n.row_species[n.sender_row[c]];
         }
@@ -202,7 +205,7 @@ template <class Closest>
 void Edges<T>::set_duals(const EvaluationRequest &request, int receiver, Closest &closest) {
   const Neighborhood &n = *data_->neighborhood;
   for (int64_t c = n.first[receiver]; c < n.first[receiver + 1]; c++) {
-    const int64_t e = data_->candidate_edge.data()[c];
+    const int64_t e = edge_of_candidate(receiver, c);
     if (e < 0) continue;
     for (int along = 0; along < data_->num_directions; along++) {
       const int moment = request.energy_moments ? EnergyMoments::moment(along) : -1;
@@ -244,16 +247,16 @@ void Edges<T>::set_forces(const EdgeArrays<T> &edges, int64_t begin, int64_t end
       }
       kernels_.gradient(NORMS, lmax_, block.length, block.unit, block.y, block.vector);
       for (int lane = 0; lane < filled; lane++)
-        for (int k = 0; k < 3; k++) edges.force[3 * (e + lane) + k] = static_cast<D>(block.vector[k * lanes + lane]);
+        for (int k = 0; k < 3; k++) edges.force(e + lane)[k] = static_cast<D>(block.vector[k * lanes + lane]);
     }
   }
 }
 
 template <class T>
 EdgeArrays<T> Edges<T>::arrays(int d) {
-  return EdgeArrays<T>{
-      lmax_,    data_->distance.data(), data_->unit_vector.data(), data_->force.data(), data_->harmonics.data(), num_y_,
-      adjoint()}
+  D *const separate_force = EdgeArrays<T>::fits_force(lmax_) ? nullptr : data_->force.data();
+  return EdgeArrays<T>{lmax_,     data_->distance.data(), data_->unit_vector.data(), data_->harmonics.data(), num_y_,
+                       adjoint(), separate_force}
       .along(d, data_->size);
 }
 
@@ -267,7 +270,7 @@ void Edges<T>::finish_direction(const EvaluationRequest &request, int d, Evaluat
   const Neighborhood &n = *data_->neighborhood;
   const int N = n.num_receivers;
   const int64_t *begin = data_->begin.data();
-  data_->force.reserve(3 * data_->size);
+  if (!EdgeArrays<T>::fits_force(lmax_)) data_->force.reserve(3 * data_->size);
   const EdgeArrays<T> edges = arrays(d);
   const bool virial = request.virial || request.atom_virial;
   D *receiver_virial = virial ? data_->receiver_virial.reserve(9 * N) : nullptr;
@@ -319,13 +322,18 @@ void Edges<T>::finish_direction(const EvaluationRequest &request, int d, Evaluat
 }
 
 template <class T>
+std::size_t Edges<T>::bytes_of_candidates() const {
+  if (is_borrowed_) return 0;
+  return data_->candidate_edge.bytes() + data_->transposed.size() * (sizeof(int) + sizeof(int)) +
+         data_->transposed_begin.size() * sizeof(int64_t) + data_->row_atom.size() * sizeof(int);
+}
+
+template <class T>
 std::size_t Edges<T>::bytes() const {
   if (is_borrowed_) return 0;
-  return data_->begin.bytes() + data_->candidate_edge.bytes() + data_->sender_row.bytes() +
-         data_->sender_species.bytes() + data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() +
-         data_->force.bytes() + data_->harmonics.bytes() + data_->num_rigid.bytes() + data_->receiver_virial.bytes() +
-         data_->transposed.size() * (sizeof(int64_t) + sizeof(int)) + data_->transposed_begin.size() * sizeof(int64_t) +
-         data_->row_atom.size() * sizeof(int);
+  return bytes_of_candidates() + data_->begin.bytes() + data_->sender_row.bytes() + data_->sender_species.bytes() +
+         data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() + data_->force.bytes() +
+         data_->harmonics.bytes() + data_->num_rigid.bytes() + data_->receiver_virial.bytes();
 }
 
 template <class T>
@@ -336,7 +344,8 @@ std::size_t Edges<T>::additional_bytes(int64_t num_edges) const {
          data_->candidate_edge.additional_bytes(data_->neighborhood->first[N]) +
          data_->sender_row.additional_bytes(num_edges) + data_->sender_species.additional_bytes(num_edges) +
          data_->distance.additional_bytes(of_directions) + data_->unit_vector.additional_bytes(3 * of_directions) +
-         data_->adjoint.additional_bytes(num_y_ * of_directions) + data_->force.additional_bytes(3 * num_edges) +
+         data_->adjoint.additional_bytes(num_y_ * of_directions) +
+         (EdgeArrays<T>::fits_force(lmax_) ? 0 : data_->force.additional_bytes(3 * num_edges)) +
          data_->harmonics.additional_bytes(num_y_ * of_directions) + data_->receiver_virial.additional_bytes(9 * N);
 }
 

@@ -66,16 +66,24 @@ class Edges {
   // others.
   int64_t num_rigid(int i) const { return data_->num_rigid.data()[i]; }
 
-  int64_t edge_of_candidate(int64_t c) const { return data_->candidate_edge.data()[c]; }    // -1 beyond the cutoff
+  // The edge of a candidate of receiver i, -1 beyond the cutoff.
+  int64_t edge_of_candidate(int i, int64_t c) const {
+    const int number = data_->candidate_edge.data()[c];
+    return number < 0 ? -1 : data_->begin.data()[i] + number;
+  }
 
   // Transposed: the candidates that point at a row, in the order of receivers, and the edge of each (-1 beyond the
   // cutoff).
   const int64_t *transposed_begin() const { return data_->transposed_begin.data(); }    // [A+1]
-  int64_t transposed_edge(int64_t k) const { return data_->candidate_edge.data()[data_->transposed[k]]; }
+  int64_t transposed_edge(int64_t k) const {
+    const int receiver = data_->transposed_receiver[k];
+    return edge_of_candidate(receiver, data_->neighborhood->first[receiver] + data_->transposed[k]);
+  }
   int transposed_receiver(int64_t k) const { return data_->transposed_receiver[k]; }
 
   const Collision &collision() const { return data_->collision; }
-  std::size_t bytes() const;    // 0 if borrowed
+  std::size_t bytes() const;                  // 0 if borrowed
+  std::size_t bytes_of_candidates() const;    // the part of them that depends on the neighbor list alone
   // Bytes that an evaluation of num_edges edges will add.
   std::size_t additional_bytes(int64_t num_edges) const;
 
@@ -85,14 +93,15 @@ class Edges {
     int64_t size = 0;
     int num_directions = 1;
     Collision collision;
-    Buffer<int64_t> begin, candidate_edge, num_rigid;
+    Buffer<int64_t> begin, num_rigid;
+    Buffer<int> candidate_edge;    // [candidates] counted from the receiver's first edge; -1: none
     Buffer<int> sender_row, sender_species;
     Buffer<D> distance, unit_vector, adjoint;    // direction by direction
     Buffer<T> harmonics;                         // direction by direction
-    Buffer<D> force;
+    Buffer<D> force;                             // EdgeArrays::separate_force
     Buffer<D> receiver_virial;
-    std::vector<int64_t> transposed_begin, transposed;
-    std::vector<int> transposed_receiver;
+    std::vector<int64_t> transposed_begin;
+    std::vector<int> transposed_receiver, transposed;    // transposed: counted from the receiver's first candidate
     std::vector<int> row_atom;    // [A] an atom that represents the row, -1 if no edge can reach it
   };
 

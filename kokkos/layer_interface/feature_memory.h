@@ -29,12 +29,20 @@ class FeatureMemory {
  public:
   // The plan must outlive this object.
   FeatureMemory(const EvaluationPlan &plan, int num_species)
-      : plan_(plan),
-        num_species_(num_species),
-        feature_(plan.features.size()),
-        adjoint_(plan.features.size()),
-        receiver_(plan.receiver_memories.size()),
-        exchanged_adjoint_(plan.exchanged_adjoints.size()) {}
+      : plan_(plan), num_species_(num_species), fixed_(plan.features.size()) {
+    release_rows();
+  }
+  // Releases all arrays except those of fixed features, after the plan has changed.
+  void release_rows() {
+    const auto renew = [](std::vector<Array> &arrays, size_t count) {
+      arrays.clear();
+      arrays.resize(count);
+    };
+    renew(receiver_, plan_.receiver_memories.size());
+    renew(exchanged_, plan_.exchanged_memories.size());
+    renew(set_aside_, plan_.stages.size());
+    stage_ = Array();
+  }
 
   // num_rows, num_receivers: those of the neighborhood. stage_rows: receivers whose storage stage is kept at a time.
   void set_rows(int64_t num_rows, int64_t num_receivers, int64_t stage_rows) {
@@ -51,13 +59,13 @@ class FeatureMemory {
         return {batch.batch_features + batch.count * plan.adjoint_offset, batch.count, 0};
       if (plan.adjoint_storage == Storage::owned)
         return {receiver_[plan.adjoint_receiver_memory].data(), num_receivers_, batch.first};
-      return {adjoint_[feature].data(), num_rows_, batch.first};
+      return {exchanged_[plan.exchanged_adjoint].data(), num_rows_, batch.first};
     }
     if (plan.is_recomputed && batch.is_backward)
       return {batch.batch_features + batch.count * plan.recomputed_offset, batch.count, 0};
     switch (plan.storage) {
       case Storage::rows:
-        return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), num_rows_, batch.first};
+        return {exchanged_[adjoint ? plan.exchanged_adjoint : plan.exchanged_value].data(), num_rows_, batch.first};
       case Storage::owned:    // the adjoint replaces the value
         return {receiver_[plan.receiver_memory].data(), num_receivers_, batch.first};
       case Storage::stage:
@@ -67,47 +75,65 @@ class FeatureMemory {
       case Storage::fixed:
         break;
     }
-    return {feature_[feature].data(), num_species_, 0};
+    return {fixed_[feature].data(), num_species_, 0};
   }
   // All rows of a feature that is fixed or has storage rows.
-  R *data(int feature) const { return feature_[plan_.features[feature].memory].data(); }
+  R *data(int feature) const {
+    const FeaturePlan &plan = plan_.features[feature];
+    return plan.storage == Storage::fixed ? fixed_[plan.memory].data() : exchanged_[plan.exchanged_value].data();
+  }
   // The adjoint of a stage's exchanged input, all rows.
-  R *exchanged_adjoint(int stage) const {
-    const int input = plan_.stages[stage].exchanged_input;
-    const FeaturePlan &plan = plan_.features[input];
-    return plan.has_own_adjoint ? adjoint_[input].data() : exchanged_adjoint_[plan.exchanged_adjoint].data();
+  R *exchanged_adjoint(int stage) const { return exchanged_[input_of(stage).exchanged_adjoint].data(); }
+  // Calls f(rows of the exchanged input, rows set aside for them) with the remote rows, if the input is repeated.
+  template <class F>
+  void for_rows_set_aside(int stage, const F &f) const {
+    const int64_t num_remote = num_rows_ - num_receivers_;
+    if (plan_.stages[stage].repeated_stage < 0 || num_remote == 0) return;
+    f(FeatureRows<R>{data(plan_.stages[stage].exchanged_input), num_rows_, num_receivers_},
+      FeatureRows<R>{set_aside_[stage].data(), num_remote, 0});
   }
 
   // Calls f(array, size) for all arrays except those of fixed features.
   void for_arrays(const ArrayVisitor &f) {
-    for (size_t k = 0; k < plan_.features.size(); k++) {
-      const FeaturePlan &feature = plan_.features[k];
-      if (feature.memory != static_cast<int>(k)) continue;
-      const int64_t size = feature.layout.row_size();
-      if (feature.storage == Storage::rows) f(feature_[k], num_rows_ * size);
-      if (feature.has_own_adjoint && feature.adjoint_storage == Storage::rows) f(adjoint_[k], num_rows_ * size);
-    }
     for (size_t k = 0; k < receiver_.size(); k++) f(receiver_[k], num_receivers_ * plan_.receiver_memories[k]);
     int64_t stage_row_size = 0;
     for (const Stage &stage : plan_.stages) stage_row_size = std::max(stage_row_size, stage.stage_row_size);
     f(stage_, stage_rows_ * stage_row_size);
-    for (size_t k = 0; k < exchanged_adjoint_.size(); k++)
-      f(exchanged_adjoint_[k], num_rows_ * plan_.exchanged_adjoints[k]);
+    for (size_t k = 0; k < exchanged_.size(); k++) f(exchanged_[k], num_rows_ * plan_.exchanged_memories[k]);
+    for (size_t s = 0; s < set_aside_.size(); s++)
+      if (plan_.stages[s].repeated_stage >= 0)
+        f(set_aside_[s], (num_rows_ - num_receivers_) * input_of(static_cast<int>(s)).layout.row_size());
+  }
+  // Bytes of the arrays for receivers, for exchanged inputs and their adjoints, and of storage stage.
+  struct Bytes {
+    std::size_t receivers = 0, exchanged = 0, stage = 0;
+  };
+  Bytes bytes() const {
+    Bytes bytes;
+    for (const Array &array : receiver_) bytes.receivers += array.bytes();
+    for (const Array &array : exchanged_) bytes.exchanged += array.bytes();
+    for (const Array &array : set_aside_) bytes.exchanged += array.bytes();
+    bytes.stage = stage_.bytes();
+    return bytes;
   }
   // The same for fixed features, which have a row per species.
   void for_fixed_arrays(const std::function<void(Array &, int64_t)> &f) {
-    for (size_t k = 0; k < feature_.size(); k++)
+    for (size_t k = 0; k < fixed_.size(); k++)
       if (plan_.features[k].storage == Storage::fixed)
-        f(feature_[k], static_cast<int64_t>(num_species_) * plan_.features[k].layout.row_size());
+        f(fixed_[k], static_cast<int64_t>(num_species_) * plan_.features[k].layout.row_size());
   }
 
  private:
+  const FeaturePlan &input_of(int stage) const { return plan_.features[plan_.stages[stage].exchanged_input]; }
+
   const EvaluationPlan &plan_;
   int num_species_;
   int64_t num_rows_ = 0, num_receivers_ = 0, stage_rows_ = 0;
-  std::vector<Array> feature_, adjoint_, receiver_;
+  std::vector<Array> fixed_;        // by feature
+  std::vector<Array> receiver_;     // EvaluationPlan::receiver_memories
+  std::vector<Array> exchanged_;    // EvaluationPlan::exchanged_memories
+  std::vector<Array> set_aside_;    // by stage: values of remote rows of its input, if that is repeated
   Array stage_;
-  std::vector<Array> exchanged_adjoint_;    // FeaturePlan::exchanged_adjoint
 };
 
 }    // namespace equi

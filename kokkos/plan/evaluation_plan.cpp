@@ -2,6 +2,8 @@
 // Divides a model's layers into stages, and decides where features and adjoints are stored.
 #include "kokkos/plan/evaluation_plan.h"
 
+#include "kokkos/plan/repeated_features.h"
+#include "kokkos/plan/shared_memories.h"
 #include "src/base/model_limits.h"
 
 #include <algorithm>
@@ -34,173 +36,13 @@ bool can_keep_values(const Model &model) {
   return true;
 }
 
-// Adjoints of exchanged inputs share memory if their ranges of stages, from first to last, do not overlap.
-void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &first_stage,
-                              const std::vector<int> &last_stage) {
-  for (const Stage &stage : plan.stages) {
-    const int f = stage.exchanged_input;
-    if (f < 0 || plan.features[f].has_own_adjoint) continue;
-    const auto overlaps = [&](size_t memory) {
-      for (const Stage &other : plan.stages) {
-        const int g = other.exchanged_input;
-        if (g >= 0 && plan.features[g].exchanged_adjoint == static_cast<int>(memory) &&
-            first_stage[g] <= last_stage[f] && first_stage[f] <= last_stage[g])
-          return true;
-      }
-      return false;
-    };
-    size_t memory = 0;
-    while (memory < plan.exchanged_adjoints.size() && overlaps(memory)) memory++;
-    if (memory == plan.exchanged_adjoints.size()) plan.exchanged_adjoints.push_back(0);
-    plan.features[f].exchanged_adjoint = static_cast<int>(memory);
-    plan.exchanged_adjoints[memory] = std::max(plan.exchanged_adjoints[memory], plan.features[f].layout.row_size());
-  }
-}
-
-// Finds the features that the backward pass evaluates again: those whose values it needs, and those that lead from
-// kept features to them.
-std::vector<bool> find_recomputed_features(const Model &model, const EvaluationPlan &plan,
-                                           const std::vector<bool> &fixed, const std::vector<bool> &needed_input) {
-  const size_t num_features = model.features.size();
-  std::vector<bool> again(num_features, false);
-  if (plan.keeps_values || !any_layer(model.layers, &LayerTraits::has_costly_edges)) return again;
-  const auto is_kept = [&](int f) { return needed_input[f] || plan.features[f].consumer >= 0; };
-  std::vector<bool> possible(num_features);
-  for (size_t f = 0; f < num_features; f++) possible[f] = !fixed[f] && plan.features[f].consumer < 0;
-  for (const Layer &layer : model.layers)
-    if (const Ports p = ports(layer); traits(layer).changes_in_place) possible[p.input] = possible[p.output] = false;
-  // calls f(step, its ports, number of the stage)
-  const auto for_steps = [&](const auto &f) {
-    for (size_t s = 0; s < plan.stages.size(); s++)
-      for (const Step &step : plan.stages[s].steps) f(step, ports(model.layers[step.layer]), static_cast<int>(s));
-  };
-  std::vector<int> stage_of(num_features, -1);    // the stage of all layers that write a feature
-  for_steps([&](const Step &, const Ports &p, int s) {
-    if (p.output >= 0 && stage_of[p.output] < 0) stage_of[p.output] = s;
-  });
-  for (bool changed = true; changed;) {
-    changed = false;
-    for_steps([&](const Step &step, const Ports &p, int s) {
-      if (p.output < 0 || !possible[p.output]) return;
-      bool is_possible = traits(model.layers[step.layer]).is_cheap && stage_of[p.output] == s;
-      p.for_inputs(
-          [&](int f) { is_possible = is_possible && (fixed[f] || is_kept(f) || (possible[f] && stage_of[f] == s)); });
-      possible[p.output] = is_possible;
-      changed = changed || !is_possible;
-    });
-  }
-  // A feature that is evaluated again is not kept, so another stage must not read it for an evaluation again.
-  for_steps([&](const Step &, const Ports &p, int s) {
-    p.for_inputs([&](int f) {
-      if (p.output >= 0 && possible[p.output] && possible[f] && stage_of[f] != s) possible[f] = false;
-    });
-  });
-  for (size_t f = 0; f < num_features; f++) again[f] = possible[f] && needed_input[f];
-  for (bool changed = true; changed;) {
-    changed = false;
-    for_steps([&](const Step &, const Ports &p, int) {
-      if (p.output < 0 || !again[p.output]) return;
-      p.for_inputs([&](int f) {
-        if (fixed[f] || again[f] || (is_kept(f) && !possible[f])) return;
-        again[f] = changed = true;
-      });
-    });
-  }
-  return again;
-}
-
-// When a feature uses the memory of receivers, in steps of a batch; those of the backward pass follow those of the
-// forward pass.
-struct Life {
-  int first, last;
-  bool overlaps(const Life &other) const { return first <= other.last && other.first <= last; }
-};
-
-bool is_same(const FeatureLayout &a, const FeatureLayout &b) {
-  if (a.num_groups() != b.num_groups()) return false;
-  for (int g = 0; g < a.num_groups(); g++)
-    if (a.group(g).irrep != b.group(g).irrep || a.group(g).channels != b.group(g).channels) return false;
-  return true;
-}
-
-// Divides the memory of receivers. lasts: features whose adjoints are read after the batches of a stage.
-class ReceiverMemories {
- public:
-  ReceiverMemories(EvaluationPlan &plan, const std::vector<bool> &lasts) : plan_(plan), lasts_(lasts) {}
-
-  // Returns the first memory in which no other feature is needed at these times.
-  int take(int feature, const std::vector<Life> &lives) {
-    const FeatureLayout &layout = plan_.features[feature].layout;
-    size_t k = 0;
-    while (k < users_.size() && !is_free(k, layout, feature, lives)) k++;
-    if (k == users_.size()) {
-      users_.push_back({layout, lasts_[feature] || plan_.keeps_values, {}});
-      plan_.receiver_memories.push_back(layout.row_size());
-    }
-    users_[k].lives.insert(users_[k].lives.end(), lives.begin(), lives.end());
-    return static_cast<int>(k);
-  }
-
- private:
-  struct Users {
-    FeatureLayout layout;
-    bool is_alone;
-    std::vector<Life> lives;
-  };
-  bool is_free(size_t k, const FeatureLayout &layout, int feature, const std::vector<Life> &lives) const {
-    const Users &users = users_[k];
-    if (users.is_alone || plan_.keeps_values || lasts_[feature] || !is_same(users.layout, layout)) return false;
-    for (const Life &life : lives)
-      for (const Life &other : users.lives)
-        if (life.overlaps(other)) return false;
-    return true;
-  }
-
-  EvaluationPlan &plan_;
-  const std::vector<bool> &lasts_;
-  std::vector<Users> users_;
-};
-
-// memory: for each feature, the feature that owns its memory.
-void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std::vector<int> &memory,
-                            const std::vector<bool> &lasts) {
-  // The first and the last step that use a feature, among those of all stages.
-  std::vector<Life> forward(model.features.size(), {-1, -1});
-  int num_steps = 0;
-  for (const Stage &stage : plan.stages)
-    for (const Step &step : stage.steps) {
-      const Ports p = ports(model.layers[step.layer]);
-      for (const int f : {p.input, p.second_input, p.output}) {
-        if (f < 0) continue;
-        Life &life = forward[memory[f]];
-        if (life.first < 0) life.first = num_steps;
-        life.last = num_steps;
-      }
-      num_steps++;
-    }
-  ReceiverMemories memories(plan, lasts);
-  for (size_t f = 0; f < model.features.size(); f++) {
-    FeaturePlan &feature = plan.features[f];
-    if (feature.memory != static_cast<int>(f)) continue;
-    const int number = static_cast<int>(f);
-    const Life backward{2 * num_steps - 1 - forward[f].last, 2 * num_steps - 1 - forward[f].first};
-    if (feature.is_recomputed)
-      feature.receiver_memory = feature.adjoint_receiver_memory = memories.take(number, {forward[f], backward});
-    else {
-      if (feature.storage == Storage::owned)
-        feature.receiver_memory = memories.take(number, {{forward[f].first, backward.last}});
-      if (feature.has_own_adjoint && feature.adjoint_storage == Storage::owned)
-        feature.adjoint_receiver_memory = memories.take(number, {backward});
-    }
-  }
-}
-
 // Makes a plan, step by step in the order of its functions.
 class PlanMaker {
  public:
-  PlanMaker(const Model &model, bool gather_senders, EvaluationPlan plan)
+  PlanMaker(const Model &model, bool gather_senders, const PlanMemory &saving, EvaluationPlan plan)
       : model_(model),
         gather_senders_(gather_senders),
+        saving_(saving),
         plan_(std::move(plan)),
         num_features_(static_cast<int>(model.features.size())),
         memory_(num_features_),
@@ -227,20 +69,17 @@ class PlanMaker {
     for (int f = 0; f < num_features_; f++) plan_.features[f].layout = FeatureLayout(model_.features[f], plan_.planes);
     find_fixed_features();
     divide_into_stages();
-    const std::vector<bool> again = find_recomputed_features(model_, plan_, fixed_, needed_input_);
-    for (Stage &stage : plan_.stages)
-      for (Step &step : stage.steps) {
-        const int output = ports(model_.layers[step.layer]).output;
-        step.is_recomputed = output >= 0 && again[output];
-      }
+    plan_.fuses_last_stage = !plan_.keeps_values;
+    const RepeatedFeatures repeated = find_repeated_features(model_, fixed_, needed_input_, saving_.is_lean, plan_);
     for (int f = 0; f < num_features_; f++) {
       plan_.features[f].memory = memory_[f];
-      if (memory_[f] == f) place_feature(f, again[f]);
+      if (memory_[f] == f) place_feature(f, repeated.in_batch[f]);
     }
-    divide_receiver_memory(model_, plan_, memory_, kept_output_);
-    share_exchanged_adjoints(plan_, first_stage_, last_stage_);
-    for (int f = 0; f < num_features_; f++) plan_.features[f] = plan_.features[memory_[f]];
     order_adjoints();
+    const FeatureUses uses{memory_, first_stage_, last_stage_, kept_output_, needed_output_, repeated.restored};
+    share_receiver_memories(model_, uses, plan_);
+    share_exchanged_memories(model_, uses, gather_senders_, saving_.has_slices, plan_);
+    for (int f = 0; f < num_features_; f++) plan_.features[f] = plan_.features[memory_[f]];
     return std::move(plan_);
   }
 
@@ -349,6 +188,10 @@ class PlanMaker {
   void place_feature(int f, bool is_again) {
     FeaturePlan &feature = plan_.features[f];
     const bool is_one_stage = first_stage_[f] == last_stage_[f];
+    const bool is_of_fused_stage =
+        plan_.fuses_last_stage && is_one_stage && first_stage_[f] == static_cast<int>(plan_.stages.size()) - 1;
+    // The backward pass finds the value in the scratch of the batch.
+    const bool is_in_batch = is_again || is_of_fused_stage;
     feature.is_recomputed = is_again && !is_one_stage;
     feature.has_own_adjoint =
         !fixed_[f] && first_stage_[f] >= 0 &&
@@ -357,7 +200,7 @@ class PlanMaker {
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)
       feature.storage = Storage::rows;
-    else if ((needed_input_[f] && !is_again) || kept_value_[f] || !is_one_stage)
+    else if ((needed_input_[f] && !is_in_batch) || kept_value_[f] || !is_one_stage)
       feature.storage = Storage::owned;
     else if (first_stage_[f] >= 0) {
       Stage &stage = plan_.stages[first_stage_[f]];
@@ -374,7 +217,7 @@ class PlanMaker {
       feature.adjoint_storage = Storage::rows;
     else if (kept_adjoint_[f] || kept_output_[f] || !is_one_stage)
       feature.adjoint_storage = Storage::owned;
-    else if (feature.storage == Storage::batch && !is_again)
+    else if (feature.storage == Storage::batch && !is_in_batch)
       feature.adjoint_offset = feature.offset;
     else
       feature.adjoint_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
@@ -417,6 +260,7 @@ class PlanMaker {
 
   const Model &model_;
   bool gather_senders_;
+  PlanMemory saving_;
   EvaluationPlan plan_;
   int num_features_;
   // By feature: the feature that owns its memory, stages, numbers of readers.
@@ -427,11 +271,11 @@ class PlanMaker {
 }    // namespace
 
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions,
-                                    int directions) {
+                                    int directions, const PlanMemory &memory) {
   EvaluationPlan plan;
   plan.keeps_values = kept_directions > 0 && can_keep_values(model);
   plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 1 + directions : 1;
-  return PlanMaker(model, gather_senders, std::move(plan)).make();
+  return PlanMaker(model, gather_senders, memory, std::move(plan)).make();
 }
 
 }    // namespace equi

@@ -13,8 +13,15 @@
 // backward pass of a batch first evaluates some layers *again*: maps of rows whose inputs are kept. The forward pass
 // then does not keep their results, whatever layers read them.
 //
+// The last stage ends with the energy, so each of its batches goes forward and then backward at once. What only this
+// stage needs uses memory for one batch.
+//
 // Features that are kept for all receivers share memory if they are needed at different times
-// (EvaluationPlan::receiver_memories).
+// (EvaluationPlan::receiver_memories). So do the inputs of convolutions and their adjoints (exchanged_memories).
+//
+// A *lean* plan keeps less and computes more (PlanMemory). It repeats the maps of rows that lead from kept features to
+// the input of a convolution, before the backward pass of the convolution's stage. Convolutions of fixed features are
+// repeated, too, if they are cheap. Results are the same to the last bit.
 #ifndef EQUI_EVALUATION_PLAN_H
 #define EQUI_EVALUATION_PLAN_H
 
@@ -52,8 +59,11 @@ struct FeaturePlan {
   int receiver_memory = -1, adjoint_receiver_memory = -1;
   Storage adjoint_storage = Storage::batch;
   int64_t adjoint_offset = 0;
-  // Storage rows, without memory of its own: which of the plan's exchanged adjoints it uses.
-  int exchanged_adjoint = -1;
+  // Storage rows: which of the plan's exchanged memories the value and the adjoint use.
+  int exchanged_value = -1, exchanged_adjoint = -1;
+  // Storage rows: the backward pass repeats the value (Stage::repeated_steps), so its memory is shared meanwhile.
+  // Values of remote rows are set aside, because ranks exchange them only once.
+  bool is_repeated = false;
 };
 
 // A layer of the model within a stage.
@@ -88,6 +98,9 @@ struct Stage {
   // Whether later stages write receivers' rows of its adjoint, and whether any layer writes them before the sums of
   // senders are added.
   bool input_adjoint_is_begun = false, input_adjoint_is_written = false;
+  // Steps of an earlier stage that compute the exchanged input once more, before the backward pass of this stage.
+  int repeated_stage = -1;
+  std::vector<Step> repeated_steps;
   int64_t batch_row_size = 0, stage_row_size = 0;    // numbers per row of the scratch of batches and of the stage
 };
 
@@ -96,9 +109,11 @@ struct EvaluationPlan {
   std::vector<int> fixed_layers;    // evaluated once per species, in order
   std::vector<Stage> stages;
   int max_exchanged_row_size = 0;    // largest row of all exchanged inputs
-  // Numbers per row of the memories that adjoints of exchanged inputs share. The stages of those in one memory do
-  // not overlap.
-  std::vector<int> exchanged_adjoints;
+  // Numbers per row of the memories that exchanged inputs and their adjoints use. No two of those in one memory are
+  // needed at the same time.
+  std::vector<int> exchanged_memories;
+  // Whether a batch of the last stage goes forward and backward at once, if a backward pass follows.
+  bool fuses_last_stage = false;
   // Numbers per receiver of the memories that features with storage owned, and their adjoints, use. Features in one
   // memory have the same layout, and no two of them are needed at the same time.
   std::vector<int> receiver_memories;
@@ -117,6 +132,12 @@ struct EvaluationPlan {
   }
 };
 
+// How an evaluation saves memory.
+struct PlanMemory {
+  bool is_lean = false;       // computes again what costs at most a tenth of the operations
+  bool has_slices = false;    // gathers adjoints of senders slice by slice, while the batches of other slices follow
+};
+
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
 // batch. duals: features have tangents. directions: for duals without kept values, the number of directions computed
 // together with the values. kept_directions: if not 0, values are kept and tangents are in this number of
@@ -125,7 +146,7 @@ struct EvaluationPlan {
 // if the layers cannot be divided into stages, for example because a feature that depends only on the species is
 // contracted.
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
-                                    int kept_directions = 0, int directions = 1);
+                                    int kept_directions = 0, int directions = 1, const PlanMemory &memory = {});
 
 }    // namespace equi
 

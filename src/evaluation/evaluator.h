@@ -13,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace equi {
 
@@ -47,9 +48,10 @@ struct EvaluatorOptions {
   // Kernels on CPUs, one of host_instruction_sets(); empty: the best one. "generic" uses plain loops over tables
   // instead of generated kernels.
   std::string instruction_set = {};
-  // Bytes that an evaluation may use (MemoryLimitError). A device first works on fewer atoms at a time before it
-  // throws. 0: no limit. TorchModel ignores the limit.
+  // Bytes that an evaluation may use (MemoryLimitError). Before it throws, it keeps fewer features and computes more,
+  // and a device works on fewer atoms at a time. 0: no limit. TorchModel ignores the limit.
   double memory_limit = 0.0;
+  bool lean = false;    // whether it keeps fewer features also without a limit; same results
 };
 
 // The options of an evaluation on CPUs that serves for comparison: float64, exact radial functions, plain loops, and
@@ -211,6 +213,12 @@ inline void check_memory(std::size_t bytes, const EvaluatorOptions &options) {
   if (options.memory_limit > 0.0 && needed > options.memory_limit) throw MemoryLimitError(needed);
 }
 
+// What an evaluation uses memory for.
+struct MemoryPart {
+  const char *name;
+  std::size_t bytes;
+};
+
 class Committee;
 
 class Evaluator {
@@ -236,6 +244,8 @@ class Evaluator {
   virtual std::size_t exchange_bytes_per_row() const = 0;
   // Bytes that the evaluation uses for the present neighborhood.
   virtual std::size_t memory_bytes() const = 0;
+  // The same in parts, some of which may be 0; empty: not known.
+  virtual std::vector<MemoryPart> memory_parts() const { return {}; }
   // The members, if this evaluator computes the mean of several models.
   virtual const Committee *committee() const { return nullptr; }
 };

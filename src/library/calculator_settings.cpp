@@ -79,8 +79,9 @@ void read_radial(const Value &value, CalculatorSettings &settings) {
 }
 
 void read_memory(const Value &value, CalculatorSettings &settings) {
-  if (value.word == "auto" || value.word == "unlimited")
-    settings.memory_limit = value.word == "auto" ? -1.0 : 0.0;
+  settings.options.lean = value.word == "lean";
+  if (value.word == "auto" || value.word == "lean" || value.word == "unlimited")
+    settings.memory_limit = value.word == "unlimited" ? 0.0 : -1.0;
   else
     settings.memory_limit = value.positive(1e9);
 }
@@ -111,7 +112,7 @@ void read_field(const Value &value, CalculatorSettings &settings) {
 const Keyword KEYWORDS[] = {
     {"precision", "mixed or double", read_precision},
     {"radial", "table TOLERANCE, TOLERANCE between 0 and 1, or exact", read_radial},
-    {"memory", "GB, auto or unlimited", read_memory},
+    {"memory", "GB, auto, lean or unlimited", read_memory},
     {"deterministic", "yes or no",
      [](const Value &value, CalculatorSettings &settings) {
        settings.options.deterministic = value.is_first_of_two("yes", "no");

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -221,75 +223,136 @@ TEST(EvaluationPlan, a_gate_and_a_convolution_may_read_one_feature) {
   EXPECT_EQ(plan.features[feature(model, "z0")].adjoint_storage, Storage::rows);
 }
 
-// Walks both passes step by step, and notes which value or adjoint each memory of receivers holds.
-class ReceiverMemoryWalk {
+// Walks both passes batch by batch, with two batches, and notes which value or adjoint each row of the shared memories
+// holds.
+class MemoryWalk {
  public:
-  ReceiverMemoryWalk(const Model &model, const EvaluationPlan &plan)
-      : model_(model), plan_(plan), holds_(plan.receiver_memories.size(), {-1, false}) {}
+  MemoryWalk(const Model &model, const EvaluationPlan &plan, bool gathers, bool has_slices)
+      : model_(model),
+        plan_(plan),
+        gathers_(gathers),
+        has_slices_(has_slices),
+        receiver_(plan.receiver_memories.size(), EMPTY),
+        exchanged_(plan.exchanged_memories.size(), EMPTY) {}
 
   void run() {
-    for (const Stage &stage : plan_.stages)
-      for (const Step &step : stage.steps) forward(step, false);
-    for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
-      for (const Step &step : stage->steps)
-        if (step.is_recomputed) forward(step, true);
-      for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) backward(*step);
+    const int last = static_cast<int>(plan_.stages.size()) - 1;
+    for (int s = 0; s <= last; ++s) {
+      if (plan_.fuses_last_stage && s == last) break;
+      for (int b = 0; b < NUM_BATCHES; ++b)
+        for (const Step &step : plan_.stages[s].steps) forward(step, b, false, 0);
+    }
+    for (int s = last; s >= 0; --s) {
+      const Stage &stage = plan_.stages[s];
+      for (int b = 0; b < NUM_BATCHES; ++b)
+        for (const Step &step : stage.repeated_steps) forward(step, b, true, 1 + 2 * s);
+      if (gathers_ && !stage.input_adjoint_is_begun && (stage.input_adjoint_is_written || has_slices_)) clear(stage);
+      for (int b = 0; b < NUM_BATCHES; ++b) {
+        if (plan_.fuses_last_stage && s == last)
+          for (const Step &step : stage.steps) forward(step, b, false, 0);
+        for (const Step &step : stage.steps)
+          if (step.is_recomputed) forward(step, b, true, 2 + 2 * s);
+        for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) backward(*step, b);
+        if (has_slices_) add_up_senders(stage);
+      }
+      if (!has_slices_) add_up_senders(stage);
     }
   }
 
  private:
+  static constexpr int NUM_BATCHES = 2;
   using Content = std::pair<int, bool>;    // feature, whether it is its adjoint
-  static constexpr int NONE = -1;          // another kind of storage, in which nothing is shared in this way
+  using Rows = std::array<Content, NUM_BATCHES>;
+  static constexpr Rows EMPTY{Content{-1, false}, Content{-1, false}};
 
-  int value_memory(int f, bool is_backward) const {
+  // Null: another kind of storage, in which nothing is shared in this way.
+  Rows *rows_of(int f, bool is_adjoint, bool is_backward) {
     const FeaturePlan &feature = plan_.features[f];
-    return feature.is_recomputed && is_backward ? NONE : feature.receiver_memory;
+    if (is_adjoint && feature.has_own_adjoint) {
+      if (feature.adjoint_storage == Storage::owned) return &receiver_.at(feature.adjoint_receiver_memory);
+      return feature.adjoint_storage == Storage::rows ? &exchanged_.at(feature.exchanged_adjoint) : nullptr;
+    }
+    if (feature.is_recomputed && is_backward) return nullptr;
+    if (feature.storage == Storage::owned) return &receiver_.at(feature.receiver_memory);
+    if (feature.storage != Storage::rows) return nullptr;
+    return &exchanged_.at(is_adjoint ? feature.exchanged_adjoint : feature.exchanged_value);
   }
-  int adjoint_memory(int f) const {
-    const FeaturePlan &feature = plan_.features[f];
-    return feature.has_own_adjoint ? feature.adjoint_receiver_memory : feature.receiver_memory;
+  void read(int f, bool is_adjoint, int batch, bool is_backward) {
+    if (const Rows *rows = rows_of(f, is_adjoint, is_backward)) {
+      EXPECT_EQ((*rows)[batch], Content(plan_.features[f].memory, is_adjoint))
+          << model_.feature_names[f] << (is_adjoint ? ", adjoint" : "");
+    }
   }
-  void read(int k, int f, bool is_adjoint) {
-    if (k == NONE) return;
-    EXPECT_EQ(holds_[k], Content(plan_.features[f].memory, is_adjoint)) << model_.feature_names[f];
+  void write(int f, bool is_adjoint, int batch, bool is_backward) {
+    if (Rows *rows = rows_of(f, is_adjoint, is_backward)) (*rows)[batch] = {plan_.features[f].memory, is_adjoint};
   }
-  void write(int k, int f, bool is_adjoint) {
-    if (k != NONE) holds_[k] = {plan_.features[f].memory, is_adjoint};
+  template <class F>
+  void for_read_rows(const Layer &layer, int f, int batch, const F &read_row) const {
+    for (int b = 0; b < NUM_BATCHES; ++b)
+      if (b == batch || (reads_senders(layer) && plan_.features[f].storage == Storage::rows)) read_row(b);
   }
-  void forward(const Step &step, bool is_backward) {
-    const Ports p = ports(model_.layers[step.layer]);
-    p.for_inputs([&](int f) { read(value_memory(f, is_backward), f, false); });
+  // pass: one in which features are written anew
+  void forward(const Step &step, int batch, bool is_backward, int pass) {
+    const Layer &layer = model_.layers[step.layer];
+    const Ports p = ports(layer);
+    p.for_inputs([&](int f) { for_read_rows(layer, f, batch, [&](int b) { read(f, false, b, is_backward); }); });
     if (p.output < 0) return;
-    const int k = value_memory(p.output, is_backward);
-    if (written_[{p.output, is_backward}]++ > 0) read(k, p.output, false);
-    write(k, p.output, false);
+    if (written_[{p.output, NUM_BATCHES * pass + batch}]++ > 0) read(p.output, false, batch, is_backward);
+    write(p.output, false, batch, is_backward);
   }
-  void backward(const Step &step) {
+  void backward(const Step &step, int batch) {
     if (step.adjoint == Step::Adjoint::none) return;
-    const Ports p = ports(model_.layers[step.layer]);
-    if (p.output >= 0) read(adjoint_memory(p.output), p.output, true);
+    const Layer &layer = model_.layers[step.layer];
+    const Ports p = ports(layer);
+    if (p.output >= 0) read(p.output, true, batch, true);
     p.for_inputs([&](int f) {
-      if (p.keeps_input) read(value_memory(f, true), f, false);
-      if (step.adds(f)) read(adjoint_memory(f), f, true);
-      if (plan_.features[f].storage != Storage::rows) write(adjoint_memory(f), f, true);
+      if (p.keeps_input || reads_senders(layer))
+        for_read_rows(layer, f, batch, [&](int b) { read(f, false, b, true); });
+      if (plan_.features[f].storage == Storage::rows && reads_senders(layer) && !reads_receivers(layer)) return;
+      if (step.adds(f)) read(f, true, batch, true);
+      write(f, true, batch, true);
     });
+  }
+  void clear(const Stage &stage) {
+    for (int b = 0; stage.exchanged_input >= 0 && b < NUM_BATCHES; ++b) write(stage.exchanged_input, true, b, true);
+  }
+  // Adds contributions of a stage's receivers to the adjoint of its input.
+  void add_up_senders(const Stage &stage) {
+    const int f = stage.exchanged_input;
+    if (!stage.returns_adjoints) return;
+    const auto check_values = [&](int b) {
+      if (gathers_) read(f, false, b, true);
+    };
+    for (int b = 0; b < NUM_BATCHES; ++b) {
+      check_values(b);
+      if (stage.input_adjoint_is_written || has_slices_) read(f, true, b, true);
+      write(f, true, b, true);
+      check_values(b);
+    }
   }
 
   const Model &model_;
   const EvaluationPlan &plan_;
-  std::vector<Content> holds_;
-  std::map<Content, int> written_;
+  bool gathers_, has_slices_;
+  std::vector<Rows> receiver_, exchanged_;
+  std::map<std::pair<int, int>, int> written_;
 };
 
-TEST(EvaluationPlan, memory_of_receivers_holds_what_is_read) {
+TEST(EvaluationPlan, shared_memory_holds_what_is_read) {
+  int num_repeated = 0;
   for (const TinyCase &c : all_cases()) {
-    SCOPED_TRACE(c.name);
     const Model model = c.model();
-    for (const bool gather : {false, true}) {
-      const EvaluationPlan plan = make_evaluation_plan(model, gather);
-      ReceiverMemoryWalk(model, plan).run();
-    }
+    for (const bool gathers : {false, true})
+      for (const bool is_lean : {false, true})
+        for (const bool has_slices : {false, gathers}) {
+          SCOPED_TRACE(std::string(c.name) + (gathers ? ", gathers" : "") + (is_lean ? ", lean" : "") +
+                       (has_slices ? ", slices" : ""));
+          const EvaluationPlan plan = make_evaluation_plan(model, gathers, false, 0, 1, {is_lean, has_slices});
+          MemoryWalk(model, plan, gathers, has_slices).run();
+          for (const Stage &stage : plan.stages) num_repeated += !stage.repeated_steps.empty();
+        }
   }
+  EXPECT_GT(num_repeated, 20);
 }
 
 // x1 -> z1 = x1 + (SO(2) convolution) -> x2 = z1 + (network of an atom), and another such block.
@@ -297,10 +360,11 @@ TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features
   const Model model = case_named("so2_of_blocks").model();
   const EvaluationPlan plan = make_evaluation_plan(model, false);
   const auto plan_of = [&](const char *name) { return plan.features[feature(model, name)]; };
-  for (const char *name : {"z0", "z1", "z2"}) {
+  for (const char *name : {"z0", "z1"}) {
     EXPECT_EQ(plan_of(name).storage, Storage::owned) << name;
     EXPECT_FALSE(plan_of(name).is_recomputed) << name;
   }
+  EXPECT_EQ(plan_of("z2").storage, Storage::batch);    // a batch of the last stage goes backward at once
   // Inputs of gates, within a stage.
   for (const char *name : {"u1", "u2", "x3"}) EXPECT_EQ(plan_of(name).storage, Storage::batch) << name;
   // The next stage reads one memory in both blocks, also for its adjoint.
@@ -309,7 +373,7 @@ TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features
     EXPECT_EQ(plan_of(name).receiver_memory, plan_of("x1").receiver_memory) << name;
     EXPECT_EQ(plan_of(name).adjoint_receiver_memory, plan_of("x1").receiver_memory) << name;
   }
-  EXPECT_EQ(plan.receiver_memories.size(), 4u);    // z0, z1, z2 and this one
+  EXPECT_EQ(plan.receiver_memories.size(), 3u);    // z0, z1 and this one
 
   // Models without SO(2) convolutions recompute nothing.
   int num_steps = 0;

@@ -81,8 +81,9 @@ void read_radial(Words &words, PairSettings &settings) {
 
 void read_memory(Words &words, PairSettings &settings) {
   const std::string word = words.value();
-  if (word == "auto" || word == "unlimited") {
-    settings.memory_limit = word == "auto" ? -1.0 : 0.0;
+  settings.options.lean = word == "lean";
+  if (word == "auto" || word == "lean" || word == "unlimited") {
+    settings.memory_limit = word == "unlimited" ? 0.0 : -1.0;
     return;
   }
   if (!utils::is_double(word) || !(words.number(word) > 0.0)) words.refuse(word);
@@ -157,7 +158,7 @@ const Keyword KEYWORDS[] = {
      read_radial},
     {"reference", YES_OR_NO, "all runs", "evaluation by LibTorch", read_flag(&PairSettings::reference)},
     {"check", YES_OR_NO, "all runs", "checks of the model and of the first structure", read_flag(&PairSettings::check)},
-    {"memory", "GB per rank, auto or unlimited", "all runs", "limit of the memory of a rank", read_memory},
+    {"memory", "GB per rank, auto, lean or unlimited", "all runs", "limit of the memory of a rank", read_memory},
     {"batch", "a number of atoms or auto", "developers", "atoms that are evaluated at a time", read_batch},
     {"deterministic", YES_OR_NO, "all runs", "results that do not depend on the number of threads",
      read_flag(&EvaluatorOptions::deterministic)},

@@ -80,7 +80,7 @@ def test_calculators_in_two_threads_give_one_energy(programs):
         (None, "Na", "precision single", "keyword precision must be mixed or double, not single"),
         (None, "Na", "radial", "keyword radial needs a value: table TOLERANCE"),
         (None, "Na", "radial table 2", "radial must be table .* not 2"),
-        (None, "Na", "memory -1", "memory must be GB, auto or unlimited, not -1"),
+        (None, "Na", "memory -1", "memory must be GB, auto, lean or unlimited, not -1"),
         (None, "Na", "threads 0", "threads must be a whole number above 0, not 0"),
         (None, "Na", "charge 0.5", "charge must be a whole number, not 0.5"),
         (None, "Na", "charge 1", "charge"),
