@@ -189,8 +189,8 @@ class Float64Calculator(Oracle):
 
     def calculate_latent(self, data):
         """mace's stress of a MACELES lacks what the latent energy depends on the cell itself, and its energies of atoms
-        lack that energy. Here the stress is a central difference, and an atom has half of its charge times the
-        derivative by it."""
+        lack that energy. Here the stress is the derivative by a strain of positions and cell, and an atom has half of
+        its charge times the derivative by it."""
         import torch
 
         out = self.model(data, compute_force=True, training=True)
@@ -198,8 +198,21 @@ class Float64Calculator(Oracle):
         self.observed = {"charges": charges.detach().numpy().reshape(-1)}
         (potential,) = torch.autograd.grad(energy, charges, retain_graph=True, allow_unused=True)
         energies = out["node_energy"].detach() + (0.0 if potential is None else 0.5 * (charges * potential).detach())
-        virial = self.virial_by_strain(data)
+        virial = self.derivative_by_strain(data)
         self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies.numpy() + self.energies_of_inputs(data), virial=virial)
+
+    def derivative_by_strain(self, data):
+        """[3, 3], or None for a structure that is not periodic in three directions. A difference would jump where a wave
+        vector crosses the sphere of the sum."""
+        import torch
+
+        if not all(self.atoms.pbc):
+            return None
+        strain = torch.eye(3, dtype=torch.float64, requires_grad=True)
+        moved = {key: data[key].detach() @ strain.T for key in ("positions", "cell", "shifts")}
+        energy = self.model(data | moved, compute_force=False)["energy"].sum()
+        (virial,) = torch.autograd.grad(energy, strain)
+        return 0.5 * (virial + virial.T).numpy()
 
     def virial_by_strain(self, data):
         """[3, 3], or None for a structure that is not periodic in three directions."""
