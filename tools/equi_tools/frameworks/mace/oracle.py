@@ -14,8 +14,8 @@ from ...errors import EquiError
 from ..common.e3nn_layers import sign_of_coupling
 from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
 from . import checkpoint as mace_checkpoint
+from . import dipoles, polar
 from . import inputs as system_inputs
-from . import polar
 
 
 def import_mace():
@@ -75,6 +75,8 @@ def _make_exact(model, checkpoint, precision):
             found = checkpoint.couplings.get(tuple(int(n) for n in contracted.groups()))
             if found is not None and found.rounded:
                 exact = symmetric_basis.expand(found.matrix, found.irreps, found.out, found.degree)
+        elif name == "change_of_basis":
+            exact = dipoles.tensor_basis()
         if exact is not None:
             with torch.no_grad():
                 buffer.copy_(torch.from_numpy(np.ascontiguousarray(exact)).reshape(buffer.shape))
