@@ -14,9 +14,10 @@
 
 namespace equi {
 
-// Calls f(first, end) for pieces of a range, which threads share.
+// Calls f(first, end) for pieces of a range, which threads share. size: at least 1, unless the range is empty.
 template <class F>
 void for_pieces(const char *label, int64_t count, int64_t size, const F &f) {
+  if (count == 0) return;
   const int64_t pieces = (count + size - 1) / size;
   Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, pieces),
                        [&](int64_t p) { f(p * size, std::min<int64_t>(count, (p + 1) * size)); });

@@ -168,6 +168,12 @@ double relative(double error, double largest) {
   return error > 0.0 ? error / largest : 0.0;
 }
 
+// What errors of derivatives are relative to. Only functions without a zero may vary by less than their value over the
+// cutoff; the derivative of a constant is nothing but rounding.
+double derivative_unit(const Magnitudes &largest, double cutoff) {
+  return std::max(largest.derivative, largest.value / cutoff);
+}
+
 }    // namespace
 
 void RadialTable::coefficients(double r, int &row, double *value, double *derivative) const {
@@ -212,6 +218,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   const auto largest_for = [&](const Trial &t) -> Magnitudes & {
     return t.begin >= SHORT_DISTANCE ? beyond_short : everywhere;
   };
+  const auto derivative_unit_for = [&](const Trial &t) { return derivative_unit(largest_for(t), f.basis.cutoff); };
   bool is_done = false;
   while (!is_done) {
     for (Trial &trial : trials) {
@@ -225,9 +232,9 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
     for (Trial &trial : trials) {
       if (!trial.is_done) {
         // Factor by which the number of bins is too small (above 1) or larger than necessary.
-        const double factor = std::max(
-            std::pow(relative(trial.value_error, largest_for(trial).value) / tolerance, 1.0 / (degree + 1)),
-            std::pow(relative(trial.derivative_error, largest_for(trial).derivative) / tolerance, 1.0 / degree));
+        const double factor =
+            std::max(std::pow(relative(trial.value_error, largest_for(trial).value) / tolerance, 1.0 / (degree + 1)),
+                     std::pow(relative(trial.derivative_error, derivative_unit_for(trial)) / tolerance, 1.0 / degree));
         if (factor > 1.0) {
           // The law holds only when bins resolve the function, so steps are bounded to avoid overshooting.
           trial.num_bins = static_cast<int>(std::ceil(trial.num_bins * std::min(1.03 * factor, 4.0)));
@@ -247,7 +254,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
       double value = 0.0, derivative = 0.0;
       for (const Trial &trial : trials) {
         value = std::max(value, relative(trial.value_error, largest_for(trial).value));
-        derivative = std::max(derivative, relative(trial.derivative_error, largest_for(trial).derivative));
+        derivative = std::max(derivative, relative(trial.derivative_error, derivative_unit_for(trial)));
       }
       char text[400];
       std::snprintf(
@@ -274,7 +281,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
     std::vector<double>().swap(trial.rows);
     table.value_error = std::max(table.value_error, relative(trial.value_error, largest_for(trial).value));
     table.derivative_error =
-        std::max(table.derivative_error, relative(trial.derivative_error, largest_for(trial).derivative));
+        std::max(table.derivative_error, relative(trial.derivative_error, derivative_unit_for(trial)));
   }
   return table;
 }

@@ -179,21 +179,28 @@ def convert(source, output, elements=None, ignore_keys=(), license=None, citatio
             document_rules.check(document, tensors)
         _write_what_runs(
             output, packed, quiet, lambda: steps.next("reading and evaluating it as the pair style does"),
-            f"This is a fault of the converter: please report it with {printable(str(source))}",
+            lambda reason: _blame(reason, printable(str(source))),
         )  # fmt: skip
     return document
 
 
+def _blame(reason, source):
+    """Whose fault it is that a converted file does not run. Numbers of a model may be so large that its energy overflows."""
+    if "is not finite" in reason:
+        return f"If the framework's own results are finite, please report it with {source}"
+    return f"This is a fault of the converter: please report it with {source}"
+
+
 def _write_what_runs(output, packed, quiet, begin, blame):
     """Moves a file into its place after a trial; a note reports if a trial was not possible. begin: called before the
-    trial. blame: appended to the reason of a failure."""
+    trial. blame: what is appended to the reason of a failure, for this reason."""
 
     def check(partial):
         begin()
         try:
             why.append(try_file(partial, output))
         except EquiError as error:
-            raise EquiError(f"{error}. No file is written. {blame}") from error
+            raise EquiError(f"{error}. No file is written. {blame(str(error))}") from error
 
     why = []
     equi_file.replace(output, packed, check)
@@ -233,7 +240,7 @@ def renew(source, output, options, quiet):
         )
     document["format_version"] = equi_file.FORMAT_VERSION
     packed = equi_file.packed(document, tensors)
-    _write_what_runs(output, packed, quiet, lambda: None, f"The fault is in {printable(str(source))} already")
+    _write_what_runs(output, packed, quiet, lambda: None, lambda _: f"The fault is in {printable(str(source))} already")
     return document
 
 

@@ -797,6 +797,18 @@ TEST(RadialTable, of_zero_functions_and_short_cutoffs) {
   EXPECT_EQ(s.pieces.back().r_end, 1.2);
 }
 
+// The derivative of a constant is rounding, which no table has to reproduce.
+TEST(RadialTable, of_constants) {
+  RadialFunction f = random_function(KINDS[0]);
+  for (double &v : f.network.weights[0].data) v = 0.0;
+  f.network.biases = {std::vector<double>(12, 0.3)};
+  for (int degree : {3, 5, 7}) {
+    const RadialTable t = RadialTable::build(f, degree, 1e-10);
+    EXPECT_LT(t.value_error, 1e-14);
+    EXPECT_LT(t.derivative_error, 1e-12);
+  }
+}
+
 TEST(RadialTable, refuses_what_it_cannot_reach) {
   RadialFunction f = random_function(KINDS[0]);
   EXPECT_THROW(RadialTable::build(f, 4, 1e-6), std::invalid_argument);

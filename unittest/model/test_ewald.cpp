@@ -290,6 +290,19 @@ TEST_P(EwaldLayer, evaluations_repeat_to_the_last_bit) {
   expect_same(evaluate_whole(*evaluator, images()), first, {0.0}, "repeated");
 }
 
+// The shortest wave vector of this cell is longer than the cutoff of all spheres.
+TEST_P(EwaldLayer, an_atom_in_a_cell_without_wave_vectors_feels_no_force) {
+  Structure small;
+  small.positions.push_back({0.3, 0.4, 0.5});
+  small.species.push_back(0);
+  const double cell[3][3] = {{1.7, 0.0, 0.0}, {0.0, 1.7, 0.0}, {0.0, 0.0, 1.7}};
+  for (int k = 0; k < 3; ++k) std::copy_n(cell[k], 3, small.cell[k]);
+  const Evaluation e = evaluate_whole(*make(), small.images(model.reach()));
+  EXPECT_TRUE(std::isfinite(e.energy));
+  for (double v : e.virial) EXPECT_TRUE(std::isfinite(v));
+  EXPECT_LE(largest_force(e.forces), allowed_differences(SUM, e).virial);
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiny, EwaldLayer, ::testing::ValuesIn(ewald_cases()),
                          [](const auto &info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Potential, EwaldLayer, ::testing::ValuesIn(potential_cases()),

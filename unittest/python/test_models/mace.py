@@ -235,7 +235,7 @@ def make_model(path, seed=1, **options):
 
 def make_dipole_model(path, kind, options, elements=(8, 11, 17), seed=1):
     """Writes a .model file of a class with dipoles, with random numbers; returns its path as a string. options: hidden,
-    mlp (irreps), num_interactions, correlation and gate."""
+    mlp (irreps), num_interactions, correlation, gate and dtype."""
     import_mace()
     import torch
     from e3nn import o3
@@ -243,9 +243,9 @@ def make_dipole_model(path, kind, options, elements=(8, 11, 17), seed=1):
 
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    given = dict(correlation=2, gate="silu") | options
+    given = dict(correlation=2, gate="silu", dtype="float64") | options
     energies = rng.uniform(-5, -1, len(elements)) if kind == "EnergyDipolesMACE" else None
-    with default_dtype(torch.float64), warnings.catch_warnings():
+    with default_dtype(getattr(torch, given["dtype"])), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = getattr(modules, kind)(
             r_max=4.2, num_bessel=6, num_polynomial_cutoff=5, max_ell=2, interaction_cls=modules.interaction_classes[RESIDUAL],

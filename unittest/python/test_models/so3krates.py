@@ -31,7 +31,7 @@ VARIANTS = {
     "one_degree": ("SO3LR", dict(
         **FAR, degrees=[2], num_features=8, num_heads=1, num_radial_basis_fn=6, radial_basis_fn="bessel", cutoff_fn="polynomial", cutoff_p=4,
         message_normalization="sqrt_num_features", energy_regression_dim=None, interaction_bias=False, use_charge_embed=True,
-        dispersion_energy_bool=False, zbl_repulsion_bool=False, final_mlp_layers=1,
+        dispersion_energy_bool=False, zbl_repulsion_bool=False, final_mlp_layers=1, initialize_ev_to_zeros=False, num_elements=20,
     )),
     "dispersion": ("SO3LR", dict(
         **FAR, num_layers=1, electrostatic_energy_bool=False, message_normalization="identity", avg_num_neighbors=None,

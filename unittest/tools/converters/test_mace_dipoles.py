@@ -33,11 +33,13 @@ FIELD = np.array([0.3, -0.2, 0.5])  # V/Angstrom
 # The class, and options of the model.
 MODELS = {
     "dipoles": ("AtomicDipolesMACE", dict(hidden="5x0e+5x1o", mlp="6x1o", num_interactions=3)),
-    "two_steps": ("AtomicDipolesMACE", dict(hidden="13x0e+13x1o", mlp="4x1o", num_interactions=2, correlation=3)),
+    "two_steps": ("AtomicDipolesMACE", dict(hidden="13x0e+13x1o", mlp="4x1o", num_interactions=2, correlation=3, dtype="float32")),
     "energy": ("EnergyDipolesMACE", dict(hidden="5x0e+5x1o", mlp="7x0e+6x1o", num_interactions=2)),
     "energy_wide": ("EnergyDipolesMACE", dict(hidden="33x0e+33x1o+33x2e", mlp="4x0e+3x1o", num_interactions=3, gate="tanh")),
     "dielectric": ("AtomicDielectricMACE", dict(hidden="5x0e+5x1o+5x2e", mlp="6x0e+5x1o+4x2e", num_interactions=2)),
-    "dielectric_deep": ("AtomicDielectricMACE", dict(hidden="13x0e+13x1o+13x2e", mlp="4x0e+4x1o+4x2e", num_interactions=3)),
+    "dielectric_deep": ("AtomicDielectricMACE", dict(
+        hidden="13x0e+13x1o+13x2e", mlp="4x0e+4x1o+4x2e", num_interactions=3, dtype="float32",
+    )),
 }  # fmt: skip
 SLOW = ("dipoles", "energy_wide", "dielectric_deep")  # of many layers or channels, whose compilation by torch takes long
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS]

@@ -147,7 +147,7 @@ def test_charges_of_a_run_and_of_a_file_agree_with_matgl(name, tmp_path):
     """Charges sum to the total charge, and both change the energy."""
     fixed = str(tmp_path / "fixed.equi")
     settings = SETTINGS.get(name, {})
-    convert(folder_of(name), fixed, quiet=True, charge=-1.0, **settings)
+    convert(folder_of(name), fixed, quiet=True, charge=-1, **settings)
     calculator = matgl_oracle.float64_calculator(matgl_checkpoint.load(folder_of(name), charge=-1.0, **settings))
     laws.assert_within_bars(laws.differences(fixed, calculator, structures(name), radial="exact"))
     atoms = dict(structures(name))["rocksalt"]

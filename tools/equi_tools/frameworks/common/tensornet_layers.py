@@ -378,7 +378,7 @@ class Builder(Layers):
     def total_charge(self):
         """The total charge for each channel; 1 if a run provides the charge as a factor."""
         charge = self.model.total_charge
-        return self.once("total_charge", np.full(self.model.charge_channels or 1, 1.0 if charge is None else charge))
+        return self.once("total_charge", np.full(self.model.charge_channels or 1, 1.0 if charge is None else float(charge)))
 
     def features(self):
         """All layers up to the scalars that the readout reads; returns their name."""

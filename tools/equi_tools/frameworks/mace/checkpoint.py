@@ -287,6 +287,14 @@ def _exact_couplings(model):
     return found
 
 
+def _cutoff(model):
+    """The cutoff of the model. Classes with dipoles keep it in float64, also next to a cutoff function in float32."""
+    stated = float(model.r_max)
+    function = getattr(getattr(model, "radial_embedding", None), "cutoff_fn", None)
+    used = getattr(function, "r_max", None)
+    return float(used) if used is not None and float(used) == np.float32(stated) else stated
+
+
 def load(source, ignore_keys=(), charge=None, spin=None, system=None, les_sigma=None, les_dl=None, les_self=None, les_boundary=None):
     """The model in a file. charge, spin, system (a dict by name): the numbers of the whole system that it is fixed
     for. les_...: settings of a MACELES model's latent Ewald summation, in Angstrom."""
@@ -313,7 +321,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, system=None, les_sigma=
         elements=[chemical_symbols[int(z)] for z in model.atomic_numbers],
         heads=heads,
         fixed_head=fixed,
-        cutoff=float(model.r_max),
+        cutoff=_cutoff(model),
         couplings=couplings,
         inputs=inputs,
         values=values,

@@ -54,14 +54,20 @@ def is_dead(block):
     return all(ir != SCALAR for _, ir in Irreps(block.linear_1.irreps_in)) and not Irreps(block.equivariant_nonlin.irreps_scalars)
 
 
-def check_tensor_basis(basis):
-    """Refuses other tensors of the numbers of a polarizability than those of the format (doc/model_file.rst)."""
+def tensor_basis():
+    """Tensors [6, 3, 3] of the numbers of a polarizability, those of the format (doc/model_file.rst)."""
     expected = np.zeros((6, 3, 3))
     expected[0] = np.eye(3) / sqrt(3)
     for n, (a, b) in ((1, (0, 2)), (2, (0, 1)), (4, (1, 2))):
         expected[n, a, b] = expected[n, b, a] = sqrt(0.5)
     expected[3] = np.diag([-1.0, 2.0, -1.0]) / sqrt(6)
     expected[5] = np.diag([-1.0, 0.0, 1.0]) / sqrt(2)
+    return expected
+
+
+def check_tensor_basis(basis):
+    """Refuses other tensors than those of the format."""
+    expected = tensor_basis()
     if basis.shape != expected.shape or not np.abs(basis - expected).max() < 1e-5:
         raise EquiError("change_of_basis: other tensors of a polarizability than those of e3nn are not supported")
 

@@ -14,8 +14,8 @@ from ...errors import EquiError
 from ..common.e3nn_layers import sign_of_coupling
 from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
 from . import checkpoint as mace_checkpoint
+from . import dipoles, polar
 from . import inputs as system_inputs
-from . import polar
 
 
 def import_mace():
@@ -75,6 +75,8 @@ def _make_exact(model, checkpoint, precision):
             found = checkpoint.couplings.get(tuple(int(n) for n in contracted.groups()))
             if found is not None and found.rounded:
                 exact = symmetric_basis.expand(found.matrix, found.irreps, found.out, found.degree)
+        elif name == "change_of_basis":
+            exact = dipoles.tensor_basis()
         if exact is not None:
             with torch.no_grad():
                 buffer.copy_(torch.from_numpy(np.ascontiguousarray(exact)).reshape(buffer.shape))
@@ -189,8 +191,8 @@ class Float64Calculator(Oracle):
 
     def calculate_latent(self, data):
         """mace's stress of a MACELES lacks what the latent energy depends on the cell itself, and its energies of atoms
-        lack that energy. Here the stress is a central difference, and an atom has half of its charge times the
-        derivative by it."""
+        lack that energy. Here the stress is the derivative by a strain of positions and cell, and an atom has half of
+        its charge times the derivative by it."""
         import torch
 
         out = self.model(data, compute_force=True, training=True)
@@ -198,8 +200,21 @@ class Float64Calculator(Oracle):
         self.observed = {"charges": charges.detach().numpy().reshape(-1)}
         (potential,) = torch.autograd.grad(energy, charges, retain_graph=True, allow_unused=True)
         energies = out["node_energy"].detach() + (0.0 if potential is None else 0.5 * (charges * potential).detach())
-        virial = self.virial_by_strain(data)
+        virial = self.derivative_by_strain(data)
         self.set_results(out["energy"].item(), out["forces"].detach().numpy(), energies.numpy() + self.energies_of_inputs(data), virial=virial)
+
+    def derivative_by_strain(self, data):
+        """[3, 3], or None for a structure that is not periodic in three directions. A difference would jump where a wave
+        vector crosses the sphere of the sum."""
+        import torch
+
+        if not all(self.atoms.pbc):
+            return None
+        strain = torch.eye(3, dtype=torch.float64, requires_grad=True)
+        moved = {key: data[key].detach() @ strain.T for key in ("positions", "cell", "shifts")}
+        energy = self.model(data | moved, compute_force=False)["energy"].sum()
+        (virial,) = torch.autograd.grad(energy, strain)
+        return 0.5 * (virial + virial.T).numpy()
 
     def virial_by_strain(self, data):
         """[3, 3], or None for a structure that is not periodic in three directions."""

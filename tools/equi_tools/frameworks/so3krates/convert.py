@@ -106,7 +106,7 @@ class _Converter(Layers):
 
     def first_tensors(self):
         """Sums of the harmonics of all neighbors."""
-        functions, groups = self.options["num_radial_basis_fn"], len(self.degrees)
+        functions, groups = len(self.functions), len(self.degrees)
         self.add_species_embedding("one", "one", np.ones((len(self.elements), 1), np.float32))
         radial = network(
             [self.table.add("first_tensors.weight", np.zeros((functions, groups), np.float32))],
@@ -392,7 +392,7 @@ class _Converter(Layers):
         options, name = self.options, "radial_embedding.radial_basis_fn"
         size, kind = options["num_radial_basis_fn"], options["radial_basis_fn"]
         basis = {"cutoff_function": self.cutoff_function(), "apply_cutoff": False}
-        self.functions = slice(None)
+        self.functions = list(range(size))
         if kind == "bernstein":
             logarithms = self.table.add("radial_basis.log_coefficients", self.state.take(f"{name}.b", size))
             return {"kind": "bernstein", "gamma": self.state.number(f"{name}.gamma"), "log_coefficients": logarithms} | basis
@@ -403,7 +403,7 @@ class _Converter(Layers):
             return {"kind": "gaussian", "centres": self.table.add("radial_basis.centers", self.state.take(f"{name}.centers", size)),
                     "width": float(abs(widths[0]))} | basis  # fmt: skip
         frequencies = self.state.take(f"{name}.freqs", size)
-        self.functions = np.flatnonzero(frequencies)
+        self.functions = [n for n in range(size) if frequencies[n]]
         wave_numbers = self.table.add("radial_basis.wave_numbers", frequencies[self.functions])
         return {"kind": "bessel", "wave_numbers": wave_numbers, "prefactor": 1.0} | basis
 

@@ -13,7 +13,6 @@ from ..common.oracle import Oracle, default_dtype, importing, loaded, quiet
 from . import checkpoint as so3krates_checkpoint
 
 NEED = "models of so3krates-torch need this package: pip install so3krates-torch"
-ELEMENTS = 118  # of the package's encoding of species
 
 
 def modules_of(checkpoint):
@@ -85,7 +84,7 @@ class SO3LRModules(Oracle):
         data = {
             "positions": positions @ deformed, "cell": cell, "batch": torch.zeros(number, dtype=torch.long),
             "head": torch.zeros(1, dtype=torch.long), "ptr": torch.tensor([0, number]), "atomic_numbers": torch.tensor(atoms.numbers),
-            "node_attrs": torch.nn.functional.one_hot(torch.tensor(atoms.numbers) - 1, ELEMENTS).double(),
+            "node_attrs": torch.nn.functional.one_hot(torch.tensor(atoms.numbers) - 1, checkpoint.options["num_elements"]).double(),
             "total_charge": tensor([checkpoint.charge or 0]), "total_spin": tensor([((checkpoint.spin or 1) - 1) / 2]),
         }  # fmt: skip
         for end, cutoff in (("", checkpoint.cutoff), ("_lr", checkpoint.options["r_max_lr"])):
