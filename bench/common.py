@@ -279,8 +279,9 @@ def usable_cores():
 
 
 def cpu_name():
-    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    return found.group(1) if found else "unknown CPU"
+    from equi_tools import kernels
+
+    return kernels.processor_name()
 
 
 def warn_if_busy():

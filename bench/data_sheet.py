@@ -87,7 +87,7 @@ class Driver:
     def request(self):
         return {
             "elements": self.document["elements"], "cutoff": self.document["cutoff"],
-            "parts": [part for part in STATIC if part in self.args.parts],
+            "parts": [part for part in STATIC if part in self.args.parts], "provenance": self.document["provenance"],
         }  # fmt: skip
 
     def static(self):
@@ -96,7 +96,7 @@ class Driver:
         from equi_tools.ase import EquiCalculator
 
         calculator = EquiCalculator(self.file, threads=self.args.threads)
-        values = sheet_values.static_values(calculator, **self.request(), report=lambda text: print(text, flush=True))
+        values = sheet_values.static_values(calculator, self.request(), report=lambda text: print(text, flush=True))
         # Frameworks may refuse two atoms that do not interact.
         for pair, curve in values.get("pairs", {}).items():
             energy, force = model_properties.jump_of(calculator, tuple(pair.split("-")), self.document["cutoff"])

@@ -190,10 +190,11 @@ def pair_values(calculator, pair, cutoff):
     return curve | smoothness(curve)
 
 
-def static_values(calculator, elements, cutoff, parts, report=lambda text: None):
-    """The values of the named parts, each by formula or pair."""
+def static_values(calculator, request, report=lambda text: None):
+    """The values of the parts that a request names, each by formula or pair."""
     from equi_tools import model_properties, self_check
 
+    elements, cutoff, parts = request["elements"], request["cutoff"], request["parts"]
     values = {}
     if "crystals" in parts or "phonons" in parts:
         formulas = known(CRYSTALS if "crystals" in parts else PHONONS, elements)
@@ -226,6 +227,18 @@ def static_values(calculator, elements, cutoff, parts, report=lambda text: None)
     return values
 
 
+def framework_calculator(framework, source, choice, provenance):
+    """The framework's own calculator with the settings of the conversion, in eV and Angstrom."""
+    from equi_tools import model_units
+    from equi_tools.convert import stored_settings
+
+    settings = stored_settings(framework, provenance)
+    if not settings:
+        return framework.framework_calculator(source, choice or None)
+    checkpoint, units = model_units.load(framework, source, settings=settings)
+    return units.calculator(framework.framework_calculator(checkpoint, choice or None))
+
+
 def main():
     source, choice, request, output = sys.argv[1:5]
     import common
@@ -236,8 +249,8 @@ def main():
     with open(request) as stream:
         wanted = json.load(stream)
     framework = frameworks.require(source)
-    calculator = framework.framework_calculator(source, choice or None)
-    values = static_values(calculator, **wanted, report=lambda text: print(text, file=sys.stderr, flush=True))
+    calculator = framework_calculator(framework, source, choice, wanted["provenance"])
+    values = static_values(calculator, wanted, report=lambda text: print(text, file=sys.stderr, flush=True))
     with open(output, "w") as stream:
         json.dump({"name": framework.name, "version": framework.installed_version(), **values}, stream)
 

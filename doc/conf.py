@@ -2,6 +2,7 @@
 """The site of the manual: `cmake --build build --target manual`."""
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -14,11 +15,12 @@ TOOLS = Path(__file__).parents[1] / "tools"
 PYPROJECT = TOOLS / "pyproject.toml"
 LAYER_FIELDS = TOOLS / "equi_tools" / "layer_fields.json"
 BENCH = Path(__file__).parents[1] / "bench"
+CERTIFICATES = Path(__file__).parent / "certificates"
 
 sys.path[:0] = [str(TOOLS), str(BENCH), str(Path(__file__).parent)]
 import markdown  # noqa: E402
 import samples  # noqa: E402
-from equi_tools import published  # noqa: E402
+from equi_tools import certificate, published  # noqa: E402
 
 project = "equi"
 author = "the equi developers"
@@ -67,25 +69,42 @@ def rows_of(specs, prefix=""):
             yield from rows_of(one.get("fields", []), name + ".")
 
 
-class Table(Directive):
-    """A table whose rows are those of a file, not of the page."""
+def list_table(rows, widths="auto", heads=1):
+    """The lines of a table."""
+    lines = [".. list-table::", f"   :header-rows: {heads}", f"   :widths: {widths}", ""]
+    for row in rows:
+        lines += [f"   {'*' if k == 0 else ' '} - {cell}" for k, cell in enumerate(row)]
+    return [*lines, ""]
+
+
+class FromFiles(Directive):
+    """What is made of files, not of the page."""
 
     files = ()  # whose changes make the page anew
+
+    def lines(self):
+        """The text that takes the place of the directive."""
+        raise NotImplementedError
+
+    def run(self):
+        for file in self.files:
+            self.state.document.settings.env.note_dependency(str(file))
+        node = self.state.parent.__class__()
+        self.state.nested_parse(StringList(self.lines(), str(self.files[0])), self.content_offset, node)
+        return node.children
+
+
+class Table(FromFiles):
+    """A table whose rows are those of a file."""
+
     widths = "auto"
 
     def rows(self):
         """The rows as texts, the heads first."""
         raise NotImplementedError
 
-    def run(self):
-        for file in self.files:
-            self.state.document.settings.env.note_dependency(str(file))
-        lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {self.widths}", ""]
-        for row in self.rows():
-            lines += [f"   {'*' if k == 0 else ' '} - {cell}" for k, cell in enumerate(row)]
-        node = self.state.parent.__class__()
-        self.state.nested_parse(StringList(lines, str(self.files[0])), self.content_offset, node)
-        return node.children
+    def lines(self):
+        return list_table(self.rows(), self.widths)
 
 
 class LayerFields(Table):
@@ -143,11 +162,58 @@ class Memory(Table):
             yield name, f"{samples.memory_per_atom(name):.0f}"
 
 
+def escaped(text):
+    """Text of a file with none of the marks of this markup."""
+    return re.sub(r"([\\*`|_<>])", r"\\\1", str(text))
+
+
+class Certificate(FromFiles):
+    """``.. certificate:: NAME``: the page of `equi certify` from certificates/NAME.json."""
+
+    required_arguments = 1
+
+    @property
+    def files(self):
+        return [CERTIFICATES / f"{self.arguments[0]}.json"]
+
+    def lines(self):
+        facts = json.loads(self.files[0].read_text(encoding="utf-8"))
+        found = [f"On this machine and date, {certificate.verdict(facts)}.", ""]
+        for title, sentences, table in certificate.sections(facts):
+            found += [f".. rubric:: {title}", ""]
+            for sentence in sentences:
+                found += [escaped(sentence), ""]
+            if table:
+                names, rows = table
+                cells = [[escaped(cell) for cell in row] for row in ([names] if names else []) + list(rows)]
+                found += list_table(cells, heads=1 if names else 0)
+        return found
+
+
+class Certificates(Table):
+    """``.. certificates::``: a row of each certificate."""
+
+    files = tuple(sorted(CERTIFICATES.glob("*.json")))
+
+    def rows(self):
+        yield ("model", "elements", "license", "energy in *double*, eV/atom", "energy in *mixed*, eV/atom", "drift, meV/atom/ps", "us/atom and step",
+               "kB/atom", "date")  # fmt: skip
+        for file in self.files:
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            energies = {(one["precision"], one["radial"]): f"{one['energy_eV_per_atom']:.0e}" for one in facts["values"]}
+            run = facts["dynamics"] or dict.fromkeys(("drift_meV_per_atom_and_ps", "us_per_atom_and_step", "kB_per_atom"), math.nan)
+            yield (f":doc:`certificates/{file.stem}`", len(facts["model"]["elements"]), escaped(facts["model"]["license"]),
+                   *(energies.get(kind, "-") for kind in (("double", "table"), ("mixed", "table"))), f"{run['drift_meV_per_atom_and_ps']:.1g}",
+                   f"{run['us_per_atom_and_step']:.0f}", f"{run['kB_per_atom']:.0f}", facts["machine"]["date"])  # fmt: skip
+
+
 def setup(app):
     app.add_lexer("LAMMPS", TextLexer)
     app.add_directive("layer-fields", LayerFields)
     app.add_directive("published-models", PublishedModels)
     app.add_directive("step-times", StepTimes)
     app.add_directive("memory-per-atom", Memory)
+    app.add_directive("certificate", Certificate)
+    app.add_directive("certificates", Certificates)
     app.connect("source-read", markdown.insert)
     return {"parallel_read_safe": True}

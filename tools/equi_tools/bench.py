@@ -5,18 +5,25 @@ import os
 
 import numpy as np
 from ase import Atoms
+from ase.build import molecule
+from ase.data import atomic_numbers, covalent_radii
 
 from . import equi_file, kernels, lammps_runner, self_check, structures
+from .certificate import IDLE_LOAD
+from .document import is_of_clusters
 from .errors import EquiError
 from .progress import track
 
 WARM_UP = 5  # steps
-IDLE_LOAD = 0.5  # average number of running processes in the last minute
+# Liquids for models of molecules: distance of neighboring molecules in Angstrom, at 1.00 and 0.42 g/cm^3.
+LIQUIDS = {"H2O": 3.107, "CH4": 3.98}
+MOLECULES = 3  # in each direction
+LONGER = 1.1  # nearest distance in a made-up crystal, in sums of covalent radii
 
 
 def system(document, least, source=None, symbols=None):
-    """(name, Atoms) to run: the structure of a file, or else a crystal that the model holds for, repeated to `least`
-    atoms or more. symbols: elements of the file's atom types."""
+    """(name, Atoms) to run: the structure of a file, or else a crystal or liquid that the model holds for, repeated to
+    `least` atoms or more. symbols: elements of the file's atom types."""
     elements = document["elements"]
     if source is not None:
         name, atoms = structures.read_last(source, symbols)[:2]
@@ -25,27 +32,43 @@ def system(document, least, source=None, symbols=None):
             raise EquiError(f"{name}: the model does not know {', '.join(unknown)}")
     else:
         known = ((name, atoms) for name, atoms in structures.builtin() if atoms.pbc.all() and structures.fits(document, atoms))
-        name, atoms = next(known, None) or _made_up(document)
-    if not atoms.pbc.all():
+        name, atoms = next(known, None) or _liquid(document) or _made_up(document)
+    if source is not None and not atoms.pbc.all():
         return name, atoms
     count = max(1, round((least / len(atoms)) ** (1 / 3)))
     while count**3 * len(atoms) < least:
         count += 1
-    return name, atoms.repeat(count)
+    atoms = atoms.repeat(count)
+    if not atoms.pbc.any():  # of a model of clusters
+        atoms.cell = None
+    return name, atoms
+
+
+def _liquid(document):
+    """Molecules in random directions, or None."""
+    for formula, spacing in LIQUIDS.items():
+        rng, molecules = np.random.default_rng(1), Atoms(cell=[MOLECULES * spacing] * 3, pbc=not is_of_clusters(document))
+        for place in np.ndindex(*[MOLECULES] * 3):
+            one = molecule(formula)
+            one.euler_rotate(*rng.uniform(0, 360, 3), center="COP")
+            one.translate(spacing * (np.array(place) + 0.5))
+            molecules += one
+        if structures.fits(document, molecules):
+            return f"molecules of {formula}", molecules
+    return None
 
 
 def _made_up(document):
-    """Rock salt of the first two elements with some 40 neighbors within the cutoff, or a crystal of the model's only
-    composition."""
+    """Rock salt of the model's first and last elements, or a crystal of its only composition."""
     elements, cutoff = document["elements"], document["cutoff"]
     if "composition" in document:
         return next((name, atoms) for name, atoms in self_check.of_composition(document["composition"], cutoff) if atoms.pbc.all())
-    first, second = elements[0], elements[min(1, len(elements) - 1)]
-    length = 2 * cutoff * (4 * np.pi / 3 / 40) ** (1 / 3)
+    first, last = elements[0], elements[-1]
+    length = 2 * LONGER * float(covalent_radii[[atomic_numbers[first], atomic_numbers[last]]].sum())
     places = [[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]
-    atoms = Atoms([first] * 4 + [second] * 4, cell=[length] * 3, pbc=True,
+    atoms = Atoms([first] * 4 + [last] * 4, cell=[length] * 3, pbc=not is_of_clusters(document),
                   scaled_positions=places + [[(x + 0.5) % 1, y, z] for x, y, z in places])  # fmt: skip
-    return f"{first}{second}, rock salt", atoms
+    return f"{first}{last}, rock salt", atoms
 
 
 def divisions(cores):

@@ -125,14 +125,14 @@ def run_check(args):
 
 
 def run_certify(args):
-    from . import certify
+    from . import certificate, certify
 
     if args.output is not None:
         certify.check_output(args.output)
     facts = certify.facts(args.file, args.build_dir, args.quiet)
     if args.output is not None:
         certify.write(args.output, facts)
-    _print(args, facts, certify.text)
+    _print(args, facts, certificate.text)
     return 0 if facts["passed"] else 1
 
 

@@ -2,6 +2,7 @@
 """`equi data`: converts a structure of any format that ASE reads to a LAMMPS data file with an input script."""
 
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,8 +29,8 @@ BEGINNING = """\
 #
 # Made by equi data. Variables are set on the command line, for example -var {example}.
 
-variable        model index "{model}"
-variable        data index "{data}"
+variable        model index {model_value}
+variable        data index {data_value}
 {variables}
 units           metal
 atom_style      atomic
@@ -50,7 +51,7 @@ thermo_style    custom step temp pe etotal econserve press {box}
 dump            1 all custom 100 {name}.dump id type element x y z
 dump_modify     1 element {symbols}
 run             ${{steps}}
-write_data      {data}.{name}
+write_data      {written}
 """
 # Before the dynamics, if it is asked for.
 RELAXATION = """\
@@ -71,7 +72,7 @@ SCRIPTS = {
 thermo_style    custom step pe fmax press {box}
 min_style       cg
 minimize        0.0 1.0e-3 ${{steps}} 10000
-write_data      {data}.{name}
+write_data      {written}
 """,
     ),
     "nvt": (
@@ -219,6 +220,19 @@ def _name_in_script(name, folder):
     return name if os.path.isabs(name) else os.path.relpath(name, folder)
 
 
+def _in_script(name):
+    """A file's name as LAMMPS reads it in a command: in quotes if it has a space or another special character."""
+    if set(name) & set("\"'\n"):
+        raise EquiError(f"{name}: LAMMPS cannot read a name with quotes: rename the file")
+    return name if re.fullmatch(r"[^\s$&#*?]+", name) else f'"{name}"'
+
+
+def _value(name):
+    """The same as the value of a variable, which loses its outer quotes."""
+    word = _in_script(name)
+    return f"'{word}'" if word.startswith('"') else f'"{word}"'
+
+
 def _script(kind, job, model, system, triclinic, temperature, pressure, relaxed):
     """The text of an input script. relaxed: whether it relaxes the structure before the dynamics."""
     periodic = [word == "p" for word in job.boundary.split()]
@@ -228,7 +242,8 @@ def _script(kind, job, model, system, triclinic, temperature, pressure, relaxed)
     purpose, example, variables, precision, body = SCRIPTS[kind]
     symbols = " ".join(job.types.values())
     words = {
-        "script": Path(job.script).name, "model": model, "system": system, "data": Path(job.data).name, "name": kind,
+        "script": Path(job.script).name, "data": Path(job.data).name, "model_value": _value(model), "system": system, "name": kind,
+        "data_value": _value(Path(job.data).name), "written": _in_script(f"{Path(job.data).name}.{kind}"),
         "example": example, "boundary": job.boundary, "symbols": symbols, "precision": precision, "freedom": freedom,
         "temperature": temperature, "pressure": pressure, "timestep": "0.0005" if "H" in symbols.split() else "0.001",
         "box": "lx ly lz vol density" if all(periodic) else "",
@@ -279,7 +294,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
         str(output), len(box.positions), *(
             {n: getattr(kind, name) for n, kind in enumerate(types, 1)} for name in ("symbol", "label", "mass")
         ), lammps_runner.boundary(box.periodic),
-        f"pair_coeff * * {chosen} {' '.join(symbols)}", None if run is None else str(folder / f"in.{run}"), tuple(notes),
+        f"pair_coeff * * {_in_script(chosen)} {' '.join(symbols)}", None if run is None else str(folder / f"in.{run}"), tuple(notes),
     )  # fmt: skip
     text = None if run is None else _script(run, job, chosen, system, triclinic, temperature, pressure, relaxed)
     if text is not None:

@@ -19,6 +19,7 @@ import numpy as np
 import xxhash
 
 from . import document as document_rules
+from . import foreign_files
 from .errors import EquiError
 from .printable import printable
 
@@ -188,6 +189,18 @@ def is_equi_file(path):
     return len(start) == 9 and start[8:] == b"{" and struct.unpack("<Q", start[:8])[0] <= MAX_HEADER_BYTES
 
 
+def _what_else(path, size):
+    """What a file is that has no safetensors header, and what to do."""
+    found = foreign_files.what_stands_for_another(path) if size else None
+    if found:
+        return f"it {found}"
+    with open(path, "rb") as f:
+        start = f.read(2)
+    if start == b"PK" or start[:1] == b"\x80":
+        return "it looks like a trained model: 'equi convert SOURCE -o FILE.equi' makes an .equi file of it"
+    return "no safetensors header"
+
+
 def _header_and_body(path):
     """The text of the header and the bytes after it."""
     try:
@@ -200,7 +213,7 @@ def _header_and_body(path):
                 raise EquiError(f"{path}: not an .equi file: {size} bytes")
             (length,) = struct.unpack("<Q", start)
             if not 2 <= length <= MAX_HEADER_BYTES:
-                raise EquiError(f"{path}: not an .equi file: no safetensors header")
+                raise EquiError(f"{path}: not an .equi file: {_what_else(path, size)}")
             if size < 8 + length:
                 raise EquiError(f"{path}: truncated: header of {length} bytes expected, {size - 8} found")
             return f.read(length), f.read()

@@ -6,6 +6,8 @@ result.
 """
 
 import os
+import platform
+import re
 import shlex
 import shutil
 import signal
@@ -118,6 +120,15 @@ def machine(ranks=1, build_dir=None, environment=None):
     """This machine as a run on `ranks` ranks finds it: a dict of texts, whose keys tools/equi_kernels.cpp explains."""
     lines = _kernels("machine", ranks, build_dir=build_dir, environment=environment).splitlines()
     return dict(line.split(" ", 1) for line in lines)
+
+
+def processor_name():
+    """What the system calls the processor."""
+    try:
+        found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    except OSError:
+        found = None
+    return printable(found[1], 80) if found else platform.processor() or "unknown CPU"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ase.calculators.calculator import CalculationFailed
 from ase.data import atomic_numbers, covalent_radii
 
 from .ase import EquiCalculator
-from .document import is_invariant
+from .document import is_invariant, needs_periodic_cell
 from .printable import printable
 from .self_check import pick_elements, structures_of
 
@@ -76,10 +76,16 @@ def largest_fall(energies):
     return int(np.argmax(energies[: end + 1])), float(highest[end] - energies[end])
 
 
-def jump_of(calculator, pair, cutoff):
+def jump_of(calculator, pair, cutoff, box=None):
     """(jump of the energy in eV, jump of the force in eV/A) of a pair at the cutoff."""
-    (e1, f1), (e2, f2) = (pair_at(calculator, pair, cutoff + shift) for shift in (-NEXT_TO_CUTOFF, NEXT_TO_CUTOFF))
+    (e1, f1), (e2, f2) = (pair_at(calculator, pair, cutoff + shift, box) for shift in (-NEXT_TO_CUTOFF, NEXT_TO_CUTOFF))
     return abs(e2 - e1), abs(f2 - f1)
+
+
+def cutoffs_of(document):
+    """The cutoff of a model, and those of its long-range layers, in Angstrom."""
+    others = (layer["cutoff"] for layer in document["layers"] if isinstance(layer.get("cutoff"), float | int))
+    return list(dict.fromkeys([document["cutoff"], *others]))
 
 
 def jump_at_cutoff(jumps, cutoff):
@@ -120,12 +126,12 @@ def no_mirror_symmetry(calculator, named):
     )
 
 
-def hole_of(calculator, pair, cutoff):
+def hole_of(calculator, pair, cutoff, box=None):
     """(barrier in eV, fall in eV, distance of the barrier): from the bond on, towards shorter distances."""
     radius = bond_length(pair)
     longest = min(BONDED[1], 0.99 * cutoff / radius)
     distances = radius * np.arange(longest, SHORTEST - STEP / 2, -STEP)
-    energies = np.array([pair_at(calculator, pair, distance)[0] for distance in distances])
+    energies = np.array([pair_at(calculator, pair, distance, box)[0] for distance in distances])
     bonded = distances >= BONDED[0] * radius
     start = int(np.argmin(energies[bonded])) if bonded.any() else 0
     place, fall = largest_fall(energies[start:])
@@ -147,19 +153,24 @@ def hole(falls):
 
 
 def not_examined(document):
-    """Why a model cannot be examined, or nothing: two atoms are another system than the one that it holds for."""
-    if "composition" in document or "mixture" in document and "inputs" not in document["mixture"]:
+    """Why a model cannot be examined, or nothing: two atoms are another system than the one that it holds for. Files
+    whose numbers depend on the charge, the spin or other inputs hold for two neutral atoms, too."""
+    if "composition" in document or document.get("mixture", {}).keys() & {"experts", "tasks"}:
         return "the model depends on the composition of a system, and a pair of atoms has another one"
     return ""
 
 
 def examine(document, calculator):
     """The list of Property of a model. calculator: of ASE, in float64 and with exact radial functions."""
-    cutoff, jumps, falls = document["cutoff"], {}, {}
+    cutoffs, falls = cutoffs_of(document), {}
+    jumps = {cutoff: {} for cutoff in cutoffs}
+    # A sum over wave vectors needs a cell, whose images are beyond all cutoffs.
+    box = 2.5 * max(cutoffs) if needs_periodic_cell(document) else None
     for pair in pairs_of(document["elements"]):  # all that needs one pair together: another one sets LAMMPS up anew
-        jumps[pair] = jump_of(calculator, pair, cutoff)
-        falls[pair] = hole_of(calculator, pair, cutoff)
-    found = [jump_at_cutoff(jumps, cutoff)]
+        for cutoff in cutoffs:
+            jumps[cutoff][pair] = jump_of(calculator, pair, cutoff, box)
+        falls[pair] = hole_of(calculator, pair, document["cutoff"], box)
+    found = [jump_at_cutoff(jumps[cutoff], cutoff) for cutoff in cutoffs]
     if is_invariant(document):
         found.append(no_mirror_symmetry(calculator, structures_of(document)))
     found.append(hole(falls))

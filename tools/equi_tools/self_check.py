@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The structures inside an .equi file with the framework's own results."""
 
+from contextlib import suppress
+
 import numpy as np
 from ase import Atoms
+from ase.calculators.calculator import PropertyNotImplementedError
 
 from .document import has_boundary, is_invariant
 from .lammps_runner import turned_as_in_lammps
@@ -78,22 +81,31 @@ def structures_of(document):
     return [(name, atoms) for name, atoms in named if has_boundary(document, atoms)]
 
 
+def stress_of(atoms):
+    """The calculator's stress of a structure in eV/A^3, [6]; None without a cell, or if the calculator has none, as those of
+    deployed models."""
+    if not atoms.pbc.any():
+        return None
+    with suppress(PropertyNotImplementedError):
+        return atoms.get_stress()
+
+
 def entries(document, calculator):
     """The document's `self_check` list, evaluated by an ASE calculator in float64."""
     result = []
     for name, atoms in structures_of(document):
         atoms.calc = calculator
-        periodic = bool(atoms.pbc.any())
+        energy, forces, stress = atoms.get_potential_energy(), atoms.get_forces(), stress_of(atoms)
         result.append(
             {
                 "name": name,
                 "symbols": atoms.get_chemical_symbols(),
-                "cell": atoms.cell.array.tolist() if periodic else None,
+                "cell": atoms.cell.array.tolist() if atoms.pbc.any() else None,
                 "pbc": [bool(p) for p in atoms.pbc],
                 "positions": atoms.positions.tolist(),
-                "energy": atoms.get_potential_energy(),
-                "forces": atoms.get_forces().tolist(),
-                "stress": atoms.get_stress().tolist() if periodic else None,
+                "energy": energy,
+                "forces": forces.tolist(),
+                "stress": None if stress is None else stress.tolist(),
             }
         )
     return result

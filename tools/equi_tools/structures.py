@@ -3,6 +3,7 @@
 
 import itertools
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from ase.geometry import minkowski_reduce
 from ase.spacegroup import crystal
 from scipy.spatial import cKDTree
 
-from . import structure_files
+from . import equi_file, foreign_files, structure_files
 from .document import has_boundary
 from .errors import EquiError
 
@@ -236,8 +237,16 @@ def read_last(path, symbols=None):
 
 def _read_file(path, symbols):
     path = Path(path)
+    if path.is_dir():
+        raise EquiError(f"cannot read {path}: it is a folder, name a file in it")
     if not path.is_file():
         raise EquiError(f"cannot read {path}: no such file")
+    if equi_file.is_equi_file(path):
+        raise EquiError(f"cannot read {path}: it is a model file and no structure")
+    with suppress(OSError):  # the reader reports it
+        found = foreign_files.what_stands_for_another(path)
+        if found:
+            raise EquiError(f"cannot read {path}: it {found}")
     try:
         frames = structure_files.read(path, symbols)
     except EquiError:

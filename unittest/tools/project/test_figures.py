@@ -64,7 +64,7 @@ def speed():
         equi, framework = samples.least_times(name)
         yield "doc/performance.rst", row(label, f"{equi:.0f}", f"{framework:.0f}", f"{framework / equi:.0f}")
     equi, framework = samples.least_times("step_tensornet")
-    yield "doc/performance.rst", f"where SevenNet-0 took 52 - {equi:.0f} - {framework:.0f} - {framework / equi:.0f}"
+    yield "doc/performance.rst", f"after ``equi compile`` - {equi:.0f} - {framework:.0f} - {framework / equi:.0f}"
     equi, framework = samples.least_times("step_uma_s")
     yield "doc/performance.rst", row("us/atom, minima of five turns", f"{equi:.0f}", f"{framework:.0f}", f"{framework / equi:.2f}")
     equi, framework = map(statistics.median, samples.sides_of("step_uma_s"))
@@ -224,6 +224,8 @@ def gpu_speed():
         f"takes {step('us_per_atom_step', 64000):.2f} microseconds per atom and step from 64,000 to 1,000,000 "
         f"atoms, {step('ms_per_step', 512000):.0f} ms for 512,000"
     )
+    edges_per_atom = value("gpu_steps", "edges", model="sevennet-0", precision="mixed", batch="0", atoms="592704") / 592704
+    yield page, f"308 ms for 512,000, which are {1000 * step('us_per_atom_step', 512000) / edges_per_atom:.1f} ns per edge"
     yield page, f"64 atoms take {step('ms_per_step', 64):.2f} ms and 1000 atoms {step('ms_per_step', 1000):.2f} ms per step"
     mace = {"model": "mace medium"}
     yield page, (
@@ -238,6 +240,16 @@ def gpu_speed():
         "*mixed*. The shape of MACE medium needs "
         f"{evaluation('kB_per_atom', 13824, **mace):.1f} kB with 13,824 atoms"
     )
+
+
+def capacities():
+    """What the memory of a machine holds, from the largest need of an atom."""
+    per_atom = value("gpu_steps", "kB_per_atom", model="sevennet-0", precision="mixed", batch="0", atoms="592704")
+    assert 80e6 / per_atom > 1e6
+    yield "doc/performance.rst", "A GPU with 80 GB therefore holds more than a million atoms of SevenNet-0"
+    (n1, p1), (n2, p2) = ((int(row["atoms"]), int(row["peak_kB"])) for row in samples.rows_of("sweep_memory"))
+    assert 64e6 / max((p2 - p1) / (n2 - n1), samples.memory_per_atom("sevennet-0")) > 1.5e6
+    yield "doc/performance.rst", "A node with 64 GB therefore holds more than 1.5 million atoms."
 
 
 def gpu_layers():
@@ -264,7 +276,21 @@ def gpu_layers():
         "by atomics. With the gradients it takes "
         f"{whole[fixed]:.1f} and {whole[atomics]:.1f}. CuEquivariance 0.13 takes {forward[cu]:.1f} and {whole[cu]:.1f} ns"
     )
-    yield page, f"equi takes {times[0]:.2f} and {both:.2f} ns, in a fixed order"
+    yield page, (
+        f"equi takes {times[0]:.2f} and {both:.2f} ns, in a fixed order: OpenEquivariance at its best takes "
+        f"{min(forward[atomics], forward[fixed]) / times[0]:.1f} times as long forward and "
+        f"{min(whole[atomics], whole[fixed]) / both:.1f} times with the gradients, cuEquivariance "
+        f"{forward[cu] / times[0]:.1f} and {whole[cu] / both:.1f} times."
+    )
+    given = {
+        column: {side: value("gpu_peers", f"product_{column}_ns_per_edge", side=side) for side in sides}
+        for column in ("forward", "both")
+    }
+    best = {column: min(one[atomics], one[fixed]) for column, one in given.items()}
+    yield page, (
+        f"they take {best['forward']:.1f} and {best['both']:.1f} ns, and {given['forward'][cu]:.1f} and "
+        f"{given['both'][cu]:.1f}."
+    )
 
 
 def gpu_registers():
@@ -293,7 +319,7 @@ def mirror_images():
 
 
 SUBJECTS = (
-    speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, gpu_layers, gpu_registers, mirror_images,
+    speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, capacities, gpu_layers, gpu_registers, mirror_images,
 )  # fmt: skip
 
 
@@ -309,6 +335,16 @@ def page_text(page):
 def test_figures_are_those_of_the_results(subject):
     found = faults(subject(), page_text)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", ["README.md", "doc/index.rst", "doc/peers.rst"])
+def test_each_measured_figure_of_the_first_pages_is_checked(page):
+    checked = [" ".join(sentence.split()) for subject in SUBJECTS for name, sentence in subject() if name == page]
+    text = page_text(page)
+    for sentence in checked:
+        text = text.replace(sentence, "")
+    left = re.findall(r"[\w.]+ (?:us/atom|kB/atom|ns/edge|ns per edge|times (?:faster|as long)|eV/atom)", text)
+    assert [figure for figure in left if figure[0].isdigit()] == []
 
 
 def test_a_figure_that_differs_is_noticed():

@@ -14,7 +14,9 @@ from ase import Atoms, units
 from ase.build import bulk
 from ase.calculators.calculator import CalculationFailed, InputError, PropertyNotImplementedError
 from ase.calculators.fd import calculate_numerical_forces, calculate_numerical_stress
+from ase.calculators.socketio import SocketIOCalculator
 from ase.filters import FrechetCellFilter
+from ase.io import write
 from ase.md.verlet import VelocityVerlet
 from ase.optimize import BFGS
 from built_models import built
@@ -372,3 +374,34 @@ def test_the_first_evaluation_chooses_the_threads_of_the_process():
     assert first == second == "2 True" and free == "None True"
     assert refused.startswith("1 1 threads are asked for and 2 in use")
     assert variable == "3"
+
+
+CLIENT = """
+import sys
+from ase.calculators.socketio import SocketClient
+from ase.io import read
+from equi_tools.ase import EquiCalculator
+
+atoms = read(sys.argv[1])
+atoms.calc = EquiCalculator(sys.argv[2])
+SocketClient(unixsocket=sys.argv[3]).run(atoms, use_stress=True)
+"""
+
+
+def test_a_driver_gets_the_values_of_lammps_through_the_socket_of_ipi(tmp_path):
+    """The client of the page about the C interface, asked twice by a server that speaks i-PI's protocol."""
+    file, atoms = built("tiny/plain.equi"), bulk("NaCl", "rocksalt", 5.6, cubic=True)
+    write(tmp_path / "start.extxyz", atoms)
+    (tmp_path / "client.py").write_text(CLIENT)
+    name = f"equi-{os.getpid()}"
+    with SocketIOCalculator(unixsocket=name, timeout=120) as server:
+        client = subprocess.Popen([sys.executable, "client.py", "start.extxyz", str(file), name], cwd=tmp_path)
+        atoms.calc = server
+        for seed in (1, 2):
+            atoms.rattle(0.1, seed=seed)
+            wanted = lammps_runner.evaluate(atoms, file, plugin=lammps_runner.find_plugin())
+            # The protocol is in atomic units.
+            assert abs(atoms.get_potential_energy() - wanted.energy) < 1e-10
+            assert np.abs(atoms.get_forces() - wanted.forces).max() < 1e-10
+            assert np.abs(atoms.get_stress() - wanted.stress).max() < 1e-10
+    assert client.wait(60) == 0

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 from built_models import built
-from equi_tools import certify, equi_file
+from equi_tools import certificate, equi_file
 from equi_tools.cli import main
 
 
@@ -55,7 +55,7 @@ class Cells(HTMLParser):
 def test_text_and_html_say_the_same(page):
     _, _, facts = page
     facts = facts | {"model": facts["model"] | {"license": "<script>alert(1)</script>\x1b[31m"}}
-    text, html = certify.text(facts), certify.page(facts)
+    text, html = certificate.text(facts), certificate.page(facts)
     assert "<script>" not in html and "\x1b" not in text
     cells = Cells()
     cells.feed(html)

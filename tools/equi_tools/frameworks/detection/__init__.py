@@ -4,7 +4,7 @@
 import mmap
 from pathlib import Path
 
-from ... import torch_archive
+from ... import foreign_files, torch_archive
 from ...errors import EquiError
 from ..eqnorm.checkpoint import is_checkpoint as is_of_eqnorm
 from ..hienet.checkpoint import is_name as is_name_of_hienet
@@ -13,7 +13,7 @@ from ..mlip.checkpoint import is_archive_of_mlip
 from ..nequip.files import is_training
 from ..nequix.checkpoint import begins_as_nequix
 from ..sevenn.checkpoint import is_name
-from . import foreign_files, other_families
+from . import other_families
 from .archive import Archive
 
 # Names that only the trainers of fairchem 1 write together.
@@ -65,6 +65,8 @@ def _without_file(source, path):
         raise EquiError(f"{source} is a folder, and no potential of matgl (model.json, state.pt): name the model's file in it")
     if path.exists() and not path.is_dir():
         raise EquiError(f"cannot read {source}: not a regular file")
+    if "://" in str(source):
+        raise EquiError(f"cannot read {source}: download the file first, and name the file")
     if path.suffix:
         raise EquiError(f"cannot read {source}: no such file")
     return "hienet" if is_name_of_hienet(source) else "sevenn"

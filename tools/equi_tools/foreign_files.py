@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Recognizes files that are mistaken for trained models: a web page, a pointer of Git LFS, an archive, text."""
+"""Recognizes files that are mistaken for models or structures: a web page, a pointer of Git LFS, an archive, text."""
 
 import re
 
-from ...printable import printable
+from .printable import printable
 
 # Long enough for the heads of the formats below, and to recognize text.
 HEAD_BYTES = 4096
@@ -15,8 +15,32 @@ COMPRESSED = {
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"7z\xbc\xaf\x27\x1c": ("7-Zip", "7z x"),
 }
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Pickles of protocol 0 are text; all others begin with this byte.
 PICKLE = b"\x80"
+
+
+def _download_failed(head):
+    """What a file with these first bytes is, if it stands for another one: a sentence without its subject, or None."""
+    if not head:
+        return "is empty: the download or the copy has failed; fetch the file again"
+    if head.startswith(b"version https://git-lfs"):
+        found = re.search(rb"^size ([0-9]{1,18})$", head, re.MULTILINE)
+        of_size = f" of {int(found.group(1))} bytes" if found else ""
+        return f"is a pointer of Git LFS to a file{of_size}, not the file: 'git lfs pull' in its repository fetches it"
+    start = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    if re.match(rb"<(!doctype html|html|head|!--)", start, re.IGNORECASE):
+        return (
+            "is a web page (HTML) in place of the file that it shows: download the file itself (on GitHub 'Download "
+            "raw file', and links with /raw/ in place of /blob/; on Hugging Face /resolve/)"
+        )
+    return None
+
+
+def what_stands_for_another(path):
+    """What a file is that stands for another one, for readers of any format: a sentence without its subject, or None."""
+    with open(path, "rb") as file:
+        return _download_failed(file.read(HEAD_BYTES))
 
 
 def what_archive_is(names):
@@ -38,12 +62,9 @@ def what_it_is(path, family=None):
         size = file.tell()
         file.seek(max(0, size - 1))
         last = file.read(1)
-    if not head:
-        return "is empty: the download or the copy has failed; fetch the file again"
-    if head.startswith(b"version https://git-lfs"):
-        found = re.search(rb"^size ([0-9]{1,18})$", head, re.MULTILINE)
-        of_size = f" of {int(found.group(1))} bytes" if found else ""
-        return f"is a pointer of Git LFS to a file{of_size}, not the file: 'git lfs pull' in its repository fetches it"
+    found = _download_failed(head)
+    if found:
+        return found
     for sign, (name, command) in COMPRESSED.items():
         if head.startswith(sign):
             return f"is compressed by {name}: unpack it ({command}) and name the model's file"
@@ -51,12 +72,7 @@ def what_it_is(path, family=None):
         return "is a tar archive: unpack it (tar xf) and name the model's file in it"
     if head.startswith(PICKLE):
         return None
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if re.match(rb"<(!doctype html|html|head|!--)", start, re.IGNORECASE):
-        return (
-            "is a web page (HTML) in place of the file that it shows: download the file itself (on GitHub 'Download "
-            "raw file', and links with /raw/ in place of /blob/; on Hugging Face /resolve/)"
-        )
+    start = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not _is_text(head):
         return None
     if start[:1] in (b"{", b"["):
