@@ -48,7 +48,9 @@ set(equi_sources
     kokkos/layers/ewald/device_system_ewald.cpp
     kokkos/layers/ewald/host_system_ewald.cpp
     kokkos/layer_interface/system_waves.cpp
+    kokkos/layers/potential/host_open_potential.cpp
     kokkos/layers/potential/host_system_potential.cpp
+    kokkos/layers/potential/host_uniform_potential.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
@@ -97,6 +99,7 @@ set(equi_sources
     src/evaluation/reference_library.cpp
     src/evaluation/self_check.cpp
     src/functions/ewald_sum.cpp
+    src/functions/gaussian_multipoles.cpp
     src/functions/multipole_sum.cpp
     src/functions/network.cpp
     src/functions/radial_expansion.cpp

@@ -15,8 +15,11 @@ constexpr int ATOMS = 16;    // of a piece of a thread's work
 }    // namespace
 
 template <class D>
-HostSystemPotential<D>::HostSystemPotential(const Potential &layer, WaveVectorSet wave_vectors)
-    : layer_(layer), waves_(layer.cutoff, layer.function.least_width(), layer.wave_vectors, wave_vectors) {}
+HostSystemPotential<D>::HostSystemPotential(const Potential &layer, WaveVectorSet wave_vectors, OpenSum open)
+    : layer_(layer),
+      waves_(layer.cutoff, layer.function.least_width(), layer.wave_vectors, wave_vectors),
+      open_sum_(open),
+      uniform_(layer) {}
 
 template <class D>
 void HostSystemPotential<D>::set_count(int count) {
@@ -39,8 +42,31 @@ void HostSystemPotential<D>::add_up(typename Sum::Side side, const std::vector<D
 
 template <class D>
 void HostSystemPotential<D>::evaluate(const HostSystem &system, GhostExchange &exchange) {
+  if (!layer_.open) check_cell(system.neighborhood);
+  boundary_ = boundary_of(system.neighborhood);
+  if (is_open()) {
+    if (!open_) open_.emplace(layer_, open_sum_);
+    open_->evaluate(system, count_, sources_, of_probes_, exchange);
+  } else {
+    evaluate_waves(system, exchange);
+  }
+  felt_ = of_probes_;
+  uniform_.evaluate(system, boundary_, count_, sources_, felt_, exchange);
+}
+
+template <class D>
+void HostSystemPotential<D>::evaluate_adjoint(const HostSystem &system, GhostExchange &exchange) {
+  if (is_open())
+    open_->evaluate_adjoint(system, count_, sources_, probes_, of_sources_, exchange);
+  else
+    evaluate_adjoint_of_waves(system, exchange);
+  uniform_.evaluate_adjoint(system, count_, sources_, probes_, of_sources_, exchange);
+}
+
+template <class D>
+void HostSystemPotential<D>::evaluate_waves(const HostSystem &system, GhostExchange &exchange) {
   const bool has_changed =
-      waves_.use(system.neighborhood.cell, system.request.cell_direction) != SystemWaves::Change::none;
+      waves_.use(system.neighborhood.box, system.request.cell_direction) != SystemWaves::Change::none;
   if (has_changed || !sum_) sum_.emplace(layer_.function, layer_.channels, waves_.vectors(), &waves_.cell_direction());
   positions_of_receivers(system, count_, positions_);
   sum_->set_count(count_);
@@ -53,7 +79,7 @@ void HostSystemPotential<D>::evaluate(const HostSystem &system, GhostExchange &e
 }
 
 template <class D>
-void HostSystemPotential<D>::evaluate_adjoint(const HostSystem &system, GhostExchange &exchange) {
+void HostSystemPotential<D>::evaluate_adjoint_of_waves(const HostSystem &system, GhostExchange &exchange) {
   add_up(Sum::probes, probes_, probe_factors_, exchange);
   for_pieces("equi:potential_adjoint", count_, ATOMS, [&](int64_t first, int64_t end) {
     sum_->gather(Sum::sources, first, end, probe_factors_.data(), of_sources_.data());
@@ -102,8 +128,8 @@ void HostSystemPotential<D>::add_virials(const HostSystem &system) const {
 
 template <class D>
 std::size_t HostSystemPotential<D>::bytes() const {
-  return (sum_ ? sum_->bytes() + waves_.vectors().bytes() : 0) +
-         (sources_.capacity() + probes_.capacity() + of_sources_.capacity() + of_probes_.capacity() +
+  return (sum_ ? sum_->bytes() + waves_.vectors().bytes() : 0) + (open_ ? open_->bytes() : 0) +
+         (sources_.capacity() + probes_.capacity() + of_sources_.capacity() + of_probes_.capacity() + felt_.capacity() +
           source_factors_.capacity() + probe_factors_.capacity()) *
              sizeof(D) +
          positions_.capacity() * sizeof(positions_[0]);
@@ -120,6 +146,7 @@ std::size_t HostSystemPotential<D>::additional_bytes(const CellMatrix &cell, int
 
 template <class D>
 std::string HostSystemPotential<D>::describe() const {
+  if (is_open()) return open_ ? open_->describe() : "";
   return waves_.describe("potentials of multipoles", bytes());
 }
 

@@ -33,7 +33,7 @@ class HostPotentialLayer : public SystemSumLayer<HostBatch<T>> {
       : layer_(layer),
         in_(context.layout(layer.input)),
         out_(context.layout(layer.output)),
-        system_(layer, context.options.wave_vectors) {}
+        system_(layer, context.options.wave_vectors, context.options.open) {}
 
   void sum_up(const HostKernels<T> &, FeatureRows<const R> x, int count, const HostSystem &system,
               GhostExchange &exchange) override {
@@ -97,7 +97,7 @@ class HostPotentialLayer : public SystemSumLayer<HostBatch<T>> {
   int num_widths() const { return static_cast<int>(layer_.function.widths.size()); }
   int probe(int c, int w) const { return c * num_widths() + w; }
   double factor(int w, int n) const { return layer_.factors[n > 0][w]; }
-  double own(int w, int n) const { return layer_.own[n > 0][w]; }
+  double own(int w, int n) const { return system_.is_open() ? -layer_.open->added[n > 0][w] : layer_.own[n > 0][w]; }
 
   Potential layer_;
   FeatureLayout in_, out_;
