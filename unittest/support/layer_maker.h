@@ -239,7 +239,10 @@ class LayerMaker {
          {"factors", uniform(output + ".factors", {degrees, n}, 0.3, 0.8)},
          {"own", uniform(output + ".own", {degrees, n}, 0.1, 0.4)},
          {"k_cutoff", o_.ewald_cutoff},
-         {"k_set", o_.ewald_set}});
+         {"k_set", o_.ewald_set},
+         {"open",
+          {{"offset", 0.1}, {"softening", 1e-3}, {"added", uniform(output + ".added", {degrees, n}, 0.1, 0.4)}}},
+         {"field", {{"share", 0.7}, {"origin", output == "felt" ? "zero" : "mean"}}}});
   }
   // Multipoles with given sums of charges, which change in their potentials, and their energy.
   void potentials(const std::string &input, const Irreps &irreps) {

@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <stdexcept>
 
 namespace equi {
 
@@ -24,10 +23,6 @@ HostOpenPotential<D>::HostOpenPotential(const Potential &layer, OpenSum sum)
       prefactor_(layer.function.prefactor / FOUR_PI),
       sum_(sum),
       depends_on_axes_(layer.depends_on_axes(sum)) {
-  if (!layer.open)
-    throw std::invalid_argument(
-        "the file has no data for open systems: convert the model anew, or use a box that is periodic in three "
-        "directions");
   for (const double width : layer.function.widths)
     pairs_.emplace_back(sum, std::sqrt(0.5 * (layer.function.width * layer.function.width + width * width)),
                         layer.open->offset, layer.open->softening, layer.has_dipoles || layer.has_gradients);

@@ -22,7 +22,7 @@ namespace equi {
 template <class D>
 class HostOpenPotential {
  public:
-  // Throws std::invalid_argument if the file does not state what an open system needs.
+  // The layer has data for open systems.
   HostOpenPotential(const Potential &layer, OpenSum sum);
 
   // Computes the derivatives by the probes from the sources. Collective.

@@ -42,8 +42,12 @@ void HostSystemPotential<D>::add_up(typename Sum::Side side, const std::vector<D
 
 template <class D>
 void HostSystemPotential<D>::evaluate(const HostSystem &system, GhostExchange &exchange) {
-  if (!layer_.open) check_cell(system.neighborhood);
   boundary_ = boundary_of(system.neighborhood);
+  if (!layer_.open && boundary_ != Boundary::periodic)
+    throw EvaluationError(
+        "the file has no data for open systems and slabs: convert the model anew, or use a cell that is periodic in "
+        "three directions",
+        -1, -1, 0.0);
   if (is_open()) {
     if (!open_) open_.emplace(layer_, open_sum_);
     open_->evaluate(system, count_, sources_, of_probes_, exchange);
