@@ -162,7 +162,8 @@ TEST_P(BoundaryOfPotential, exact_multipoles_may_turn) {
   const auto evaluator = make();
   const Evaluation e = evaluate_whole(*evaluator, images()),
                    of_turned = evaluate_whole(*evaluator, turned.images(model.reach()));
-  if (is_open() && depends_on_axes(model.layers, GetParam().open)) {
+  // Without dipoles no layer of these models reads gradients.
+  if (is_open() && depends_on_axes(model.layers, GetParam().open) && GetParam().tiny.options.potential_dipoles) {
     EXPECT_GT(std::fabs(of_turned.energy - e.energy), 1e-6);
     return;
   }
@@ -240,9 +241,9 @@ TEST(OpenPotential, states_what_it_found_and_refuses_other_boundaries) {
     }
   };
   expect_error([&] { energy_of(*evaluator, s, model.reach()); }, "in the first two, or in none");
-  s.periodic[1] = true;
+  s.periodic[2] = true;
   expect_error([&] { energy_of(*evaluator, s, model.reach()); }, "in the first two, or in none");
-  s.periodic[0] = s.periodic[1] = false;
+  s.periodic[0] = s.periodic[2] = false;
   energy_of(*evaluator, s, model.reach());
   const std::string lines = evaluator->describe_system();
   for (const char *part : {"open system, 28 pairs", "displaced charges", "keyword open", "turned"})

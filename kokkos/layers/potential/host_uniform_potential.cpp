@@ -136,9 +136,9 @@ void HostUniformPotential<D>::add_forces(const HostSystem &system, const std::ve
 
   constexpr int COMPONENT[9] = {0, 1, 2, 3, 4, 5, 3, 4, 5};
   for (int i = 0; i < count; i++) {
-    Vector of_field{D(0.0), D(0.0), D(0.0)};
+    Vector of_field{D(0.0), D(0.0), D(0.0)}, place = places_[i];
     D of_slab = -slab_mean;
-    for (int a = 0; a < 3; a++) of_field[a] -= field_mean[a];
+    for (int a = 0; has_mean && a < 3; a++) place[a] -= center_[a];
     for (int c = 0; c < layer_.channels; c++) {
       D probe(0.0);
       for (int w = 0; w < num_widths; w++)
@@ -148,10 +148,10 @@ void HostUniformPotential<D>::add_forces(const HostSystem &system, const std::ve
       const D source = sources[4 * (static_cast<int64_t>(i) * layer_.channels + c)];
       of_slab += D(slab_) * (of_sources_[c].along(normal_) * probe + of_probes[c].along(normal_) * source);
     }
-    for (int a = 0; a < 3; a++) subtract_gradient(system, i, a, of_field[a] + D(normal_[a]) * of_slab);
+    for (int a = 0; a < 3; a++) subtract_gradient(system, i, a, of_field[a] - field_mean[a] + D(normal_[a]) * of_slab);
     const auto strain = [&](int n) {
       const int a = first_of_strain(n), b = second_of_strain(n);
-      return of_all[n] + D(0.5) * (places_[i][a] * of_field[b] + places_[i][b] * of_field[a]);
+      return of_all[n] + D(0.5) * (place[a] * of_field[b] + place[b] * of_field[a]);
     };
     for (int c = 0; system.request.virial && c < 6; c++) {
       system.result.virial[c] -= value_of(strain(c));

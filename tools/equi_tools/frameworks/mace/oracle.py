@@ -291,7 +291,7 @@ def _frozen_waves(cell):
 def _make_bases_exact(model):
     """Replaces constants of the Gaussian functions of charges and potentials that the file holds rounded."""
     import torch
-    from graph_longrange.gto_utils import GTOBasis
+    from graph_longrange.gto_utils import DisplacedGTOExternalFieldBlock, GTOBasis, GTOInternalFieldtoFeaturesBlock
     from graph_longrange.realspace_electrostatics import (
         RealSpaceFiniteDiffereneEnergy,
         RealSpaceFiniteDifferenceElectrostaticFeatures,
@@ -307,9 +307,13 @@ def _make_bases_exact(model):
             setattr(module, name, GTOBasis(max_l=degree, sigmas=widths, kspace_cutoff=module.kspace_cutoff, normalize=normalize))
         width, degree = model.atomic_multipoles_smearing_width, model.atomic_multipoles_max_l
         open_features = RealSpaceFiniteDifferenceElectrostaticFeatures(degree, width, model.field_feature_max_l, list(model.field_feature_widths))
+        of_fields = model.field_feature_max_l, list(model.field_feature_widths), "receiver"
         for module, exact in (
-            (descriptor.realspace_features, open_features), (model.coulomb_energy.realspace_energy, RealSpaceFiniteDiffereneEnergy(degree, width))
-        ):  # fmt: skip
+            (descriptor.realspace_features, open_features),
+            (model.coulomb_energy.realspace_energy, RealSpaceFiniteDiffereneEnergy(degree, width)),
+            (model.external_field_contribution, DisplacedGTOExternalFieldBlock(*of_fields)),
+            (descriptor.non_periodic_correction_terms.displaced_interactions, GTOInternalFieldtoFeaturesBlock(*of_fields)),
+        ):
             for name, buffer in exact.named_buffers(recurse=False):
                 getattr(module, name).copy_(buffer)
 
