@@ -3,7 +3,7 @@
 #include "kokkos/layers/potential/host_open_potential.h"
 
 #include "kokkos/layer_interface/host_system.h"
-#include "src/functions/ewald_cell.h"
+#include "src/functions/wave_cell.h"
 
 #include <cmath>
 #include <cstdio>
@@ -111,7 +111,7 @@ void HostOpenPotential<D>::evaluate_adjoint(const HostSystem &system, int count,
       const auto add = [&](const Vector &x, const Vector &slope, double sign) {
         for (int a = 0; a < 3; a++) gradients[i][a] += D(sign) * slope[a];
         for (int n = 0; has_virial && n < 6; n++) {
-          const int a = first_of_strain(n), b = second_of_strain(n);
+          const int a = first_of_symmetric(n), b = second_of_symmetric(n);
           strains[i][n] += D(0.25) * (x[a] * slope[b] + x[b] * slope[a]);
         }
       };

@@ -3,7 +3,7 @@
 #include "kokkos/layers/potential/host_uniform_potential.h"
 
 #include "kokkos/layer_interface/host_system.h"
-#include "src/functions/ewald_cell.h"
+#include "src/functions/wave_cell.h"
 #include "src/functions/wave_vectors.h"
 #include "src/numbers/vector3.h"
 
@@ -124,7 +124,7 @@ void HostUniformPotential<D>::add_forces(const HostSystem &system, const std::ve
   // The part of the slab's strain that belongs to no atom. The normal turns with the strain, and dipoles do not.
   std::array<D, 6> of_all{};
   for (int n = 0; is_slab() && n < 6; n++) {
-    const int a = first_of_strain(n), b = second_of_strain(n);
+    const int a = first_of_symmetric(n), b = second_of_symmetric(n);
     of_all[n] = D(2.0 * normal_[a] * normal_[b] - (a == b ? 1.0 : 0.0)) * energy;
     for (int c = 0; c < layer_.channels; c++) {
       const D of_source = of_sources_[c].along(normal_), of_probe = of_probes[c].along(normal_);
@@ -150,7 +150,7 @@ void HostUniformPotential<D>::add_forces(const HostSystem &system, const std::ve
     }
     for (int a = 0; a < 3; a++) subtract_gradient(system, i, a, of_field[a] - field_mean[a] + D(normal_[a]) * of_slab);
     const auto strain = [&](int n) {
-      const int a = first_of_strain(n), b = second_of_strain(n);
+      const int a = first_of_symmetric(n), b = second_of_symmetric(n);
       return of_all[n] + D(0.5) * (place[a] * of_field[b] + place[b] * of_field[a]);
     };
     for (int c = 0; system.request.virial && c < 6; c++) {
