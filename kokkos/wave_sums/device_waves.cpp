@@ -74,7 +74,9 @@ struct WaveTabulate {
 // Neighboring threads read the same atoms, so their loads are common or adjacent. Columns of a chunk are adjacent.
 template <class D, int COMPONENTS>
 struct WaveAdd {
-  static constexpr int ROWS = DeviceWaves<D>::ROWS, L = LANES_AT_A_TIME<D>;
+  // With dipoles, the sums of four lanes and what they need exceed the registers of a thread.
+  static constexpr int ROWS = DeviceWaves<D>::ROWS, L = COMPONENTS == 4 ? 2 : LANES_AT_A_TIME<D>,
+                       PARTS = TILE_LANES / L;
   WaveCell<D> cell;
   WaveTables<D> tables;
   const WaveRows *rows;
@@ -83,7 +85,6 @@ struct WaveAdd {
   int64_t num_rows, count, chunk, size;    // chunk: number of atoms
   WaveNumber<D> *sums;                     // [chunks][columns][size]
   EQUI_FUNCTION void operator()(int64_t k) const {
-    constexpr int PARTS = TILE_LANES / L;
     const int lane = static_cast<int>(k % PARTS) * L;
     const WaveRows own = rows[k / PARTS % num_rows];
     const int64_t plane = k / PARTS / num_rows, column = plane % columns, first = plane / columns * chunk,
@@ -336,8 +337,7 @@ void DeviceWaves<D>::add_up(const Work &exec, int columns, int components, const
               columns,      num_rows_,
               count_,       blocks_of(count_, chunks),
               size,         parts};
-    Kokkos::parallel_for("equi:wave_add",
-                         DeviceRange(exec, 0, chunks * columns * num_rows_ * (TILE_LANES / LANES_AT_A_TIME<D>)),
+    Kokkos::parallel_for("equi:wave_add", DeviceRange(exec, 0, chunks * columns * num_rows_ * decltype(kernel)::PARTS),
                          kernel);
   };
   if (components == 4)

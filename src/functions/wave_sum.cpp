@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 
 namespace equi {
 
@@ -19,18 +21,21 @@ int num_powers(int d, int largest) {
   return d == 0 ? largest + 1 : 2 * largest + (d == 1 ? 1 : LANES);
 }
 
-// Calls body(), which is always inlined, in the text for the widest registers of this CPU that have a text. Functions
-// that it calls must be inlined, too.
+// Calls body(at_once), which is always inlined, in the text for the widest registers of this CPU that have a text.
+// Functions that it calls must be inlined, too. at_once: the number of atoms whose sums of fields are in registers at a
+// time, as a constant. One atom has too few independent sums for registers of eight numbers.
+template <int NUM>
+using AtOnce = std::integral_constant<int, NUM>;
 #if defined(__x86_64__) && defined(__GNUC__)
 #define EQUI_INLINED __attribute__((always_inline))
 template <class F>
 __attribute__((target("avx2,fma"))) void run_on_avx2(const F &body) {
-  body();
+  body(AtOnce<1>());
 }
 template <class F>
 __attribute__((target("avx512f,avx512vl,avx512dq,avx2,fma,prefer-vector-width=512"))) void run_on_avx512(
     const F &body) {
-  body();
+  body(AtOnce<2>());
 }
 template <class F>
 void run_widest(const F &body) {
@@ -42,21 +47,117 @@ void run_widest(const F &body) {
   else if (has_avx2)
     run_on_avx2(body);
   else
-    body();
+    body(AtOnce<1>());
 }
 #else
 #define EQUI_INLINED
 template <class F>
 void run_widest(const F &body) {
-  body();
+  body(AtOnce<1>());
 }
 #endif
 
-// Complex numbers of the lanes of a tile.
+// Numbers of the lanes of a tile. For plain numbers the compiler maps them to vector registers; it would not vectorize
+// all loops over arrays.
+template <class T>
+struct Lanes {
+  T of[LANES];
+};
+template <>
+struct Lanes<double> {
+  typedef double Vector __attribute__((vector_size(LANES * sizeof(double))));
+  Vector of;
+};
+template <class T>
+EQUI_INLINED inline void set_zero(Lanes<T> &x) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) x.of[l] = T(0.0);
+  else
+    x.of = typename Lanes<T>::Vector{};
+}
+template <class T>
+EQUI_INLINED inline void load(const T *from, Lanes<T> &x) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) x.of[l] = from[l];
+  else
+    std::memcpy(&x.of, from, sizeof x.of);
+}
+template <class T>
+EQUI_INLINED inline void store(const Lanes<T> &x, T *to) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) to[l] = x.of[l];
+  else
+    std::memcpy(to, &x.of, sizeof x.of);
+}
+// y += a x and y -= a x; a: a number, or one for each lane.
+template <class T>
+EQUI_INLINED inline void add(T a, const Lanes<T> &x, Lanes<T> &y) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) y.of[l] += a * x.of[l];
+  else
+    y.of += a * x.of;
+}
+template <class T>
+EQUI_INLINED inline void subtract(T a, const Lanes<T> &x, Lanes<T> &y) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) y.of[l] -= a * x.of[l];
+  else
+    y.of -= a * x.of;
+}
+template <class T>
+EQUI_INLINED inline void add(const Lanes<T> &a, const Lanes<T> &x, Lanes<T> &y) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) y.of[l] += a.of[l] * x.of[l];
+  else
+    y.of += a.of * x.of;
+}
+template <class T>
+EQUI_INLINED inline void subtract(const Lanes<T> &a, const Lanes<T> &x, Lanes<T> &y) {
+  if constexpr (IS_DUAL<T>)
+    for (int l = 0; l < LANES; l++) y.of[l] -= a.of[l] * x.of[l];
+  else
+    y.of -= a.of * x.of;
+}
+
+// Complex numbers.
 template <class T>
 struct TileLanes {
-  T re[LANES], im[LANES];
+  Lanes<T> re, im;
 };
+template <class T>
+EQUI_INLINED inline void set_zero(TileLanes<T> &x) {
+  set_zero(x.re);
+  set_zero(x.im);
+}
+// y += a x, where a is a complex number, or one for each lane.
+template <class T>
+EQUI_INLINED inline void add_product(T a_re, T a_im, const TileLanes<T> &x, TileLanes<T> &y) {
+  add(a_re, x.re, y.re);
+  subtract(a_im, x.im, y.re);
+  add(a_re, x.im, y.im);
+  add(a_im, x.re, y.im);
+}
+template <class T>
+EQUI_INLINED inline void add_product(const TileLanes<T> &a, const TileLanes<T> &x, TileLanes<T> &y) {
+  add(a.re, x.re, y.re);
+  subtract(a.im, x.im, y.re);
+  add(a.re, x.im, y.im);
+  add(a.im, x.re, y.im);
+}
+// Numbers n of the lanes, from the first one.
+template <class T>
+EQUI_INLINED inline void count_from(int first, Lanes<T> &n) {
+  for (int l = 0; l < LANES; l++) n.of[l] = T(first + l);
+}
+// Powers of n2 and n3 of an atom in the lanes of a tile.
+template <class T>
+EQUI_INLINED inline void load_phases(const T *second, const T *third, int64_t imaginary, TileLanes<T> &phases) {
+  TileLanes<T> powers;
+  load(third, powers.re);
+  load(third + imaginary, powers.im);
+  set_zero(phases);
+  add_product(second[0], second[imaginary], powers, phases);
+}
 
 // A column of a block of `num` atoms: factors of the powers of n1 in the lanes of a tile, and what n1 times a number of
 // the atom adds to them.
@@ -74,33 +175,28 @@ struct TileColumn {
 template <int NUM_ROWS, bool HAS_SLOPES, class T>
 EQUI_INLINED inline void add_rows(const TileColumn<T> &c, int n1, T *re, T *im) {
   TileLanes<T> sum[NUM_ROWS];
-  for (int r = 0; r < NUM_ROWS; r++)
-    for (int l = 0; l < LANES; l++) sum[r].re[l] = sum[r].im[l] = T(0.0);
+  for (int r = 0; r < NUM_ROWS; r++) {
+    load(re + r * LANES, sum[r].re);
+    load(im + r * LANES, sum[r].im);
+  }
   const T *powers = c.powers + n1, *slope = c.slopes;
   for (int a = 0; a < c.num; a++, powers += c.next) {
-    const TileLanes<T> &f = c.factors[a];
     for (int r = 0; r < NUM_ROWS; r++) {
       const T x = powers[r], y = powers[r + c.imaginary];
       if constexpr (HAS_SLOPES) {
-        const TileLanes<T> &p = c.phases[a];
-        const T along = T(n1 + r) * *slope;
-        TileLanes<T> all;
-        for (int l = 0; l < LANES; l++) all.re[l] = f.re[l] - along * p.im[l];
-        for (int l = 0; l < LANES; l++) all.im[l] = f.im[l] + along * p.re[l];
-        for (int l = 0; l < LANES; l++) sum[r].re[l] += x * all.re[l] - y * all.im[l];
-        for (int l = 0; l < LANES; l++) sum[r].im[l] += x * all.im[l] + y * all.re[l];
+        TileLanes<T> all = c.factors[a];
+        add_product(T(0.0), T(n1 + r) * *slope, c.phases[a], all);
+        add_product(x, y, all, sum[r]);
       } else {
-        for (int l = 0; l < LANES; l++) sum[r].re[l] += x * f.re[l] - y * f.im[l];
-        for (int l = 0; l < LANES; l++) sum[r].im[l] += x * f.im[l] + y * f.re[l];
+        add_product(x, y, c.factors[a], sum[r]);
       }
     }
     if (HAS_SLOPES) slope += c.next_slope;
   }
-  for (int r = 0; r < NUM_ROWS; r++)
-    for (int l = 0; l < LANES; l++) {
-      re[r * LANES + l] += sum[r].re[l];
-      im[r * LANES + l] += sum[r].im[l];
-    }
+  for (int r = 0; r < NUM_ROWS; r++) {
+    store(sum[r].re, re + r * LANES);
+    store(sum[r].im, im + r * LANES);
+  }
 }
 
 }    // namespace
@@ -171,32 +267,27 @@ EQUI_INLINED inline void WaveSum<T>::add_block(const WaveVectors::Tile &tile, in
   const T *powers = powers_.data() + first * 2 * stride();
   TileLanes<T> phases[ATOMS], factors[ATOMS];
   for (int a = 0; a < num; a++) {
-    const T *own = powers + a * 2 * stride(), *second = own + cell_.place(1, tile.n2),
-            *third = own + cell_.place(2, tile.first_n3);
-    const T x = second[0], y = second[stride()];
-    for (int l = 0; l < LANES; l++) {
-      const T third_re = third[l], third_im = third[l + stride()];
-      phases[a].re[l] = x * third_re - y * third_im;
-      phases[a].im[l] = x * third_im + y * third_re;
-    }
+    const T *own = powers + a * 2 * stride();
+    load_phases(own + cell_.place(1, tile.n2), own + cell_.place(2, tile.first_n3), stride(), phases[a]);
   }
+  Lanes<T> n3;
+  count_from(tile.first_n3, n3);
   const int64_t numbers = static_cast<int64_t>(columns) * COMPONENTS;
   for (int c = 0; c < columns; c++) {
     const T *first_of_column = multipoles + first * numbers + c * COMPONENTS;
     for (int a = 0; a < num; a++) {
       const T *m = first_of_column + a * numbers;
       const TileLanes<T> &p = phases[a];
-      if constexpr (HAS_DIPOLES)
-        for (int l = 0; l < LANES; l++) {
-          const T along = T(tile.n2) * m[2] + T(tile.first_n3 + l) * m[3];
-          factors[a].re[l] = m[0] * p.re[l] - along * p.im[l];
-          factors[a].im[l] = m[0] * p.im[l] + along * p.re[l];
-        }
-      else
-        for (int l = 0; l < LANES; l++) {
-          factors[a].re[l] = m[0] * p.re[l];
-          factors[a].im[l] = m[0] * p.im[l];
-        }
+      set_zero(factors[a]);
+      add(m[0], p.re, factors[a].re);
+      add(m[0], p.im, factors[a].im);
+      if constexpr (HAS_DIPOLES) {
+        Lanes<T> along;
+        for (int l = 0; l < LANES; l++) along.of[l] = T(tile.n2) * m[2];
+        add(m[3], n3, along);
+        subtract(along, p.im, factors[a].re);
+        add(along, p.re, factors[a].im);
+      }
     }
     const TileColumn<T> column{
         num, powers, 2 * stride(), stride(), factors, phases, HAS_DIPOLES ? first_of_column + 1 : nullptr, numbers};
@@ -212,7 +303,7 @@ EQUI_INLINED inline void WaveSum<T>::add_block(const WaveVectors::Tile &tile, in
 template <class T>
 void WaveSum<T>::add_tiles(int64_t first, int64_t end, int columns, int components, const T *multipoles,
                            T *sums) const {
-  run_widest([&]() EQUI_INLINED {
+  run_widest([&](auto) EQUI_INLINED {
     for (int64_t t = first; t < end; t++) {
       const WaveVectors::Tile &tile = waves_.tiles()[t];
       const int64_t size = static_cast<int64_t>(tile.end_n1 - tile.first_n1) * LANES;
@@ -232,86 +323,103 @@ void WaveSum<T>::add_tiles(int64_t first, int64_t end, int columns, int componen
 // Derivatives of a field by coordinates along the cell have factors i n_d. The sums over n1 come first: one with t, one
 // with n1 t, and for second derivatives one with n1 n1 t. The factors n2 and n3 are then constants of a lane.
 template <class T>
-template <int ORDER>
-EQUI_INLINED inline void WaveSum<T>::gather_plane(int64_t first, int64_t end, int planes, const T *factors,
-                                                  int64_t stride_of_fields, T *fields) const {
+template <int ORDER, int AT_ONCE>
+EQUI_INLINED inline void WaveSum<T>::gather_atoms(int64_t first, int planes, const T *factors, int64_t stride_of_fields,
+                                                  T *fields) const {
   constexpr int NUMBERS = field_numbers(ORDER);
   const int64_t size = waves_.size();
-  for (int64_t i = first; i < end; i++) {
-    const T *own = powers_.data() + i * 2 * stride();
-    // Sums of lanes, which are added up after all tiles: a sum over lanes in each tile would take longer than the rest.
-    T lanes[NUMBERS][LANES];
-    for (auto &numbers : lanes)
-      for (int l = 0; l < LANES; l++) numbers[l] = T(0.0);
-    for (const WaveVectors::Tile &tile : waves_.tiles()) {
-      TileLanes<T> sum[ORDER + 1];    // with powers of n1
-      for (auto &s : sum)
-        for (int l = 0; l < LANES; l++) s.re[l] = s.im[l] = T(0.0);
-      const T *re = factors + tile.at, *im = re + size;
-      for (int n1 = tile.first_n1; n1 < tile.end_n1; n1++, re += LANES, im += LANES) {
-        const T p_re = own[n1], p_im = own[n1 + stride()], n(n1);
-        for (int l = 0; l < LANES; l++) {
-          const T x = p_re * re[l] - p_im * im[l], y = p_re * im[l] + p_im * re[l];
-          sum[0].re[l] += x;
-          sum[0].im[l] += y;
-          if constexpr (ORDER > 0) {
-            sum[1].re[l] += n * x;
-            sum[1].im[l] += n * y;
-          }
-          if constexpr (ORDER > 1) {
-            sum[2].re[l] += n * n * x;
-            sum[2].im[l] += n * n * y;
-          }
-        }
-      }
-      const T *second = own + cell_.place(1, tile.n2), *third = own + cell_.place(2, tile.first_n3);
-      const T second_re = second[0], second_im = second[stride()], n2(tile.n2);
-      for (int l = 0; l < LANES; l++) {
-        const T third_re = third[l], third_im = third[l + stride()], n3(tile.first_n3 + l);
-        const T x = second_re * third_re - second_im * third_im, y = second_re * third_im + second_im * third_re;
-        const T real = x * sum[0].re[l] - y * sum[0].im[l];
-        lanes[0][l] += real;
-        if constexpr (ORDER > 0) {
-          const T imaginary = x * sum[0].im[l] + y * sum[0].re[l];
-          lanes[1][l] -= x * sum[1].im[l] + y * sum[1].re[l];
-          lanes[2][l] -= n2 * imaginary;
-          lanes[3][l] -= n3 * imaginary;
-        }
-        if constexpr (ORDER > 1) {
-          const T with_n1 = x * sum[1].re[l] - y * sum[1].im[l];
-          lanes[4][l] -= x * sum[2].re[l] - y * sum[2].im[l];
-          lanes[5][l] -= n2 * n2 * real;
-          lanes[6][l] -= n3 * n3 * real;
-          lanes[7][l] -= n2 * with_n1;
-          lanes[8][l] -= n3 * with_n1;
-          lanes[9][l] -= n2 * n3 * real;
-        }
+  // Sums of lanes, which are added up after all tiles: a sum over lanes in each tile would take longer than the rest.
+  Lanes<T> lanes[AT_ONCE][NUMBERS];
+  const T *own[AT_ONCE];
+  for (int a = 0; a < AT_ONCE; a++) {
+    own[a] = powers_.data() + (first + a) * 2 * stride();
+    for (auto &numbers : lanes[a]) set_zero(numbers);
+  }
+  for (const WaveVectors::Tile &tile : waves_.tiles()) {
+    TileLanes<T> sum[AT_ONCE][ORDER + 1];    // with powers of n1
+    for (auto &of_atom : sum)
+      for (auto &s : of_atom) set_zero(s);
+    const T *re = factors + tile.at, *im = re + size;
+    for (int n1 = tile.first_n1; n1 < tile.end_n1; n1++, re += LANES, im += LANES) {
+      const T n(n1);
+      TileLanes<T> t;
+      load(re, t.re);
+      load(im, t.im);
+      for (int a = 0; a < AT_ONCE; a++) {
+        const T p_re = own[a][n1], p_im = own[a][n1 + stride()];
+        add_product(p_re, p_im, t, sum[a][0]);
+        if constexpr (ORDER > 0) add_product(n * p_re, n * p_im, t, sum[a][1]);
+        if constexpr (ORDER > 1) add_product(n * n * p_re, n * n * p_im, t, sum[a][2]);
       }
     }
+    const T one(1.0), n2(tile.n2);
+    Lanes<T> n3;
+    count_from(tile.first_n3, n3);
+    for (int a = 0; a < AT_ONCE; a++) {
+      Lanes<T>(&to)[NUMBERS] = lanes[a];
+      TileLanes<T> phases, all;
+      load_phases(own[a] + cell_.place(1, tile.n2), own[a] + cell_.place(2, tile.first_n3), stride(), phases);
+      set_zero(all);
+      add_product(phases, sum[a][0], all);
+      add(one, all.re, to[0]);
+      if constexpr (ORDER > 0) {
+        subtract(phases.re, sum[a][1].im, to[1]);
+        subtract(phases.im, sum[a][1].re, to[1]);
+        subtract(n2, all.im, to[2]);
+        subtract(n3, all.im, to[3]);
+      }
+      if constexpr (ORDER > 1) {
+        Lanes<T> with_n1, with_n3;
+        set_zero(with_n1);
+        add(phases.re, sum[a][1].re, with_n1);
+        subtract(phases.im, sum[a][1].im, with_n1);
+        set_zero(with_n3);
+        add(n3, all.re, with_n3);
+        subtract(phases.re, sum[a][2].re, to[4]);
+        add(phases.im, sum[a][2].im, to[4]);
+        subtract(n2 * n2, all.re, to[5]);
+        subtract(n3, with_n3, to[6]);
+        subtract(n2, with_n1, to[7]);
+        subtract(n3, with_n1, to[8]);
+        subtract(n2, with_n3, to[9]);
+      }
+    }
+  }
+  for (int a = 0; a < AT_ONCE; a++) {
     T along[NUMBERS];
     for (int n = 0; n < NUMBERS; n++) {
       along[n] = T(0.0);
-      for (int l = 0; l < LANES; l++) along[n] += lanes[n][l];
+      for (int l = 0; l < LANES; l++) along[n] += lanes[a][n].of[l];
     }
-    cell_.put_field(ORDER, along, fields + i * planes * stride_of_fields);
+    cell_.put_field(ORDER, along, fields + (first + a) * planes * stride_of_fields);
   }
+}
+
+template <class T>
+template <int ORDER, int AT_ONCE>
+EQUI_INLINED inline void WaveSum<T>::gather_plane(int64_t first, int64_t end, int planes, const T *factors,
+                                                  int64_t stride_of_fields, T *fields) const {
+  int64_t i = first;
+  for (; i + AT_ONCE <= end; i += AT_ONCE) gather_atoms<ORDER, AT_ONCE>(i, planes, factors, stride_of_fields, fields);
+  for (; i < end; i++) gather_atoms<ORDER, 1>(i, planes, factors, stride_of_fields, fields);
 }
 
 template <class T>
 void WaveSum<T>::gather(int64_t first, int64_t end, int planes, int order, const T *factors, int64_t stride_of_fields,
                         T *fields) const {
-  run_widest([&]() EQUI_INLINED {
+  run_widest([&](auto at_once) EQUI_INLINED {
+    constexpr int AT_ONCE = IS_DUAL<T> ? 1 : decltype(at_once)::value;
     for (int64_t a = first; a < end; a += GATHERED)
       for (int p = 0; p < planes; p++) {
         const int64_t last = std::min(a + GATHERED, end);
         const T *own = factors + 2 * p * waves_.size();
         T *to = fields + p * stride_of_fields;
         if (order == 0)
-          gather_plane<0>(a, last, planes, own, stride_of_fields, to);
+          gather_plane<0, AT_ONCE>(a, last, planes, own, stride_of_fields, to);
         else if (order == 1)
-          gather_plane<1>(a, last, planes, own, stride_of_fields, to);
+          gather_plane<1, AT_ONCE>(a, last, planes, own, stride_of_fields, to);
         else
-          gather_plane<2>(a, last, planes, own, stride_of_fields, to);
+          gather_plane<2, AT_ONCE>(a, last, planes, own, stride_of_fields, to);
       }
   });
 }

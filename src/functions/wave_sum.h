@@ -63,7 +63,9 @@ class WaveSum {
   template <int COMPONENTS>
   void add_block(const WaveVectors::Tile &tile, int64_t first, int num, int columns, const T *multipoles,
                  T *sums) const;
-  template <int ORDER>
+  template <int ORDER, int AT_ONCE>
+  void gather_atoms(int64_t first, int planes, const T *factors, int64_t stride, T *fields) const;
+  template <int ORDER, int AT_ONCE>
   void gather_plane(int64_t first, int64_t end, int planes, const T *factors, int64_t stride, T *fields) const;
   int64_t stride() const { return cell_.stride(); }
 
