@@ -228,6 +228,8 @@ class LayerMaker {
     const int n = out[0].mul / in[0].mul, degrees = out.size();
     std::vector<double> widths;
     for (int w = 0; w < n; ++w) widths.push_back(o_.potential_width * (1.0 + 0.4 * w));
+    std::vector<double> added;
+    for (int k = 0; k < degrees * n; ++k) added.push_back(0.1 + 0.07 * k);
     add({{"type", "potential"},
          {"input", input},
          {"irreps_in", in.to_string()},
@@ -240,8 +242,7 @@ class LayerMaker {
          {"own", uniform(output + ".own", {degrees, n}, 0.1, 0.4)},
          {"k_cutoff", o_.ewald_cutoff},
          {"k_set", o_.ewald_set},
-         {"open",
-          {{"offset", 0.1}, {"softening", 1e-3}, {"added", uniform(output + ".added", {degrees, n}, 0.1, 0.4)}}},
+         {"open", {{"offset", 0.1}, {"softening", 1e-3}, {"added", stated(output + ".added", {degrees, n}, added)}}},
          {"field", {{"share", 0.7}, {"origin", output == "felt" ? "zero" : "mean"}}}});
   }
   // Multipoles with given sums of charges, which change in their potentials, and their energy.
