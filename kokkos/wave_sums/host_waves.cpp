@@ -17,7 +17,10 @@ constexpr int ATOMS = 32;    // of a piece of a thread's work
 template <class D>
 void HostWaves<D>::prepare(const Work &, const System &system, int count) {
   if (prepared_ == system.step) return;
-  const SystemWaves::Change change = vectors_.use(system.neighborhood.cell, system.request.cell_direction);
+  // A slab has the wave vectors of its box. Open systems have none, and are refused here.
+  const Neighborhood &n = system.neighborhood;
+  const bool has_waves = n.periodic[0] && n.periodic[1];
+  const SystemWaves::Change change = vectors_.use(has_waves ? n.box : n.cell, system.request.cell_direction);
   if (!sum_)
     sum_.emplace(vectors_.vectors(), &vectors_.cell_direction());
   else if (change != SystemWaves::Change::none)

@@ -75,6 +75,9 @@ class BornEvaluation::ImageExchange : public GhostExchange {
     folded_.sum(numbers, count);
     if (!is_forward && is_muted_) std::fill_n(numbers, count, 0.0);
   }
+  std::size_t gather(const double *numbers, std::size_t count, std::vector<double> &all) override {
+    return folded_.gather(numbers, count, all);
+  }
 
  private:
   [[noreturn]] static void refuse() { throw std::logic_error("Born charges need an evaluation in float64"); }
@@ -119,6 +122,7 @@ class BornEvaluation::ImageExchange : public GhostExchange {
 
 BornEvaluation::BornEvaluation(std::unique_ptr<Evaluator> evaluator, const Model &model)
     : evaluator_(std::move(evaluator)),
+      has_potentials_(sums_over_waves(model.layers)),
       num_numbers_(model.num_observable_numbers()),
       charge_(model.observable_offset("charge")),
       dipole_(model.observable_offset("dipole")) {}
@@ -231,6 +235,10 @@ BornCharges BornEvaluation::sum_at_owners(const Forces &of_charge, const std::ar
 BornCharges BornEvaluation::evaluate(const double (*positions)[3], const std::array<bool, 3> &periodic, bool neutral,
                                      GhostExchange &exchange) {
   const auto num_periodic = std::count(periodic.begin(), periodic.end(), true);
+  if (has_potentials_ && num_periodic > 0)
+    throw std::invalid_argument(
+        "Born charges of charges that change in each other's potentials need a system without periodic directions: in "
+        "a periodic one they depend on the field of all images");
   const Center middle = center(positions, exchange);
   ImageExchange images(exchange, *this, image_vectors(positions, exchange));
   std::vector<double> numbers(static_cast<std::size_t>(num_numbers_) * folded_->num_atoms + 1, 0.0);

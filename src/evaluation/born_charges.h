@@ -68,6 +68,7 @@ class BornEvaluation {
                             const Center &center, GhostExchange &exchange) const;
 
   std::unique_ptr<Evaluator> evaluator_;
+  bool has_potentials_;                  // whether charges depend on each other at any distance
   int num_numbers_, charge_, dipole_;    // of an atom's observables, and the offsets of these two; -1: there are none
   const Neighborhood *folded_ = nullptr;
   Neighborhood unfolded_;         // with a row for each image

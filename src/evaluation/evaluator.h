@@ -43,6 +43,7 @@ struct EvaluatorOptions {
   bool graphs = true;     // on a device: record the launches of small systems and replay them where possible
   bool overlap = true;    // on a device: exchange while work that needs no remote rows runs; same results
   WaveVectorSet wave_vectors = WaveVectorSet::of_file;
+  OpenSum open = OpenSum::framework;    // of the potentials of multipoles in open systems
   // Whether consecutive linear maps are multiplied: linear_folds.h states where.
   bool folds = true;
   // Kernels on CPUs, one of host_instruction_sets(); empty: the best one. "generic" uses plain loops over tables
@@ -106,6 +107,10 @@ struct EvaluationRequest {
   // energy of a receiver is the sum of these weights times its observables. They have the same shape, and units that
   // give eV. Null: all weights are 0.
   const double *observable_weights = nullptr;
+
+  // For a model in a field that acts on charges: what is to be added to the positions of atoms so that an atom does not
+  // jump when it crosses a boundary, Angstrom. Only those of receivers are read; null: zero.
+  const double (*image_shifts)[3] = nullptr;    // [atoms]
 
   // This request for only one of the directions.
   EvaluationRequest along(int d) const {
@@ -193,6 +198,23 @@ inline void check_cell(const Neighborhood &neighborhood) {
     for (const double x : vector)
       if (x != 0.0) return;
   throw EvaluationError("the model has an Ewald sum, so the cell must be periodic in three directions", -1, -1, 0.0);
+}
+
+// The boundaries that sums over all atoms know. A slab is periodic in the first two directions.
+enum class Boundary { periodic, slab, open };
+// Throws for others.
+inline Boundary boundary_of(const Neighborhood &n) {
+  const auto &periodic = n.periodic;
+  if (n.cell != Neighborhood().cell) return Boundary::periodic;
+  if (!periodic[0] && !periodic[1] && !periodic[2]) return Boundary::open;
+  if (periodic[0] && periodic[1] && !periodic[2]) {
+    if (n.box[2] != std::array<double, 3>{}) return Boundary::slab;
+    throw EvaluationError("a slab needs a third vector of the cell, which states the height of the box", -1, -1, 0.0);
+  }
+  throw EvaluationError(
+      "the potentials of the model's charges know systems that are periodic in three directions, in the first two, or "
+      "in none",
+      -1, -1, 0.0);
 }
 
 // For a model with direct forces. Throws if a quantity is requested that it does not provide.

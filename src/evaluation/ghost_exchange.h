@@ -32,6 +32,9 @@ class GhostExchange {
   virtual void reverse(const FeaturePieces<double> &rows) = 0;
   // Replaces each number by its sum over all ranks, which has the same bits on each rank. Collective, too.
   virtual void sum(double *numbers, int count) = 0;
+  // Writes the numbers of all ranks, one rank after the other, and returns the place of this rank's first one. Ranks
+  // may have different counts. Collective, too.
+  virtual std::size_t gather(const double *numbers, std::size_t count, std::vector<double> &all) = 0;
 
   // Whether any rank has remote rows; the same on all ranks.
   virtual bool active() const { return true; }
@@ -57,6 +60,10 @@ class NoExchange : public GhostExchange {
   void reverse(const FeaturePieces<float> &) override {}
   void reverse(const FeaturePieces<double> &) override {}
   void sum(double *, int) override {}
+  std::size_t gather(const double *numbers, std::size_t count, std::vector<double> &all) override {
+    all.assign(numbers, numbers + count);
+    return 0;
+  }
   bool active() const override { return false; }
 };
 

@@ -9,6 +9,10 @@
 
 namespace equi {
 
+// How multipoles interact in a system without periodic directions: by displaced charges, as graph-longrange computes
+// them, or by derivatives (gaussian_multipoles.h).
+enum class OpenSum { framework, exact };
+
 // Atoms have sources, a charge q and a dipole p of width s for each channel. They also have probes g0 and g1, of widths
 // w_1, w_2, ... for each channel. With
 //   S(k) = sum_j (q_j + i k . p_j) exp(i k . r_j),   G(k) = sum_i sum_w h_w(k) (g0_i + i k . g1_i) exp(i k . r_i),

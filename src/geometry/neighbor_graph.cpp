@@ -108,8 +108,11 @@ ImageStructure build_image_structure(const std::vector<Vector3> &positions, cons
   nb.num_receivers = nb.num_interior = nb.num_rows = n;
   nb.row_species = species;
   nb.first.push_back(0);
-  if (periodic[0] && periodic[1] && periodic[2])
-    for (int k = 0; k < 3; ++k) nb.cell[k] = {cell[k][0], cell[k][1], cell[k][2]};
+  for (int k = 0; k < 3; ++k) {
+    nb.periodic[k] = periodic[k];
+    nb.box[k] = {cell[k][0], cell[k][1], cell[k][2]};
+  }
+  if (periodic[0] && periodic[1] && periodic[2]) nb.cell = nb.box;
 
   std::map<std::array<int, 4>, int> image_atom;    // (owner, shifts) -> atom
   for (int i = 0; i < n; ++i) {

@@ -31,6 +31,10 @@ struct Neighborhood {
   // The vectors of the cell as rows, Angstrom, for sums over all periodic images. All numbers are 0 unless the
   // structure is periodic in three directions. The host program may change them before each evaluation.
   std::array<std::array<double, 3>, 3> cell{};
+  // Which directions are periodic, and the vectors of the box, for sums over all atoms in other boundaries. Vectors of
+  // directions without periodicity may be 0.
+  std::array<bool, 3> periodic{};
+  std::array<std::array<double, 3>, 3> box{};
 };
 
 // An atomic structure with its periodic images as explicit atoms, all rows owned: for self-checks and tests.

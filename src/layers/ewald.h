@@ -30,7 +30,7 @@ struct Ewald {
   LayerTraits traits() const {
     LayerTraits t;
     t.sums_over_atoms = t.needs_geometric_input = t.tangents_need_values = t.is_single = true;
-    t.needs_periodic_cell = true;
+    t.needs_periodic_cell = t.sums_over_waves = true;
     return t;
   }
   void restrict_to(const KeptSpecies &) {}

@@ -58,7 +58,9 @@ struct LayerTraits {
   double far_cutoff = 0.0;               // Angstrom; 0: no edges beyond the cutoff of the model
   bool needs_all_pairs = false;          // each pair of atoms must be nearer than far_cutoff
   bool sums_over_atoms = false;          // sums of its input over the atoms of all ranks, before its stage begins
+  bool sums_over_waves = false;          // sums over wave vectors in a periodic cell
   bool needs_periodic_cell = false;      // the cell must be periodic in three directions
+  bool needs_field_of_all = false;       // EvaluationRequest::image_shifts, because it has a potential of a field
   bool needs_geometric_input = false;    // its input must depend on positions, not only on the species
 
   // Its contributions to energies and forces.

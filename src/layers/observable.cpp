@@ -12,13 +12,14 @@ namespace {
 
 // The degrees l of the blocks of a quantity.
 std::vector<int> degrees_of(const std::string &name) {
-  if (name == "charge") return {0};
+  if (name == "charge" || name == "spin") return {0};
   if (name == "dipole") return {1};
   return {0, 2};
 }
 
 std::vector<std::string> units_of(const std::string &name) {
   if (name == "charge") return {"e"};
+  if (name == "spin") return {"electrons"};
   if (name == "dipole") return {"e*Angstrom", "Debye"};
   return {"e*Angstrom^2/V", "Angstrom^3", "Bohr^3", "unknown"};
 }
@@ -27,13 +28,14 @@ std::vector<std::string> units_of(const std::string &name) {
 
 const FieldSpecs &Observable::fields() {
   using namespace field;
-  static const FieldSpecs fields =
-      joined(input_fields(),
-             {word("name", {"charge", "dipole", "polarizability"}, "the quantity"),
-              list("blocks", "blocks", 1, 2, integer("", ""),
-                   "a 0e block of a charge, a block of l = 1 of a dipole, a 0e and a 2e block of a polarizability"),
-              word("unit", {"e", "e*Angstrom", "Debye", "e*Angstrom^2/V", "Angstrom^3", "Bohr^3", "unknown"},
-                   "unit of the feature")});
+  static const FieldSpecs fields = joined(
+      input_fields(),
+      {word("name", {"charge", "dipole", "polarizability", "spin"}, "the quantity"),
+       list("blocks", "blocks", 1, 2, integer("", ""),
+            "a 0e block of a charge or a spin, a block of l = 1 of a dipole, a 0e and a 2e block of a "
+            "polarizability"),
+       word("unit", {"e", "e*Angstrom", "Debye", "e*Angstrom^2/V", "Angstrom^3", "Bohr^3", "electrons", "unknown"},
+            "unit of the feature")});
   return fields;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Quantities of atoms that a model computes besides its energy: charges, dipoles, polarizabilities.
+// Quantities of atoms that a model computes besides its energy: charges, dipoles, polarizabilities, spins.
 #ifndef EQUI_OBSERVABLE_H
 #define EQUI_OBSERVABLE_H
 
@@ -16,6 +16,7 @@ namespace equi {
 //   charge          one 0e block, e
 //   dipole          one block of l = 1, in the order x, y, z; e Angstrom
 //   polarizability  a 0e block and a 2e block, in the unit of the file
+//   spin            one 0e block: electrons of spin up minus those of spin down
 // A layer changes the energy in two cases. If the pair style has a field, it adds -field . dipole to the energy of an
 // atom, which no scale_shift multiplies. In a model for derivatives of observables it adds them, times the weights of
 // the request.
@@ -33,7 +34,9 @@ struct Observable {
   static const FieldSpecs &fields();
   static Observable read(const JsonField &layer, LayerReader &reader);
   // Numbers of an atom: those of the blocks one after another.
-  static int width(const std::string &name) { return name == "charge" ? 1 : name == "dipole" ? 3 : 6; }
+  static int width(const std::string &name) {
+    return name == "charge" || name == "spin" ? 1 : name == "dipole" ? 3 : 6;
+  }
   bool has_field() const { return field != std::array<double, 3>{}; }
   bool has_energy() const { return is_weighted || has_field(); }
 

@@ -27,16 +27,27 @@ bool has_vectors(const JsonField &field, const Irreps &irreps) {
 
 const FieldSpecs &Potential::fields() {
   using namespace field;
-  static const FieldSpecs fields =
-      joined(input_and_output_fields(),
-             {number("prefactor", "1/eps0, eV Angstrom per squared unit of charge"),
-              number("width", "standard deviation s of the multipoles' distribution, Angstrom", MIN_LENGTH, MAX_LENGTH),
-              tensor("widths", "[n]", "standard deviations w of the probes, Angstrom"),
-              tensor("factors", "[degrees, n]", "of the potentials and, if the output has vectors, of their gradients"),
-              tensor("own", "[degrees, n]", "factors of an atom's own charge and dipole, which are subtracted"),
-              number("k_cutoff", "wave vectors have smaller magnitudes, 1/Angstrom", LEAST_CUTOFF, LARGEST_CUTOFF),
-              word("k_set", {"sphere", "frozen", "converged"},
-                   "which wave vectors take part; the keyword kspace of the pair style replaces it")});
+  static const FieldSpecs fields = joined(
+      input_and_output_fields(),
+      {number("prefactor", "1/eps0, eV Angstrom per squared unit of charge"),
+       number("width", "standard deviation s of the multipoles' distribution, Angstrom", MIN_LENGTH, MAX_LENGTH),
+       tensor("widths", "[n]", "standard deviations w of the probes, Angstrom"),
+       tensor("factors", "[degrees, n]", "of the potentials and, if the output has vectors, of their gradients"),
+       tensor("own", "[degrees, n]", "factors of an atom's own charge and dipole, which are subtracted"),
+       number("k_cutoff", "wave vectors have smaller magnitudes, 1/Angstrom", LEAST_CUTOFF, LARGEST_CUTOFF),
+       word("k_set", {"sphere", "frozen", "converged"},
+            "which wave vectors take part; the keyword kspace of the pair style replaces it"),
+       optional(object("open",
+                       {number("offset", "between an atom and a charge that stands for its dipole, Angstrom",
+                               MIN_LENGTH, MAX_LENGTH),
+                        number("softening", "added to each distance, Angstrom", 0.0, MAX_LENGTH),
+                        tensor("added", "[degrees, n]", "factors of an atom's own charge and dipole, which are added")},
+                       "what open systems need; without it the cell must be periodic in three directions")),
+       optional(object(
+           "field",
+           {number("share", "of the potential of a uniform field in that of each channel"),
+            word("origin", {"mean", "zero"}, "where that potential is 0: the mean of all positions, or the origin")},
+           "how the keyword field of the pair style acts; without it there is no field"))});
   return fields;
 }
 
@@ -58,14 +69,21 @@ Potential Potential::read(const JsonField &layer, LayerReader &reader) {
   for (const double width : p.function.widths)
     if (!(width >= MIN_LENGTH && width <= MAX_LENGTH)) layer["widths"].refuse("a width out of range");
   const int degrees = p.has_gradients ? 2 : 1;
-  const auto rows = [&](const char *name, std::array<std::vector<double>, 2> &to) {
-    const std::vector<double> all = reader.tensors.values(layer[name], {degrees, n});
+  const auto rows = [&](const JsonField &from, const char *name, std::array<std::vector<double>, 2> &to) {
+    const std::vector<double> all = reader.tensors.values(from[name], {degrees, n});
     for (int l = 0; l < 2; l++)
       to[l] = l < degrees ? std::vector<double>(all.begin() + l * n, all.begin() + (l + 1) * n)
                           : std::vector<double>(n, 0.0);
   };
-  rows("factors", p.factors);
-  rows("own", p.own);
+  rows(layer, "factors", p.factors);
+  rows(layer, "own", p.own);
+  if (layer.has("open")) {
+    const JsonField open = layer["open"];
+    p.open = Open{open["offset"].number(), open["softening"].number(), {}};
+    rows(open, "added", p.open->added);
+  }
+  if (layer.has("field"))
+    p.of_field = Field{layer["field"]["share"].number(), layer["field"]["origin"].text() == "mean"};
   p.cutoff = layer["k_cutoff"].number();
   p.wave_vectors = layer["k_set"].text();
   return p;

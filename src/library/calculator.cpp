@@ -300,7 +300,8 @@ void Calculator::compute_observable(const std::string &name, double *values) {
   observable_unit(name);    // throws if there is none
   fit_to_structure();
   if (!observables_) {
-    observables_ = make_host_evaluator(model_.restricted_to(used_symbols_).for_observables(), options());
+    observables_ = make_host_evaluator(
+        model_.restricted_to(used_symbols_).with_charges_in_field(settings_.field).for_observables(), options());
     is_set_in_observables_ = false;
   }
   if (!is_set_in_observables_) observables_->set_neighborhood(neighbors_.neighborhood());
@@ -331,7 +332,8 @@ void Calculator::compute_born_charges(bool neutral, double *born, double *charge
   if (!born_) {
     EvaluatorOptions in_float64 = options();
     in_float64.precision = Precision::double_;
-    const Model derived = model_.restricted_to(used_symbols_).for_observable_derivatives();
+    const Model derived =
+        model_.restricted_to(used_symbols_).with_charges_in_field(settings_.field).for_observable_derivatives();
     born_ = std::make_unique<BornEvaluation>(make_host_evaluator(derived, in_float64), derived);
     is_set_in_born_ = false;
   }

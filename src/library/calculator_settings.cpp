@@ -122,6 +122,10 @@ const Keyword KEYWORDS[] = {
      [](const Value &value, CalculatorSettings &settings) {
        settings.forces_of = value.is_first_of_two("energy", "direct") ? ForcesOf::energy : ForcesOf::features;
      }},
+    {"open", "framework or exact",
+     [](const Value &value, CalculatorSettings &settings) {
+       settings.options.open = value.is_first_of_two("framework", "exact") ? OpenSum::framework : OpenSum::exact;
+     }},
     {"task", "the name of a data set",
      [](const Value &value, CalculatorSettings &settings) { settings.system.task = value.word; }},
     {"charge", "a whole number",

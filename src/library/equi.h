@@ -89,7 +89,8 @@ EQUI_API int equi_hessian(equi_calculator *calculator, double *hessian);
 
 /* A quantity of atoms that the model computes besides the energy. values[num_atoms][n]: "charge", n = 1, in e;
  * "dipole", n = 3, in e Angstrom, without the part of charges times positions; "polarizability", n = 6, in the order xx
- * yy zz yz xz xy. It is an error if the model has none. CPUs compute it, also if a GPU computes the energy. */
+ * yy zz yz xz xy; "spin", n = 1, electrons of spin up minus those of spin down. It is an error if the model has none.
+ * CPUs compute it, also if a GPU computes the energy. */
 EQUI_API int equi_compute_observable(equi_calculator *calculator, const char *name, double *values);
 /* The unit of its values: that of a polarizability is the unit of the training data, "unknown" if the file does not
  * state it. NULL if the model has no quantity of this name. Valid until the next call with this calculator. */

@@ -169,8 +169,10 @@ struct ImageHash {
 }    // namespace
 
 bool PeriodicCell::operator==(const PeriodicCell &other) const {
+  // Sums over a slab and its images depend on the third vector, too.
+  const bool is_open = !periodic[0] && !periodic[1] && !periodic[2];
   for (int k = 0; k < 3; ++k)
-    if (periodic[k] != other.periodic[k] || (periodic[k] && !std::equal(vectors[k], vectors[k] + 3, other.vectors[k])))
+    if (periodic[k] != other.periodic[k] || (!is_open && !std::equal(vectors[k], vectors[k] + 3, other.vectors[k])))
       return false;
   return true;
 }
@@ -204,8 +206,11 @@ void StructureNeighbors::build(const std::vector<Vector3> &positions, const std:
   for (int i = 0; i < n; ++i) owner_[i] = i;
   Neighborhood &nb = neighborhood_;
   nb = {};
-  if (cell_.periodic[0] && cell_.periodic[1] && cell_.periodic[2])
-    for (int k = 0; k < 3; ++k) std::copy_n(cell_.vectors[k], 3, nb.cell[k].data());
+  for (int k = 0; k < 3; ++k) {
+    nb.periodic[k] = cell_.periodic[k];
+    std::copy_n(cell_.vectors[k], 3, nb.box[k].data());
+  }
+  if (cell_.periodic[0] && cell_.periodic[1] && cell_.periodic[2]) nb.cell = nb.box;
   nb.num_receivers = nb.num_interior = nb.num_rows = n;
   nb.row_species = species;
   nb.receiver = owner_;

@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// Rows of `cell` are the lattice vectors. Those without periodicity are not used.
+// Rows of `vectors` are the lattice vectors. A list of neighbors does not use those without periodicity.
 struct PeriodicCell {
   double vectors[3][3] = {};
   bool periodic[3] = {};

@@ -11,6 +11,13 @@ bool any_layer(const std::vector<Layer> &layers, bool LayerTraits::*trait) {
   return std::any_of(layers.begin(), layers.end(), [&](const Layer &layer) { return traits(layer).*trait; });
 }
 
+bool depends_on_axes(const std::vector<Layer> &layers, OpenSum sum) {
+  return std::any_of(layers.begin(), layers.end(), [&](const Layer &layer) {
+    const auto *found = std::get_if<Potential>(&layer);
+    return found && found->depends_on_axes(sum);
+  });
+}
+
 double far_cutoff(const std::vector<Layer> &layers) {
   double largest = 0.0;
   for (const Layer &layer : layers) largest = std::max(largest, traits(layer).far_cutoff);
@@ -95,7 +102,7 @@ Model with_layers(const Model &model, const std::vector<bool> &kept) {
 }
 
 // Observables in the order of their numbers.
-const std::vector<std::string> ALL_OBSERVABLES = {"charge", "dipole", "polarizability"};
+const std::vector<std::string> ALL_OBSERVABLES = {"charge", "dipole", "polarizability", "spin"};
 
 const Observable *find_observable(const Model &model, const std::string &name) {
   for (const Layer &layer : model.layers)
@@ -165,8 +172,16 @@ Model Model::for_observable_derivatives() const {
   return m;
 }
 
+Model Model::with_charges_in_field(const std::array<double, 3> &field) const {
+  Model m = *this;
+  for (Layer &layer : m.layers)
+    if (auto *found = std::get_if<Potential>(&layer)) found->field = field;
+  return m;
+}
+
 Model Model::with_field(const std::array<double, 3> &field) const {
   if (field == std::array<double, 3>{}) return without_observables();
+  if (Model m = with_charges_in_field(field); has_field_of_charges(m.layers)) return m.without_observables();
   if (!find_observable(*this, "dipole")) throw std::invalid_argument(file + ": the model has no dipole");
   if (find_observable(*this, "charge"))
     throw std::invalid_argument(file +

@@ -40,9 +40,19 @@ inline bool needs_all_pairs(const std::vector<Layer> &layers) {
 inline bool is_invariant(const std::vector<Layer> &layers) {
   return !any_layer(layers, &LayerTraits::depends_on_orientation);
 }
+// Whether the energy of an open system depends on how it is turned, because charges stand for dipoles.
+bool depends_on_axes(const std::vector<Layer> &layers, OpenSum sum);
 // Whether the energy of an atom depends on atoms at any distance.
 inline bool sums_over_atoms(const std::vector<Layer> &layers) {
   return any_layer(layers, &LayerTraits::sums_over_atoms);
+}
+// Whether there are sums over the wave vectors of a periodic cell.
+inline bool sums_over_waves(const std::vector<Layer> &layers) {
+  return any_layer(layers, &LayerTraits::sums_over_waves);
+}
+// Whether a field acts on the charges of the model.
+inline bool has_field_of_charges(const std::vector<Layer> &layers) {
+  return any_layer(layers, &LayerTraits::needs_field_of_all);
 }
 // Whether the energy is that of a cell that is periodic in three directions.
 inline bool needs_periodic_cell(const std::vector<Layer> &layers) {
@@ -115,14 +125,16 @@ struct Model {
   int observable_offset(const std::string &observable) const;    // of its first number; -1: the model has none
   // The same model without these layers and those that lead only to them.
   Model without_observables() const;
+  // The same model with the potentials of charges in a field (V/Angstrom), if they are known there.
+  Model with_charges_in_field(const std::array<double, 3> &field) const;
   // The layers that lead to these quantities (of all, if the name is empty): a model whose energy is zero.
   Model for_observables(const std::string &observable = "") const;
   // The layers that lead to charges and dipoles: a model whose energy is the sum of these numbers, times
   // EvaluationRequest::observable_weights. Throws std::invalid_argument if the model has neither.
   Model for_observable_derivatives() const;
-  // The same model with the energy of its dipole in a field (V/Angstrom), and without other observables; without a
-  // field that is not zero, without_observables(). Throws std::invalid_argument if the model has no dipole that the
-  // field could act on, or one that depends on charges.
+  // The same model in a field (V/Angstrom), and without observables other than a dipole that has energy there; without
+  // a field that is not zero, without_observables(). Throws std::invalid_argument if the model has no dipole that the
+  // field could act on, or one of charges that feel no potentials.
   Model with_field(const std::array<double, 3> &field) const;
 };
 

@@ -172,7 +172,7 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
   const auto gives_forces = [](const Layer &layer) { return traits(layer).gives_forces; };
   const auto direct = std::find_if(layers.begin(), layers.end(), gives_forces);
   for (const Layer &layer : layers)
-    if (direct != layers.end() && (traits(layer).adds_pair_energy || traits(layer).needs_periodic_cell))
+    if (direct != layers.end() && (traits(layer).adds_pair_energy || traits(layer).sums_over_waves))
       fields.fail(std::string("no ") + layer_type(layer) + " beside " + layer_type(*direct) +
                       ", whose forces would lack its part",
                   "both");

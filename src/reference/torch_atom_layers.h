@@ -402,7 +402,12 @@ struct TorchPotential {
   int input, output;
   Potential layer;
   TorchWaves waves;
+  OpenSum open_sum = OpenSum::framework;
 
+  void use(const EvaluatorOptions &options) {
+    waves.use(options.wave_vectors);
+    open_sum = options.open;
+  }
   // Charges [N, channels] and k . p [channels, K, N] of rows x, as float64. k: [K, 3].
   Tensor charges(const Tensor &x) const { return x.narrow(1, 0, layer.channels).to(at::kDouble); }
   Tensor along(const Tensor &x, const Tensor &k) const {

@@ -3,6 +3,7 @@
 #include "src/reference/torch_model.h"
 
 #include "src/reference/torch_layers.h"
+#include "src/reference/torch_open_potential.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -133,6 +134,8 @@ struct Record {
   Tensor input_adjoint = {};    // of an Ewald sum, [N, dim]; its energy is in no graph
   const TorchPotential *potential = nullptr;
   Tensor structure_factors = {};    // of all ranks
+  Tensor all_atoms = {};            // of all ranks, AllAtoms::rows
+  int64_t first = 0;
 };
 
 }    // namespace
@@ -479,7 +482,7 @@ struct TorchModel::Impl::Run {
       numbers.insert(numbers.end(), r, r + 3);
     }
     Places p;
-    const Tensor cell = to_tensor(model.neighborhood->cell[0].data(), {3, 3}, at::kDouble).clone(),
+    const Tensor cell = to_tensor(model.neighborhood->box[0].data(), {3, 3}, at::kDouble).clone(),
                  integers = layer.waves.integers(cell);
     p.positions = to_tensor(numbers.data(), {num_owned, 3}, at::kDouble).clone().requires_grad_(true);
     p.strain = at::zeros({3, 3}, at::kDouble).requires_grad_(true);
@@ -490,22 +493,111 @@ struct TorchModel::Impl::Run {
     return p;
   }
 
+  // The unwrapped positions and the rows of the atoms of all ranks, in float64. `first`: this rank's first receiver.
+  struct AllAtoms {
+    Tensor rows;    // [M, 3 + dim]
+    int64_t first;
+  };
+  AllAtoms all_atoms(const Tensor &x) const {
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < num_owned; ++i) {
+      const int atom = model.neighborhood->receiver[i];
+      for (int a = 0; a < 3; ++a)
+        numbers.push_back(request->positions[atom][a] + (request->image_shifts ? request->image_shifts[atom][a] : 0.0));
+    }
+    const int64_t width = 3 + x.size(1);
+    const Tensor mine =
+        at::cat({to_tensor(numbers.data(), {num_owned, 3}, at::kDouble), x.to(at::kDouble)}, 1).contiguous();
+    std::vector<double> all;
+    const std::size_t place = exchange.gather(mine.data_ptr<double>(), static_cast<std::size_t>(mine.numel()), all);
+    const auto count = static_cast<int64_t>(all.size()) / width;
+    return {to_tensor(all.data(), {count, width}, at::kDouble).clone(), static_cast<int64_t>(place) / width};
+  }
+
+  static bool has_waves(Boundary boundary) { return boundary != Boundary::open; }
+  static bool has_more_than_waves(const TorchPotential &layer, Boundary boundary) {
+    return boundary != Boundary::periodic || layer.layer.has_field();
+  }
+  // What receivers feel besides wave vectors, [N, dim]. strains [M, 3, 3] of atoms: half of each pair belongs to either
+  // atom, and an equal share of the slab's dipole to each.
+  Tensor felt_besides_waves(const TorchPotential &layer, Boundary boundary, const Tensor &rows, int64_t first,
+                            const Tensor &strains) const {
+    const Potential &l = layer.layer;
+    const Tensor positions = rows.narrow(1, 0, 3), multipoles = rows.narrow(1, 3, rows.size(1) - 3),
+                 own = multipoles.narrow(0, first, num_owned), center = positions.mean(0);
+    Tensor felt = at::zeros({num_owned, model.feature_dims[layer.output]}, at::kDouble);
+    if (num_owned == 0) return felt + 0.0 * rows.sum() + 0.0 * strains.sum();
+    if (boundary == Boundary::open) {
+      const Tensor index = at::arange(rows.size(0)), mine = index.narrow(0, first, num_owned);
+      const Tensor is_pair = index.unsqueeze(0).ne(mine.unsqueeze(1)).unsqueeze(2);    // [N, M, 1]
+      const Tensor vectors =
+          at::where(is_pair, positions.narrow(0, first, num_owned).unsqueeze(1) - positions.unsqueeze(0), 1.0);
+      const Tensor strain = 0.5 * (strains.narrow(0, first, num_owned).unsqueeze(1) + strains.unsqueeze(0));
+      const Tensor strained = vectors + at::matmul(strain, vectors.unsqueeze(3)).squeeze(3);
+      felt = felt + felt_in_open_system(l, layer.open_sum, strained, is_pair.to(at::kDouble), multipoles, own);
+    }
+    const auto places_of = [&](const Tensor &relative, const Tensor &strain) {
+      return relative + at::matmul(strain, relative.unsqueeze(2)).squeeze(2);
+    };
+    if (boundary == Boundary::slab) {
+      const Tensor strain = strains.mean(0), relative = positions - center,
+                   all = places_of(relative, strain.expand({rows.size(0), 3, 3}));
+      const Tensor box = to_tensor(model.neighborhood->box[0].data(), {3, 3}, at::kDouble).clone();
+      felt =
+          felt + felt_of_slab(l, all, multipoles, all.narrow(0, first, num_owned), box + at::matmul(box, strain.t()));
+    }
+    if (l.has_field()) {
+      const Tensor relative = positions - (l.of_field->has_mean_origin ? center : at::zeros_like(center));
+      felt =
+          felt + felt_in_field(l, places_of(relative.narrow(0, first, num_owned), strains.narrow(0, first, num_owned)));
+    }
+    return felt;
+  }
+
   void potential_forward(const TorchPotential &layer) {
-    check_cell(*model.neighborhood);
+    if (!layer.layer.open) check_cell(*model.neighborhood);
+    const Boundary boundary = boundary_of(*model.neighborhood);
     const Tensor x = owned(read(layer.input).detach());
     end_stage();
     Record r{nullptr, nullptr, layer.input, layer.output, x, false};
     r.potential = &layer;
-    Tensor y;
+    Tensor y = at::zeros({num_owned, model.feature_dims[layer.output]}, at::kDouble);
     {
       at::NoGradGuard no_grad;
-      const Places p = places(layer);
-      Tensor all = layer.structure_factors(x, p.phase, p.k).contiguous();
-      exchange.sum(all.data_ptr<double>(), static_cast<int>(all.numel()));
-      r.structure_factors = all;
-      y = layer.felt(x, all, p.phase, p.k, p.volume).to(x.scalar_type());
+      if (has_waves(boundary)) {
+        const Places p = places(layer);
+        Tensor all = layer.structure_factors(x, p.phase, p.k).contiguous();
+        exchange.sum(all.data_ptr<double>(), static_cast<int>(all.numel()));
+        r.structure_factors = all;
+        y = layer.felt(x, all, p.phase, p.k, p.volume);
+      }
+      if (has_more_than_waves(layer, boundary)) {
+        const AllAtoms all = all_atoms(x);
+        r.all_atoms = all.rows;
+        r.first = all.first;
+        y = y +
+            felt_besides_waves(layer, boundary, all.rows, all.first, at::zeros({all.rows.size(0), 3, 3}, at::kDouble));
+      }
     }
-    record(r, y);
+    record(r, y.to(x.scalar_type()));
+  }
+
+  void potential_backward_besides_waves(const Record &r, const Tensor &seed, Features &adjoint) {
+    const TorchPotential &layer = *r.potential;
+    const Tensor rows = r.all_atoms.clone().requires_grad_(true),
+                 strains = at::zeros({rows.size(0), 3, 3}, at::kDouble).requires_grad_(true);
+    const Tensor felt = felt_besides_waves(layer, boundary_of(*model.neighborhood), rows, r.first, strains);
+    auto found = torch::autograd::grad({(felt * seed).sum()}, {rows, strains}, {}, /*retain_graph=*/false,
+                                       /*create_graph=*/false, /*allow_unused=*/true);
+    const std::vector<Tensor> leaves = {rows, strains};
+    for (std::size_t k = 0; k < 2; ++k) {
+      found[k] = found[k].defined() ? found[k].contiguous() : at::zeros_like(leaves[k]);
+      exchange.sum(found[k].data_ptr<double>(), static_cast<int>(found[k].numel()));
+      found[k] = found[k].narrow(0, r.first, num_owned);
+    }
+    add(adjoint, layer.input, found[0].narrow(1, 3, rows.size(1) - 3));
+    add_to(system_gradient, found[0].narrow(1, 0, 3));
+    add_to(system_strain, found[1]);
   }
 
   // Autograd differentiates by the structure factors of all ranks, whose adjoint is added over the ranks, and these by
@@ -515,6 +607,9 @@ struct TorchModel::Impl::Run {
     const Tensor seed =
         (y_adj.defined() ? y_adj : at::zeros({num_owned, model.feature_dims[layer.output]}, r.x.options()))
             .to(at::kDouble);
+    const Boundary boundary = boundary_of(*model.neighborhood);
+    if (has_more_than_waves(layer, boundary)) potential_backward_besides_waves(r, seed, adjoint);
+    if (!has_waves(boundary)) return;
     const auto gradients = [&](const Tensor &of, const std::vector<Tensor> &by) {
       auto found = torch::autograd::grad({of}, by, {}, /*retain_graph=*/true, /*create_graph=*/false,
                                          /*allow_unused=*/true);
@@ -617,7 +712,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
     if (auto *ewald = std::get_if<TorchEwald>(&layer))
       ewald->waves.use(options.wave_vectors);
     else if (auto *potential = std::get_if<TorchPotential>(&layer))
-      potential->waves.use(options.wave_vectors);
+      potential->use(options);
 }
 
 TorchModel::~TorchModel() = default;

@@ -23,7 +23,8 @@ from .library import LibraryCalculator
 PRECISIONS = ("double", "mixed")
 SYSTEM = ("task", "charge", "spin", "system")  # of files for all systems
 FORCES = ("energy", "direct")
-OBSERVABLES = {"charges": "charge", "dipole": "dipole", "polarizability": "polarizability"}  # of some models
+OBSERVABLES = {"charges": "charge", "dipole": "dipole", "polarizability": "polarizability", "magmoms": "spin"}  # of some models
+OPEN = ("framework", "exact")
 LEAST_VOLUME = 1e-3  # Angstrom^3; smaller cells have no stress
 
 
@@ -37,7 +38,7 @@ class EquiCalculator(Calculator):
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies", *OBSERVABLES]
-    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", *SYSTEM, "field"))
+    default_parameters = {"precision": "double"} | dict.fromkeys(("radial", "threads", "forces", *SYSTEM, "field", "open"))
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
@@ -49,7 +50,8 @@ class EquiCalculator(Calculator):
         evaluation in a process decides for all; another number later raises CalculationFailed. forces: "energy" (the
         default) or "direct", if the file has direct forces; there are no stresses then. task, charge and spin: for a
         file for all systems, as the keywords of the pair style. system: a dict of further numbers of the whole system
-        by the names in the file. field: an electric field in V/Angstrom that acts on the dipoles of the model.
+        by the names in the file. field: an electric field in V/Angstrom that acts on the dipoles or charges of the model.
+        open: "framework" (the default) or "exact", how multipoles interact in a structure that is not periodic.
         Unknown names and values raise ASE's InputError.
         """
         self._evaluator = None  # a LibraryCalculator, from the first evaluation on
@@ -91,17 +93,21 @@ class EquiCalculator(Calculator):
                     "energies": result.energies,
                 } | ({"stress": result.stress} if has_stress else {})
             for name, observable in OBSERVABLES.items():
-                if name in properties and evaluator.has_observable(observable):
+                has_dipole = name == "dipole" and evaluator.has_observable("charge")
+                if name in properties and (has_dipole or evaluator.has_observable(observable)):
                     self.results[name] = self._observed(name, evaluator)
 
     def _observed(self, name, evaluator):
-        values = evaluator.observable(OBSERVABLES[name])
-        if name == "charges":
-            return values
-        if name == "dipole" and evaluator.has_observable("charge"):
-            return values.sum(axis=0) + evaluator.observable("charge") @ self.atoms.positions
         if name == "dipole":
-            return values.sum(axis=0)
+            parts = []
+            if evaluator.has_observable("dipole"):
+                parts.append(evaluator.observable("dipole").sum(axis=0))
+            if evaluator.has_observable("charge"):
+                parts.append(evaluator.observable("charge") @ self.atoms.positions)
+            return np.sum(parts, axis=0)
+        values = evaluator.observable(OBSERVABLES[name])
+        if values.ndim == 1:
+            return values
         xx, yy, zz, yz, xz, xy = values.sum(axis=0)
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
@@ -150,7 +156,7 @@ class EquiCalculator(Calculator):
 
     def _keywords(self):
         p = self.parameters
-        names = ("precision", "radial", "threads", "forces", "task", "charge", "spin")
+        names = ("precision", "radial", "threads", "forces", "task", "charge", "spin", "open")
         words = [f"{name} {p[name]}" for name in names if p[name] is not None]
         words += [f"system {name} {float(number)!r}" for name, number in (p.system or {}).items()]
         return " ".join(words + ([] if p.field is None else ["field", *(repr(float(number)) for number in p.field)]))
@@ -181,6 +187,8 @@ def _check(parameters):
         raise InputError(f"threads must be a positive integer, not {threads}")
     if parameters["forces"] not in (None, *FORCES):
         raise InputError(f"forces must be one of {', '.join(FORCES)}, not {parameters['forces']}")
+    if parameters["open"] not in (None, *OPEN):
+        raise InputError(f"open must be one of {', '.join(OPEN)}, not {parameters['open']}")
     task = parameters["task"]
     if not (task is None or (isinstance(task, str) and task and not set(task) & set(" \t\n$&#\"'"))):
         raise InputError(f"task must be the name of a data set, not {task!r}")

@@ -372,17 +372,29 @@ def is_of_clusters(document):
 
 
 def needs_periodic_cell(document):
-    """Whether a model has a sum over wave vectors, which only cells have that are periodic in three directions."""
-    return any(layer["type"] in ("ewald", "potential") for layer in document["layers"])
+    """Whether a model has a sum over wave vectors, and knows only cells that are periodic in three directions."""
+    return any(layer["type"] == "ewald" or (layer["type"] == "potential" and "open" not in layer) for layer in document["layers"])
+
+
+def has_potentials(document):
+    """Whether a model has potentials of charges, which know cells that are periodic in three or two directions, or in none."""
+    return any(layer["type"] == "potential" for layer in document["layers"])
 
 
 def has_boundary(document, atoms):
     """Whether a model holds for the periodic directions of a structure."""
-    return not (is_of_clusters(document) and atoms.pbc.any()) and not (needs_periodic_cell(document) and not atoms.pbc.all())
+    pbc = tuple(map(bool, atoms.pbc))
+    if has_potentials(document) and pbc not in ((True, True, True), (True, True, False), (False, False, False)):
+        return False
+    return not (is_of_clusters(document) and any(pbc)) and not (needs_periodic_cell(document) and not all(pbc))
 
 
 def is_invariant(document):
     """Whether the energy of a model does not depend on how a structure is turned."""
+    # Charges at a distance from the atom stand for dipoles in open systems.
+    for layer in document["layers"]:
+        if layer["type"] == "potential" and "open" in layer and "1o" in layer["irreps_in"] + layer["irreps_out"]:
+            return False
     at_points = (layer["type"] == "grid_network" or any("at_points" in linear for linear in layer.get("linears", [])) for layer in document["layers"])
     return not any(at_points)
 

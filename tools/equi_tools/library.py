@@ -20,7 +20,7 @@ FILE = "libequi.so.1"
 API_VERSION = 2
 
 
-OBSERVABLES = {"charge": 1, "dipole": 3, "polarizability": 6}  # numbers of an atom
+OBSERVABLES = {"charge": 1, "dipole": 3, "polarizability": 6, "spin": 1}  # numbers of an atom
 
 
 @dataclass
@@ -130,17 +130,18 @@ class LibraryCalculator:
         return Result(float(energy[0]), energies, forces, stress)
 
     def has_observable(self, name):
-        """Whether the model computes "charge", "dipole" or "polarizability" of atoms."""
+        """Whether the model computes "charge", "dipole", "polarizability" or "spin" of atoms."""
         return self._library.equi_observable_unit(self._handle, name.encode()) is not None
 
     def observable(self, name):
-        """Charges [N] in e, dipoles [N, 3] in e Angstrom, or polarizabilities [N, 6] (xx yy zz yz xz xy) of the atoms.
+        """Charges [N] in e, dipoles [N, 3] in e Angstrom, polarizabilities [N, 6] (xx yy zz yz xz xy) of the atoms, or
+        spins [N], electrons of spin up minus those of spin down.
 
         EquiError if the model has none.
         """
         values = np.zeros((self._num_atoms, OBSERVABLES[name]))
         self._check(self._library.equi_compute_observable(self._handle, name.encode(), _pointer(values)))
-        return values[:, 0] if name == "charge" else values
+        return values[:, 0] if OBSERVABLES[name] == 1 else values
 
     def born_charges(self, neutral=False):
         """Born effective charges [N, 3, 3] in e, and derivatives of the total charge [N, 3] in e/Angstrom.

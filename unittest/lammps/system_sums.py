@@ -41,11 +41,12 @@ def read_model(lammps, atoms, path, keywords):
     return ["units metal", *lammps.write(atoms), *pair, "thermo_modify norm no"]
 
 
-def assert_direct_sums(lammps, atoms, path, lines):
-    """Energies, forces, pressures and their sums over atoms are those of the second reader. lines: of read_model()."""
+def assert_direct_sums(lammps, atoms, path, lines, **options):
+    """Energies, forces, pressures and their sums over atoms are those of the second reader. lines: of read_model();
+    options: of EquiEvaluator."""
     run = lammps.run([*lines, *FORCE_DUMP, *ATOMS])
     box = lammps_box(atoms)
-    energy, forces, stress, _ = EquiEvaluator(path).evaluate(atoms.get_chemical_symbols(), box.positions, box.cell, box.periodic)
+    energy, forces, stress, _ = EquiEvaluator(path, **options).evaluate(atoms.get_chemical_symbols(), box.positions, box.cell, box.periodic)
     (found,), (of_atoms,) = run.values("THERMO"), run.values("ATOMS")
     assert found[0] == pytest.approx(energy, rel=TOLERANCE)
     assert np.abs(run.dump("dump.forces")[:, 1:] - forces).max() <= 10 * TOLERANCE * max(1.0, np.abs(forces).max())
@@ -66,8 +67,8 @@ def assert_ranks_agree(lammps, lines):
         assert np.abs(several.dump("dump.forces") - forces).max() <= RANK_TOLERANCE * max(1.0, np.abs(forces).max())
 
 
-def assert_products_equal_autograd(lammps, atoms, path, lines, ranks):
-    """A product of the Hessian and a vector."""
+def assert_products_equal_autograd(lammps, atoms, path, lines, ranks, **options):
+    """A product of the Hessian and a vector. options: of EquiEvaluator."""
     n = np.arange(1, len(atoms) + 1)
     direction = np.array([np.sin(1.1 * n + 0.2), np.cos(0.7 * n), np.sin(2.3 * n + 1.0)]).T
     product = [
@@ -77,5 +78,5 @@ def assert_products_equal_autograd(lammps, atoms, path, lines, ranks):
     ]  # fmt: skip
     run = lammps.run([*lines, *product], ranks=ranks)
     box = lammps_box(atoms)
-    expected = EquiEvaluator(path).hessian_vector(atoms.get_chemical_symbols(), box.positions, direction, box.cell, box.periodic)
+    expected = EquiEvaluator(path, **options).hessian_vector(atoms.get_chemical_symbols(), box.positions, direction, box.cell, box.periodic)
     assert np.abs(run.dump("dump.hvp")[:, 1:] - expected).max() <= 1e-10 * np.abs(expected).max()

@@ -86,7 +86,9 @@ def neighbors(positions, cell, pbc, cutoff):
 
 
 class EquiEvaluator:
-    def __init__(self, path):
+    def __init__(self, path, open_sum="framework", field=(0.0, 0.0, 0.0)):
+        """open_sum and field: keywords open and field of the pair style, for models with potentials of charges."""
+        self.open, self.field = open_sum, field
         with open(path, "rb") as f:
             data = f.read()
         (length,) = struct.unpack("<Q", data[:8])
@@ -489,6 +491,9 @@ class EquiEvaluator:
         """The blocks of potentials and of their gradients [N, channels, 2l+1] that Gaussian probes feel of multipoles."""
         widths, own = self.tensors[layer["widths"]], layer["width"]
         factors, own_terms = self.tensors[layer["factors"]], self.tensors[layer["own"]]
+        beside = self.beside_waves(layer, x, factors)
+        if not any(self.pbc):
+            return beside
         reach = layer["k_cutoff"]
         if layer["k_set"] == "converged":
             reach = max(reach, np.sqrt(-2 * np.log(1e-10)) / torch.sqrt(own**2 + widths**2).min().item())
@@ -507,7 +512,66 @@ class EquiEvaluator:
                 if len(factors) > 1:
                     felt = factors[1, w] * (wave @ (1j * k * of_k[:, None])).real
                     vectors.append(felt - own_terms[1, w] * x[1][:, c] if len(x) > 1 else felt)
+        found = [torch.stack(scalars, 1)[:, :, None]] + ([torch.stack(vectors, 1)] if vectors else [])
+        return [a + b for a, b in zip(found, beside)]
+
+    def beside_waves(self, layer, x, factors):
+        """The same of an open system's pairs of atoms, of a slab's dipole, and of a field."""
+        n, channels = x[0].shape[:2]
+        q, p = x[0][:, :, 0], x[1] if len(x) > 1 else torch.zeros(n, channels, 3, dtype=torch.float64)
+        strain = torch.eye(3, dtype=torch.float64) + self.strain
+        places = self.places @ strain.T
+        relative = places - places.mean(0)
+        scalars, vectors = [], []
+        for c in range(channels):
+            for w, width in enumerate(self.tensors[layer["widths"]]):
+                potential, gradient = torch.zeros(n, dtype=torch.float64), torch.zeros(n, 3, dtype=torch.float64)
+                if not any(self.pbc):
+                    potential, gradient = self.of_pairs(layer, places, q[:, c], p[:, c], np.sqrt((layer["width"] ** 2 + width.item() ** 2) / 2))
+                elif not all(self.pbc):
+                    cell = torch.tensor(self.cell) @ strain.T
+                    normal = torch.linalg.cross(cell[0], cell[1])
+                    normal = normal / normal.norm()
+                    dipole = (q[:, c] * (relative @ normal)).sum() + (p[:, c] @ normal).sum()
+                    field = layer["prefactor"] / torch.abs(torch.linalg.det(cell)) * dipole
+                    potential, gradient = field * (relative @ normal), (field * normal).expand(n, 3)
+                if "field" in layer:
+                    slope = -layer["field"]["share"] * torch.tensor(self.field, dtype=torch.float64)
+                    potential = potential + (relative if layer["field"]["origin"] == "mean" else places) @ slope
+                    gradient = gradient + slope
+                added = self.tensors[layer["open"]["added"]] if not any(self.pbc) else torch.zeros_like(factors)
+                scalars.append(factors[0, w] * potential + added[0, w] * q[:, c])
+                if len(factors) > 1:
+                    vectors.append(factors[1, w] * gradient + added[1, w] * p[:, c])
         return [torch.stack(scalars, 1)[:, :, None]] + ([torch.stack(vectors, 1)] if vectors else [])
+
+    def of_pairs(self, layer, places, q, p, width):
+        """Potentials [N] and gradients [N, 3] of the other atoms. Exact: as integrals over Gaussian functions of the
+        distance."""
+        n = len(q)
+        first, second = (torch.tensor(k) for k in np.nonzero(~np.eye(n, dtype=bool)))
+        vec = places[first] - places[second]
+
+        def at(i, terms):
+            return torch.zeros(n, *terms.shape[1:], dtype=torch.float64).index_add(0, i, layer["prefactor"] / (4 * np.pi) * terms)
+
+        if self.open == "exact":
+            nodes, weights = np.polynomial.legendre.leggauss(100)
+            u, weights = torch.tensor((nodes + 1) / (4 * width)), torch.tensor(weights / (4 * width))
+            gauss = 2 / np.sqrt(np.pi) * weights * torch.exp(-vec.square().sum(1)[:, None] * u**2)
+            k, slope, curvature = gauss.sum(1), (-2 * u**2 * gauss).sum(1), (4 * u**4 * gauss).sum(1)
+            along = (p[second] * vec).sum(1)
+            potential = at(first, q[second] * k - slope * along)
+            gradient = (q[second] * slope - curvature * along)[:, None] * vec - slope[:, None] * p[second]
+            return potential, at(first, gradient)
+        h = layer["open"]["offset"]
+        steps = torch.tensor(h * np.concatenate([np.zeros((1, 3)), np.eye(3)]))
+        charges = torch.cat([(q - p.sum(1) / h)[:, None], p / h], 1)
+        felt = []
+        for probe in steps:
+            r = (vec[:, None] + probe - steps).norm(dim=2)
+            felt.append(at(first, (charges[second] * torch.erf(r / (2 * width)) / (r + layer["open"]["softening"])).sum(1)))
+        return felt[0], torch.stack([f - felt[0] for f in felt[1:]], 1) / h
 
     def ewald(self, layer, charges):
         """Energies [N] of charges and all their images, by direct sums over atoms and wave vectors."""
@@ -758,7 +822,7 @@ class EquiEvaluator:
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions)
         vec = (r[j] - r[i] + torch.tensor(shift).reshape(-1, 3)).requires_grad_(True)
-        self.cell, self.places = cell, torch.tensor(positions, requires_grad=True)
+        self.cell, self.places, self.pbc = cell, torch.tensor(positions, requires_grad=True), pbc
         self.strain = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
         energies = self.atomic_energies(species, i, j, vec)
         leaves = (vec, self.places, self.strain)
@@ -778,7 +842,7 @@ class EquiEvaluator:
         i, j, shift = neighbors(positions, cell, pbc, self.reach())
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions).requires_grad_(True)
-        self.cell, self.places, self.strain = cell, r, torch.zeros(3, 3, dtype=torch.float64)
+        self.cell, self.places, self.strain, self.pbc = cell, r, torch.zeros(3, 3, dtype=torch.float64), pbc
         energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))
         (gradient,) = torch.autograd.grad(energies.sum(), r, create_graph=True)
         (product,) = torch.autograd.grad((gradient * torch.tensor(direction)).sum(), r)

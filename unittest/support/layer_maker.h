@@ -228,6 +228,8 @@ class LayerMaker {
     const int n = out[0].mul / in[0].mul, degrees = out.size();
     std::vector<double> widths;
     for (int w = 0; w < n; ++w) widths.push_back(o_.potential_width * (1.0 + 0.4 * w));
+    std::vector<double> added;
+    for (int k = 0; k < degrees * n; ++k) added.push_back(0.1 + 0.07 * k);
     add({{"type", "potential"},
          {"input", input},
          {"irreps_in", in.to_string()},
@@ -239,7 +241,9 @@ class LayerMaker {
          {"factors", uniform(output + ".factors", {degrees, n}, 0.3, 0.8)},
          {"own", uniform(output + ".own", {degrees, n}, 0.1, 0.4)},
          {"k_cutoff", o_.ewald_cutoff},
-         {"k_set", o_.ewald_set}});
+         {"k_set", o_.ewald_set},
+         {"open", {{"offset", 0.1}, {"softening", 1e-3}, {"added", stated(output + ".added", {degrees, n}, added)}}},
+         {"field", {{"share", 0.7}, {"origin", output == "felt" ? "zero" : "mean"}}}});
   }
   // Multipoles with given sums of charges, which change in their potentials, and their energy.
   void potentials(const std::string &input, const Irreps &irreps) {

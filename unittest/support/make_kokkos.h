@@ -23,6 +23,7 @@ struct KokkosOptions {
   double memory_limit = 0.0;
   bool folds = true;
   WaveVectorSet wave_vectors = WaveVectorSet::of_file;
+  OpenSum open = OpenSum::framework;
 };
 
 inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
@@ -36,6 +37,7 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.radial_tolerance = k.radial_tolerance;
   options.memory_limit = k.memory_limit;
   options.wave_vectors = k.wave_vectors;
+  options.open = k.open;
   return make_for_precision(options, [&](auto t, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<HostEvaluation<decltype(t)>>(k.folds ? fold_linears(model) : model, o, k.set);
   });

@@ -5,6 +5,7 @@
 
 #include "src/evaluation/evaluator.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -41,6 +42,8 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
     RankPart &p = parts[rank];
     Neighborhood &n = p.neighborhood;
     n.cell = all.cell;
+    n.box = all.box;
+    n.periodic = all.periodic;
     p.positions.push_back({1.5, -2.5, 3.5});
     p.real_atom.push_back(-1);
     std::map<int, int> row_of_real, atom_of_whole;
@@ -139,6 +142,33 @@ class RankGroup {
         for (const auto &other : group_.ranks_) numbers[k] += group_.template data<double>(other->rank_, 0)[k];
       }
       group_.wait();
+    }
+
+    std::size_t gather(const double *numbers, std::size_t count, std::vector<double> &all) override {
+      // A count, and then as many numbers as the largest one.
+      std::vector<double> counts(group_.ranks_.size(), 0.0);
+      counts[rank_] = static_cast<double>(count);
+      std::vector<double> own = counts;
+      group_.publish(rank_, FeaturePieces<double>{{own.data(), static_cast<int>(own.size())}}, false);
+      for (std::size_t r = 0; r < counts.size(); ++r)
+        counts[r] = group_.template data<double>(static_cast<int>(r), 0)[r];
+      group_.wait();
+      const auto most = static_cast<std::size_t>(*std::max_element(counts.begin(), counts.end()));
+      own.assign(numbers, numbers + count);
+      own.resize(most + 1, 0.0);
+      group_.publish(rank_, FeaturePieces<double>{{own.data(), static_cast<int>(own.size())}}, false);
+      std::size_t place = 0;
+      all.clear();
+      for (std::size_t r = 0; r < counts.size(); ++r) {
+        if (static_cast<int>(r) == rank_) place = all.size();
+        const double *from = group_.template data<double>(static_cast<int>(r), 0);
+        all.insert(all.end(), from, from + static_cast<std::size_t>(counts[r]));
+      }
+      if (group_.mute_sum)
+        for (std::size_t k = 0; k < all.size(); ++k)
+          if (k < place || k >= place + count) all[k] = 0.0;
+      group_.wait();
+      return place;
     }
 
     int first_remote = 0;

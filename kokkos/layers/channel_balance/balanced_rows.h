@@ -36,8 +36,12 @@ struct BalancedRows {
     return power < 0 ? D(-1) * weight(row, k) * number : number;
   }
   // Term n that a row adds to the sums: numbers before the change or terms of w y_adj, then, in the forward pass, terms
-  // of w.
+  // of w, and with power 1 their magnitudes.
   EQUI_FUNCTION D term(int64_t row, int n) const {
+    if (n >= 2 * channels) {
+      const D w = weight(row, n - 2 * channels);
+      return value_of(w) < 0.0 ? D(-1) * w : w;
+    }
     if (n >= channels) return weight(row, n - channels);
     if (!is_adjoint) return before(row, n);
     return weight(row, n) * static_cast<D>(adjoint[row * width + n]);

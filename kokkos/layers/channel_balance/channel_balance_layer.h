@@ -12,8 +12,10 @@
 #include "src/numbers/dual.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -34,7 +36,11 @@ class BalancedNumbers {
   }
   int channels() const { return channels_; }
   bool has_shares() const { return !shares_.empty(); }
-  int num_terms(bool is_adjoint) const { return has_shares() && !is_adjoint ? 2 * channels_ : channels_; }
+  // Whether weights may have either sign, so their sum may be almost 0.
+  bool has_pole() const { return has_shares() && power_ == 1; }
+  int num_terms(bool is_adjoint) const {
+    return !has_shares() || is_adjoint ? channels_ : (has_pole() ? 3 : 2) * channels_;
+  }
   BalancedRows<T> rows(FeatureRows<R> x, FeatureRows<R> adjoint, bool is_adjoint) const {
     BalancedRows<T> rows{channels_, num_terms(is_adjoint), is_adjoint, power_, balanced_.group.width(),
                          0,         balanced_.pointer(x),  {},         {},     {}};
@@ -83,6 +89,7 @@ class ChannelBalanceLayer : public BalanceLayer<typename Backend::Batch> {
       weights_.assign(channels, sums_.back());
       for (int k = 0; k < channels; k++) {
         if (numbers_.has_shares()) weights_[k] = sums_[channels + k] + D(epsilon_);
+        if (numbers_.has_pole()) check_pole(value_of(weights_[k]), value_of(sums_[2 * channels + k]));
         factors_[k] = (D(target_[k]) - sums_[k]) / weights_[k];
       }
     }
@@ -97,6 +104,18 @@ class ChannelBalanceLayer : public BalanceLayer<typename Backend::Batch> {
   }
 
  private:
+  // All ranks have the same sums, so all of them throw.
+  static void check_pole(double sum, double magnitudes) {
+    constexpr double LEAST = 1e-3;    // of the magnitudes
+    if (!(std::fabs(sum) < LEAST * magnitudes)) return;
+    char text[240];
+    std::snprintf(text, sizeof text,
+                  "the model has a pole near this structure: the shares by which atoms receive the total charge sum to "
+                  "%.3g, and their magnitudes to %.3g, so charges and energy have no meaning",
+                  sum, magnitudes);
+    throw EvaluationError(text, -1, -1, 0.0);
+  }
+
   std::vector<double> target_;
   double epsilon_;
   BalancedNumbers<T> numbers_;

@@ -5,6 +5,7 @@
 
 #include "kokkos/layer_interface/balance_layer.h"
 #include "kokkos/layer_interface/feature_rows.h"
+#include "kokkos/layers/potential/host_boundary_potential.h"
 #include "kokkos/wave_sums/wave_sums.h"
 #include "src/layers/potential.h"
 #include "src/numbers/dual.h"
@@ -62,7 +63,7 @@ struct PotentialOfFields {
   PotentialSizes sizes;
   const double *factors, *own;    // [2][widths]
   MultipoleRows<const T> x;
-  const D *fields;
+  const D *fields, *more;    // null: none; more: [rows][columns][4]
   MultipoleRows<T> y;
   // k: number of row, channel, width and component
   EQUI_FUNCTION void operator()(int64_t k) const {
@@ -70,7 +71,9 @@ struct PotentialOfFields {
               w = static_cast<int>(k / components % sizes.num_widths), f = (n > 0 ? sizes.num_widths : 0) + w;
     const int64_t plane = k / components, row = plane / sizes.num_widths / sizes.channels;
     const int c = static_cast<int>(plane / sizes.num_widths % sizes.channels);
-    D felt = factors[f] * fields[plane * sizes.stride + n];
+    D felt(0.0);
+    if (fields) felt += factors[f] * fields[plane * sizes.stride + n];
+    if (more) felt += factors[f] * more[4 * plane + n];
     if (n < sizes.source_components) felt -= own[f] * static_cast<D>(x.at(row, c, n)[0]);
     put(y.at(row, c * sizes.num_widths + w, n), 0, static_cast<T>(felt));
   }
@@ -105,13 +108,16 @@ struct AdjointOfSources {
   using D = DoubleOf<T>;
   PotentialSizes sizes;
   int64_t stride;
-  const D *fields;    // [receivers][channels][stride]
+  const D *fields, *more;    // [receivers][channels][stride], and [4] of each; null: none
   MultipoleRows<T> x_adj;
   EQUI_FUNCTION void operator()(int64_t k) const {
     const int components = sizes.source_components, n = static_cast<int>(k % components),
               c = static_cast<int>(k / components % sizes.channels);
     const Pointer<T> to = x_adj.at(k / components / sizes.channels, c, n);
-    put(to, 0, static_cast<T>(static_cast<D>(to[0]) + fields[k / components * stride + n]));
+    D sum = static_cast<D>(to[0]);
+    if (fields) sum += fields[k / components * stride + n];
+    if (more) sum += more[4 * (k / components) + n];
+    put(to, 0, static_cast<T>(sum));
   }
 };
 
@@ -131,6 +137,7 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
         out_(context.layout(layer.output)),
         system_(make_system_multipoles<Backend>(context, layer.function, layer.channels, layer.has_dipoles,
                                                 layer.has_gradients, layer.cutoff, layer.wave_vectors)),
+        boundary_(layer, context.options.open),
         sizes_{layer.channels, static_cast<int>(layer.function.widths.size()), system_.source_components(),
                system_.probe_components(), system_.probe_stride()} {
     const auto joined = [](const std::array<std::vector<double>, 2> &by_degree) {
@@ -140,41 +147,52 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
     };
     Backend::copy(context.target(), joined(layer.factors), factors_);
     Backend::copy(context.target(), joined(layer.own), own_);
+    std::array<std::vector<double>, 2> removed;    // in open systems
+    if (layer.open) removed = layer.open->added;
+    for (auto &numbers : removed)
+      for (double &number : numbers) number = -number;
+    Backend::copy(context.target(), joined(removed), own_in_open_system_);
   }
 
   void sum_up(const typename Batch::Work &work, FeatureRows<const R> x, int count, const SystemOfStep<Batch> &system,
               GhostExchange &exchange) override {
+    boundary_.begin(system);
     Backend::for_numbers(
         work, "equi:potential_sources", count * system_.num_sources(),
         SourcesOfRows<T>{sizes_, multipole_rows<const T>(in_, x, layer_.has_dipoles), sources_.data()});
-    system_.evaluate(work, system, count, sources_.data(), fields_.data(), exchange);
+    if (!boundary_.is_open()) system_.evaluate(work, system, count, sources_.data(), fields_.data(), exchange);
+    boundary_.evaluate(system, count, sources_.data(), sizes_.source_components, exchange);
   }
   void forward(Batch &batch) override {
     const FeatureRows<R> x = batch.rows(layer_.input), y = batch.rows(layer_.output);
     batch.zero_planes(out_, y, {0, out_.planes()});    // also its padding
     Backend::for_numbers(
         batch.evaluation.work(), "equi:potential", batch.count * system_.num_probes(),
-        PotentialOfFields<T>{sizes_, factors_.data(), own_.data(), multipole_rows<const T>(in_, x, layer_.has_dipoles),
-                             fields_.data() + batch.first * system_.num_columns() * sizes_.stride,
-                             multipole_rows<T>(out_, y, layer_.has_gradients)});
+        PotentialOfFields<T>{
+            sizes_, factors_.data(), own(), multipole_rows<const T>(in_, x, layer_.has_dipoles),
+            boundary_.is_open() ? nullptr : fields_.data() + batch.first * system_.num_columns() * sizes_.stride,
+            boundary_.of_probes(batch.first), multipole_rows<T>(out_, y, layer_.has_gradients)});
   }
   void backward(Batch &batch) override {
     const FeatureRows<R> x_adj = batch.rows(layer_.input, true), y_adj = batch.rows(layer_.output, true);
     if (!batch.adds(layer_.input)) batch.zero_planes(in_, x_adj, {0, in_.planes()});
-    Backend::for_numbers(batch.evaluation.work(), "equi:potential_adjoint",
-                         static_cast<int64_t>(batch.count) * sizes_.channels * sizes_.probe_components,
-                         ProbesOfAdjoint<T>{sizes_, factors_.data(), own_.data(),
-                                            multipole_rows<const T>(out_, y_adj, layer_.has_gradients),
-                                            probes_.data() + batch.first * system_.num_probes(),
-                                            multipole_rows<T>(in_, x_adj, layer_.has_dipoles)});
+    Backend::for_numbers(
+        batch.evaluation.work(), "equi:potential_adjoint",
+        static_cast<int64_t>(batch.count) * sizes_.channels * sizes_.probe_components,
+        ProbesOfAdjoint<T>{sizes_, factors_.data(), own(), multipole_rows<const T>(out_, y_adj, layer_.has_gradients),
+                           probes_.data() + batch.first * system_.num_probes(),
+                           multipole_rows<T>(in_, x_adj, layer_.has_dipoles)});
   }
   void sum_adjoint(const typename Batch::Work &work, FeatureRows<R> x_adj, int count, const SystemOfStep<Batch> &system,
                    GhostExchange &exchange) override {
-    system_.evaluate_adjoint(work, system, count, sources_.data(), fields_.data(), probes_.data(), adjoints_.data(),
-                             exchange);
-    Backend::for_numbers(work, "equi:potential_sources", count * system_.num_sources(),
-                         AdjointOfSources<T>{sizes_, system_.source_stride(), adjoints_.data(),
-                                             multipole_rows<T>(in_, x_adj, layer_.has_dipoles)});
+    if (!boundary_.is_open())
+      system_.evaluate_adjoint(work, system, count, sources_.data(), fields_.data(), probes_.data(), adjoints_.data(),
+                               exchange);
+    boundary_.evaluate_adjoint(system, count, probes_.data(), sizes_.probe_components, exchange);
+    Backend::for_numbers(
+        work, "equi:potential_sources", count * system_.num_sources(),
+        AdjointOfSources<T>{sizes_, system_.source_stride(), boundary_.is_open() ? nullptr : adjoints_.data(),
+                            boundary_.of_sources(0), multipole_rows<T>(in_, x_adj, layer_.has_dipoles)});
   }
   void for_arrays(const ArrayVisitor &f) override {
     f(sources_, system_.num_sources());
@@ -185,8 +203,11 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
   std::size_t additional_bytes(const PeriodicVectors &cell, int count) const override {
     return system_.additional_bytes(cell, count);
   }
-  std::size_t bytes() const override { return system_.bytes() + factors_.bytes() + own_.bytes(); }
+  std::size_t bytes() const override {
+    return system_.bytes() + boundary_.bytes() + factors_.bytes() + own_.bytes() + own_in_open_system_.bytes();
+  }
   std::string describe_system() const override {
+    if (boundary_.is_open()) return boundary_.describe();
     return system_.describe("potentials of multipoles",
                             sources_.bytes() + probes_.bytes() + fields_.bytes() + adjoints_.bytes());
   }
@@ -194,12 +215,14 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
  private:
   template <class N>
   using Array = typename Backend::template Array<N>;
+  const double *own() const { return boundary_.is_open() ? own_in_open_system_.data() : own_.data(); }
   Potential layer_;
   FeatureLayout in_, out_;
   MultipolesOf<Backend> system_;
+  typename Backend::template Choose<HostBoundaryPotential<D>, DeviceBoundaryPotential<D>> boundary_;
   PotentialSizes sizes_;
-  Array<double> factors_, own_;                      // [2][widths]: scalars, vectors
-  Array<D> sources_, probes_, fields_, adjoints_;    // of the receivers; adjoints_: fields that act on the sources
+  Array<double> factors_, own_, own_in_open_system_;    // [2][widths]: scalars, vectors
+  Array<D> sources_, probes_, fields_, adjoints_;       // of the receivers; adjoints_: fields that act on the sources
 };
 
 template <class Backend>

@@ -14,6 +14,8 @@
 #include "comm.h"
 #include "pair.h"
 
+#include <climits>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -66,6 +68,26 @@ void LammpsExchange::sum(double *numbers, int count) {
     numbers[k] = 0.0;
     for (int rank = 0; rank < size; rank++) numbers[k] += all[static_cast<std::size_t>(rank) * count + k];
   }
+}
+
+std::size_t LammpsExchange::gather(const double *numbers, std::size_t count, std::vector<double> &all) {
+  int size = 1, me = 0;
+  MPI_Comm_size(world_, &size);
+  MPI_Comm_rank(world_, &me);
+  std::vector<int> counts(size), places(size, 0);
+  // A count that MPI could not pass is refused on all ranks.
+  const int mine = count > static_cast<std::size_t>(INT_MAX) ? -1 : static_cast<int>(count);
+  MPI_Allgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world_);
+  int64_t total = 0;
+  for (int rank = 0; rank < size; rank++) {
+    places[rank] = static_cast<int>(total);
+    total += counts[rank] < 0 ? INT_MAX : counts[rank];
+    if (counts[rank] < 0 || total > INT_MAX)
+      throw std::runtime_error("a sum over all pairs of atoms has too many atoms for one message");
+  }
+  all.resize(total);
+  MPI_Allgatherv(numbers, mine, MPI_DOUBLE, all.data(), counts.data(), places.data(), MPI_DOUBLE, world_);
+  return places[me];
 }
 
 template <class T>

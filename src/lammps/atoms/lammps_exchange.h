@@ -61,6 +61,7 @@ class LammpsExchange : public GhostExchange {
   void reverse(const FeaturePieces<float> &rows) override { run(rows, false); }
   void reverse(const FeaturePieces<double> &rows) override { run(rows, false); }
   void sum(double *numbers, int count) override;
+  std::size_t gather(const double *numbers, std::size_t count, std::vector<double> &all) override;
 
   // Called by the pair style's hooks. Buffers contain doubles; two floats are packed into a double.
   virtual int pack_forward(int n, const int *list, double *buffer);

@@ -93,7 +93,11 @@ void SelfChecks::check_system() {
                        std::fill(std::copy_n(owned.begin(), atom->nlocal, forces.begin()), forces.end(),
                                  std::array<double, 3>{});
                      }};
-    system.is_invariant = runner_.models().is_invariant();
+    const PairModels &models = runner_.models();
+    system.is_invariant = models.is_invariant() && !settings_.has_field() &&
+                          std::none_of(models.models.begin(), models.models.end(), [&](const Model &model) {
+                            return depends_on_axes(model.layers, settings_.options.open);
+                          });
     system.has_direct_forces = settings_.has_direct_forces();
     const double(*x)[3] = runner_.atoms().positions();
     for (int i = 0; i < nall; i++) {

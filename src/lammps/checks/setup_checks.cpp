@@ -127,9 +127,16 @@ void SetupChecks::check_images() const {
 }
 
 void SetupChecks::check_ewald(const Model &model) const {
-  if (!needs_periodic_cell(model.layers)) return;
-  if (!(domain->xperiodic && domain->yperiodic && domain->zperiodic))
+  if (!sums_over_waves(model.layers)) return;
+  const bool is_periodic = domain->xperiodic && domain->yperiodic && domain->zperiodic,
+             is_open = !domain->xperiodic && !domain->yperiodic && !domain->zperiodic,
+             is_slab = domain->xperiodic && domain->yperiodic && !domain->zperiodic;
+  if (needs_periodic_cell(model.layers) && !is_periodic)
     throw std::invalid_argument(model.file + " has an Ewald sum, which needs 'boundary p p p'");
+  if (!is_periodic && !is_open && !is_slab)
+    throw std::invalid_argument(model.file +
+                                " has potentials of charges, which know periodic boxes (boundary p p p), open ones "
+                                "(f f f) and slabs (p p f)");
   if (force->kspace)
     throw std::invalid_argument(model.file +
                                 " has an Ewald sum of its own, so a kspace_style would add another: use 'kspace_style "

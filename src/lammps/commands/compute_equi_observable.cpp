@@ -31,6 +31,7 @@ using namespace LAMMPS_NS;
    compute ID group-ID equi/charge
    compute ID group-ID equi/dipole keyword value ...
    compute ID group-ID equi/polarizability
+   compute ID group-ID equi/spin
 ------------------------------------------------------------------------- */
 
 ComputeEquiObservable::ComputeEquiObservable(LAMMPS *lmp, int narg, char **arg)
@@ -47,7 +48,7 @@ ComputeEquiObservable::ComputeEquiObservable(LAMMPS *lmp, int narg, char **arg)
   equi::read_options(lmp, command.c_str(), narg - 3, arg + 3, options);
 
   peratom_flag = 1;
-  if (name_ == "charge") {
+  if (name_ == "charge" || name_ == "spin") {
     width_ = 1;
     scalar_flag = extscalar = 1;
     size_peratom_cols = 0;
@@ -73,9 +74,11 @@ void ComputeEquiObservable::init() {
 }
 
 // Looked up each time: a new pair_style may have replaced it since the last setup. Under a hybrid style it is the first
-// one whose models compute this quantity.
+// one whose models compute this quantity. Charges have a dipole, too.
 PairEqui &ComputeEquiObservable::pair() const {
-  return PairEqui::style_with_observable(lmp, {name_}, std::string("Compute ") + style);
+  std::vector<std::string> names = {name_};
+  if (name_ == "dipole") names.emplace_back("charge");
+  return PairEqui::style_with_observable(lmp, names, std::string("Compute ") + style);
 }
 
 /* ---------------------------------------------------------------------- */
@@ -93,11 +96,11 @@ void ComputeEquiObservable::evaluate() {
     if (!(atom->mask[i] & groupbit)) continue;
     const double *from = numbers.data() + all * i;
     double *to = of_atoms_.data() + static_cast<int64_t>(width_) * i;
-    if (name_ == "charge") {
-      to[0] = from[charge];
+    if (size_peratom_cols == 0) {
+      to[0] = from[first];
     } else if (name_ == "dipole") {
       to[0] = charge < 0 ? 0.0 : from[charge];
-      for (int k = 0; k < 3; k++) to[1 + k] = unit_ * from[first + k];
+      for (int k = 0; k < 3; k++) to[1 + k] = first < 0 ? 0.0 : unit_ * from[first + k];
     } else {
       const std::array<double, 6> tensor = equi::polarizability_tensor(from + first);
       std::copy(tensor.begin(), tensor.end(), to);
@@ -107,7 +110,7 @@ void ComputeEquiObservable::evaluate() {
 }
 
 std::vector<double> ComputeEquiObservable::sums() {
-  equi::local_try(error, world, "Compute equi/charge, dipole or polarizability", [&] { evaluate(); });
+  equi::local_try(error, world, "Compute equi/charge, dipole, polarizability or spin", [&] { evaluate(); });
   std::vector<double> mine(width_, 0.0), all(width_);
   for (int i = 0; i < atom->nlocal; i++) {
     const double *of_atom = of_atoms_.data() + static_cast<int64_t>(width_) * i;
@@ -140,7 +143,7 @@ void ComputeEquiObservable::compute_vector() {
 }
 
 void ComputeEquiObservable::compute_peratom() {
-  equi::local_try(error, world, "Compute equi/charge, dipole or polarizability", [&] {
+  equi::local_try(error, world, "Compute equi/charge, dipole, polarizability or spin", [&] {
     // The results of the sums at this step are for the same atoms.
     const bigint summed = std::max(invoked_scalar, invoked_vector);
     if (summed != update->ntimestep || evaluated_ != update->ntimestep) evaluate();

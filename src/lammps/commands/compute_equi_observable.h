@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// compute equi/charge, equi/dipole and equi/polarizability: quantities that a model computes besides the energy. The
-// manual page is doc/charges_and_fields.rst.
+// compute equi/charge, equi/dipole, equi/polarizability and equi/spin: quantities that a model computes besides the
+// energy. The manual page is doc/charges_and_fields.rst.
 
 #ifndef LMP_COMPUTE_EQUI_OBSERVABLE_H
 #define LMP_COMPUTE_EQUI_OBSERVABLE_H
@@ -31,7 +31,7 @@ class ComputeEquiObservable : public Compute {
   double memory_usage() override;
 
  private:
-  std::string name_;                // charge, dipole or polarizability
+  std::string name_;                // charge, dipole, polarizability or spin
   double unit_ = 1.0;               // of the results, per e Angstrom
   int width_;                       // numbers of an atom: q; q, mu; xx, yy, zz, xy, xz, yz
   std::vector<double> of_atoms_;    // [nlocal][width_], zero outside the group

@@ -95,7 +95,8 @@ std::vector<std::unique_ptr<BornEvaluation>> PairEvaluators::make_born_charges(E
   std::vector<std::unique_ptr<BornEvaluation>> members;
   for (const Model &model : models_.models) {
     check_observables(model);
-    const Model derived = model.restricted_to(models_.symbols).for_observable_derivatives();
+    const Model derived =
+        model.restricted_to(models_.symbols).with_charges_in_field(settings_.field).for_observable_derivatives();
     members.push_back(std::make_unique<BornEvaluation>(make(derived, options), derived));
   }
   return members;
@@ -107,7 +108,8 @@ std::vector<std::unique_ptr<Evaluator>> PairEvaluators::make_observables(Evaluat
   std::vector<std::unique_ptr<Evaluator>> members;
   for (const Model &model : models_.models) {
     check_observables(model);
-    members.push_back(make(model.restricted_to(models_.symbols).for_observables(), options));
+    members.push_back(
+        make(model.restricted_to(models_.symbols).with_charges_in_field(settings_.field).for_observables(), options));
   }
   return members;
 }

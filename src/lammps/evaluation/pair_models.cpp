@@ -108,8 +108,13 @@ bool PairModels::is_invariant() const {
 }
 
 bool PairModels::has_ewald_sum() const {
-  return std::any_of(models.begin(), models.end(),
-                     [](const Model &model) { return needs_periodic_cell(model.layers); });
+  return std::any_of(models.begin(), models.end(), [](const Model &model) { return sums_over_waves(model.layers); });
+}
+
+bool PairModels::has_field_of_charges() const {
+  return settings_.has_field() && std::any_of(models.begin(), models.end(), [&](const Model &model) {
+           return equi::has_field_of_charges(model.with_charges_in_field(settings_.field).layers);
+         });
 }
 
 bool PairModels::has_atom(int i) const {

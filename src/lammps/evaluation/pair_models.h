@@ -52,7 +52,8 @@ class PairModels : public PairPart, public PairCoefficients {
   double cutoff() const;    // the largest of the models
   // Whether a rotation of all atoms leaves the energy unchanged, except for rounding.
   bool is_invariant() const;
-  bool has_ewald_sum() const;    // of all periodic images
+  bool has_ewald_sum() const;           // of all periodic images
+  bool has_field_of_charges() const;    // EvaluationRequest::image_shifts
   bool has_species(int type) const { return type_species[type] >= 0; }
   // The model applies to atom i, which may be a ghost.
   bool has_atom(int i) const;

@@ -91,6 +91,7 @@ const std::vector<double> &PairObservables::evaluate() {
     runner_.try_step([&] {
       EvaluationRequest request;
       request.positions = runner_.atoms().positions();
+      request.image_shifts = runner_.image_shifts();
       request.observables = numbers_.data();
       for (const auto &member : members_) {
         if (!is_set_ || !runner_.has_host_neighborhood()) member->set_neighborhood(runner_.neighborhood());

@@ -87,23 +87,45 @@ void PairRunner::read_neighborhood() {
 }
 
 void PairRunner::use_neighborhood(bool is_exchanged) {
-  neighborhood_.cell = periodic_cell();
+  set_box();
   exchange().set_rows(&atom_row_, is_exchanged);
   evaluator_->set_neighborhood(neighborhood_);
 }
 
+void PairRunner::set_box() {
+  neighborhood_.cell = periodic_cell();
+  neighborhood_.box = box();
+  neighborhood_.periodic = {domain->xperiodic != 0, domain->yperiodic != 0, domain->zperiodic != 0};
+}
+
 std::array<std::array<double, 3>, 3> PairRunner::periodic_cell() const {
   if (!domain->xperiodic || !domain->yperiodic || !domain->zperiodic) return {};
+  return box();
+}
+
+std::array<std::array<double, 3>, 3> PairRunner::box() const {
   const double *prd = domain->prd;
   if (!domain->triclinic) return {{{prd[0], 0.0, 0.0}, {0.0, prd[1], 0.0}, {0.0, 0.0, prd[2]}}};
   return {{{prd[0], 0.0, 0.0}, {domain->xy, prd[1], 0.0}, {domain->xz, domain->yz, prd[2]}}};
 }
 
 EvaluationRequest PairRunner::request_at_positions() {
-  neighborhood_.cell = periodic_cell();
+  set_box();
   EvaluationRequest request;
   request.positions = atoms_.positions();
+  request.image_shifts = image_shifts();
   return request;
+}
+
+const double (*PairRunner::image_shifts())[3] {
+  if (!has_field_) has_field_ = models_.has_field_of_charges();
+  if (!*has_field_) return nullptr;
+  image_shifts_.assign(atoms_.num_all() + 1, {});
+  for (int i = 0; i < atom->nlocal; i++) {
+    const double zero[3] = {0.0, 0.0, 0.0};
+    domain->unmap(zero, atom->image[i], image_shifts_[i].data());
+  }
+  return reinterpret_cast<const double(*)[3]>(image_shifts_.data());
 }
 
 EvaluationResult PairRunner::run(const StepRequest &wanted) {

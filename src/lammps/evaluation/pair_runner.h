@@ -20,6 +20,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -83,6 +84,8 @@ class PairRunner : public PairPart {
   virtual void energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
                               double (*moments)[3]);
 
+  // EvaluationRequest::image_shifts of the present image flags; null if no field acts on charges.
+  const double (*image_shifts())[3];
   double energy_by(Evaluator &evaluator);    // at present positions, by one that has neighborhood()
   // With rows in host memory. Copies of an atom move like the atom: v is [nlocal], copies [atoms].
   void spread_to_copies(const double (*v)[3], double (*copies)[3]);
@@ -95,7 +98,9 @@ class PairRunner : public PairPart {
 
  protected:
   static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;        // numbers of an atom
+  std::array<std::array<double, 3>, 3> box() const;              // its vectors
   std::array<std::array<double, 3>, 3> periodic_cell() const;    // Neighborhood::cell of the present box
+  void set_box();                                                // of the neighborhood
   // Its derivative along a strain, EvaluationRequest::cell_direction.
   std::array<std::array<double, 3>, 3> strained_cell(const double strain[3][3]) const;
   Neighborhood neighborhood_;
@@ -116,6 +121,8 @@ class PairRunner : public PairPart {
   std::vector<double> energies_;
   std::vector<double> row_values_;
   std::vector<std::array<double, 3>> direction_, tangents_;    // [directions][atoms + 1]
+  std::optional<bool> has_field_;                              // whether image_shifts_ are needed
+  std::vector<std::array<double, 3>> image_shifts_;            // [atoms + 1]
 };
 
 }    // namespace equi

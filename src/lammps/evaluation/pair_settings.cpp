@@ -177,6 +177,10 @@ const Keyword KEYWORDS[] = {
        settings.options.wave_vectors = words.one_of<Set>(
            {{"sphere", Set::sphere}, {"frozen", Set::frozen}, {"converged", Set::converged}, {"file", Set::of_file}});
      }},
+    {"open", "framework or exact", "models with potentials of charges", "how multipoles interact in an open system",
+     [](Words &words, PairSettings &settings) {
+       settings.options.open = words.one_of<OpenSum>({{"framework", OpenSum::framework}, {"exact", OpenSum::exact}});
+     }},
     {"task", "the name of a data set", "files for all systems", "data set whose energy is computed",
      [](Words &words, PairSettings &settings) { settings.system.task = words.value(); }},
     {"charge", WHOLE_NUMBER, "files for all systems", "charge of the whole system", read_number(&AtomicSystem::charge)},

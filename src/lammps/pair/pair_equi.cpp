@@ -157,6 +157,7 @@ void PairEqui::make_evaluator() {
     if (!impl->settings.check) return;
     equi::EvaluatorOptions comparison = equi::plain_options(options.memory_limit);
     comparison.wave_vectors = options.wave_vectors;
+    comparison.open = options.open;
     plain = evaluators.make(equi::make_host_evaluator, comparison);
   });
 

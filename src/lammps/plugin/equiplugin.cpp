@@ -96,4 +96,5 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("compute", "equi/charge", "charges of the model of pair style equi");
   add("compute", "equi/dipole", "dipoles of the model of pair style equi");
   add("compute", "equi/polarizability", "polarizabilities of the model of pair style equi");
+  add("compute", "equi/spin", "spins of the model of pair style equi");
 }

@@ -160,11 +160,11 @@ def test_refuses_by_name(change, message, tmp_path):
         convert(source, tmp_path / "refused.equi", quiet=True)
 
 
-def test_refuses_clusters(tmp_path):
-    source, path = make(tmp_path, "charges"), tmp_path / "open.equi"
+def test_refuses_one_periodic_direction(tmp_path):
+    source, path = make(tmp_path, "charges"), tmp_path / "wire.equi"
     convert(source, path, quiet=True, **SYSTEM)
     assert sum(layer["type"] == "potential" for layer in equi_file.read(path)[0]["layers"]) == 3
-    cluster = Atoms("ONa", positions=[[0, 0, 0], [2.0, 0, 0]])
-    cluster.calc = EquiCalculator(path, precision="double", radial="exact")
-    with pytest.raises(Exception, match="periodic in three directions"):
-        cluster.get_potential_energy()
+    wire = Atoms("ONa", positions=[[0, 0, 0], [2.0, 0, 0]], cell=[4, 9, 9], pbc=[True, False, False])
+    wire.calc = EquiCalculator(path, precision="double", radial="exact")
+    with pytest.raises(Exception, match="three directions, in the first two, or in none"):
+        wire.get_potential_energy()

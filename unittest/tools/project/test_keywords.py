@@ -35,7 +35,7 @@ def fixed_words(choices):
 
 def test_the_table_is_read():
     keywords = table(SOURCE)
-    assert len(keywords) == len(re.findall(r'^    \{"', SOURCE, re.MULTILINE)) == 18
+    assert len(keywords) == len(re.findall(r'^    \{"', SOURCE, re.MULTILINE)) == 19
     assert keywords["graphs"] == ("yes or no", "developers, GPUs", "recorded launches of small systems")
 
 

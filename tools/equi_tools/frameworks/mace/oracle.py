@@ -120,6 +120,7 @@ class Float64Calculator(Oracle):
         self.observed = {}  # mace's charges, dipoles and polarizabilities of the last structure, in its units
         self.is_latent = checkpoint.latent is not None
         self.is_polar = checkpoint.model.class_name == polar.CLASS
+        self.field = np.zeros(3)  # V/A, which acts on the charges of a PolarMACE
         with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
@@ -241,7 +242,9 @@ class Float64Calculator(Oracle):
 
         if not self.is_polar:
             return data
-        cell = data["cell"].reshape(3, 3)
+        # An open system has no wave vectors. mace itself makes those of a large cell and does not use them.
+        cell = data["cell"].reshape(3, 3) if any(self.atoms.pbc) else torch.eye(3, dtype=torch.float64)
+        data = data | {"cell": cell}
         return data | {"rcell": 2 * np.pi * torch.linalg.inv(cell).T, "volume": torch.abs(torch.linalg.det(cell)).reshape(1)}
 
     def calculate_polar(self, data):
@@ -249,18 +252,33 @@ class Float64Calculator(Oracle):
         atoms lack the charges' energies."""
         import torch
 
-        if not all(self.atoms.pbc):
-            raise EquiError("PolarMACE: only structures that are periodic in three directions are supported")
-        more = {"fermi_level": torch.zeros(1, dtype=torch.float64), "external_field": torch.zeros(1, 3, dtype=torch.float64)}
+        boundary = tuple(self.atoms.pbc)
+        if boundary not in ((True, True, True), (True, True, False), (False, False, False)):
+            raise EquiError("PolarMACE: only structures with three periodic directions, with the first two, or with none are supported")
+        # mace's field is minus the physical one. The dipole of a slab has its origin at the mean height, and the cell is
+        # that of the atoms: mace 0.3.16 makes another one, which depends on the coordinates' origin.
+        field = torch.tensor(-np.asarray(self.field, float)).reshape(1, 3)
+        more = {"fermi_level": torch.zeros(1, dtype=torch.float64), "external_field": field}
+        is_slab = boundary == (True, True, False)
+        center = self.atoms.positions.mean(0) * (0.0, 0.0, float(is_slab))
+        more["positions"] = data["positions"] - torch.tensor(center)
         data = self.with_cell(data | more)
         out = self.model(data, compute_force=True)
         dipoles = out["density_coefficients"].detach().numpy()[:, 1:4]
-        self.observed = {"charges": out["charges"].detach().numpy(), "spins": out["spins"].detach().numpy()}
+        self.observed = {name: out[name].detach().numpy() for name in ("charges", "spins", "dipole")}
         if dipoles.shape[1]:
             self.observed["atomic_dipoles"] = dipoles[:, [2, 0, 1]]  # mace has y, z, x
-        with _frozen_waves(data["cell"]):
-            virial = self.virial_by_strain(data)
-        self.set_results(out["energy"].item(), out["forces"].detach().numpy(), virial=virial)
+        self.observed["dipole"] = self.observed["dipole"].reshape(3) + self.observed["charges"].sum() * center
+        virial = None
+        if all(boundary):
+            with _frozen_waves(data["cell"]):
+                virial = self.virial_by_strain(data)
+        energy, forces = out["energy"].item(), out["forces"].detach().numpy()
+        if is_slab:  # the center depends on the positions
+            pull = self.observed["charges"].sum() * self.field[2]
+            energy -= pull * center[2]
+            forces[:, 2] += (pull - forces[:, 2].sum()) / len(forces)
+        self.set_results(energy, forces, virial=virial)
 
 
 @contextlib.contextmanager
@@ -288,7 +306,11 @@ def _frozen_waves(cell):
 def _make_bases_exact(model):
     """Replaces constants of the Gaussian functions of charges and potentials that the file holds rounded."""
     import torch
-    from graph_longrange.gto_utils import GTOBasis
+    from graph_longrange.gto_utils import DisplacedGTOExternalFieldBlock, GTOBasis, GTOInternalFieldtoFeaturesBlock
+    from graph_longrange.realspace_electrostatics import (
+        RealSpaceFiniteDiffereneEnergy,
+        RealSpaceFiniteDifferenceElectrostaticFeatures,
+    )
 
     descriptor = model.electric_potential_descriptor
     multipoles = [model.atomic_multipoles_smearing_width], model.atomic_multipoles_max_l, "multipoles"
@@ -298,6 +320,17 @@ def _make_bases_exact(model):
             (descriptor, "density_basis", multipoles), (descriptor, "feature_basis", fields), (model.coulomb_energy, "density_basis", multipoles)
         ):  # fmt: skip
             setattr(module, name, GTOBasis(max_l=degree, sigmas=widths, kspace_cutoff=module.kspace_cutoff, normalize=normalize))
+        width, degree = model.atomic_multipoles_smearing_width, model.atomic_multipoles_max_l
+        open_features = RealSpaceFiniteDifferenceElectrostaticFeatures(degree, width, model.field_feature_max_l, list(model.field_feature_widths))
+        of_fields = model.field_feature_max_l, list(model.field_feature_widths), "receiver"
+        for module, exact in (
+            (descriptor.realspace_features, open_features),
+            (model.coulomb_energy.realspace_energy, RealSpaceFiniteDiffereneEnergy(degree, width)),
+            (model.external_field_contribution, DisplacedGTOExternalFieldBlock(*of_fields)),
+            (descriptor.non_periodic_correction_terms.displaced_interactions, GTOInternalFieldtoFeaturesBlock(*of_fields)),
+        ):
+            for name, buffer in exact.named_buffers(recurse=False):
+                getattr(module, name).copy_(buffer)
 
 
 def _values(checkpoint):
@@ -326,7 +359,9 @@ def framework_calculator(source, head=None):
         def calculate(self, atoms=None, *arguments, **options):
             atoms = (self.atoms if atoms is None else atoms).copy()
             atoms.info.update(values)
-            super().calculate(atoms, *arguments, **options)
+            # In open systems graph-longrange has arrays of this type.
+            with default_dtype(next(self.models[0].parameters()).dtype):
+                super().calculate(atoms, *arguments, **options)
 
     options = {"info_keys": {name: name for name in values}} if values else {}
     if checkpoint.model.class_name == polar.CLASS:

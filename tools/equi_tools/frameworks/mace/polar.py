@@ -16,6 +16,8 @@ from ..common.layers import added, irreps_text, network
 from .inputs import Input
 
 CLASS = "PolarMACE"
+# In open systems graph-longrange adds this length to distances.
+SOFTENING = 1e-6  # Angstrom
 PREFACTOR = 1.0 / 5.526349406e-3  # 1/eps0, eV Angstrom per squared elementary charge, as graph-longrange has it
 # Charge and spin of the system: any number is known.
 INPUTS = [Input("total_charge", False, 0, 0), Input("total_spin", False, 0, 0)]
@@ -299,18 +301,24 @@ class PolarLayers:
         return charges + charges, potentials + potentials
 
     def potential(self, source, target):
-        take, n = self.converter.take, len(self.widths)
+        n = len(self.widths)
         degrees = 2 if self.has_gradients else 1
         norms = self.of_degrees("field_feature_norms", degrees, n)
         place = "electric_potential_descriptor.self_interaction_terms.overlap_constants"
-        own = np.zeros((degrees, n))
-        if not bool(self.model.field_si):
-            found = self.of_degrees(place, min(degrees, 2 if self.has_dipoles else 1), n)
-            own[: len(found)] = found
-        else:
-            take(place)
+        own, found = np.zeros((degrees, n)), self.of_degrees(place, min(degrees, 2 if self.has_dipoles else 1), n)
+        own[: len(found)] = found
         factors = np.array([np.full(n, sqrt(4 * pi)), pi * sqrt(1.5) * np.array(self.widths)])[:degrees]
-        self.add_potential(source, self.irreps_s, target, self.irreps_v, self.widths, factors / norms, own / norms)
+        offset = self.offset(self.model.electric_potential_descriptor.realspace_features)
+        # mace has half of a field's potential in either spin.
+        self.add_potential(source, self.irreps_s, target, self.irreps_v, self.widths, factors / norms, own / norms,
+                           bool(self.model.field_si), offset, {"share": 0.5, "origin": "mean"})  # fmt: skip
+
+    @staticmethod
+    def offset(module):
+        offset = float(module.offset)
+        if not 0.0 < offset < 10.0:
+            raise EquiError(f"{module.class_name}: offset {offset} is not supported")
+        return offset
 
     def of_degrees(self, name, degrees, n):
         """[degrees, n] of a buffer with equal numbers for the components of each degree and width."""
@@ -322,13 +330,16 @@ class PolarLayers:
             raise EquiError(f"{name}: different numbers for the components of one degree")
         return np.array([part[:, 0] for part in parts])
 
-    def add_potential(self, source, irreps_in, target, irreps_out, widths, factors, own):
+    def add_potential(self, source, irreps_in, target, irreps_out, widths, factors, own, keeps_own, offset, field):
+        """own [degrees, n]: factors of an atom's own multipoles, which a sum over wave vectors has and one over pairs of
+        atoms has not. keeps_own: whether they are part of the potential."""
         tensor = self.converter.tensor
         self.converter.add(
             "potential", source, irreps_in, target, irreps_out, prefactor=PREFACTOR,
             width=float(self.model.atomic_multipoles_smearing_width), widths=tensor(f"{target}.widths", np.array(widths)),
-            factors=tensor(f"{target}.factors", np.asarray(factors)), own=tensor(f"{target}.own", np.asarray(own)),
+            factors=tensor(f"{target}.factors", np.asarray(factors)), own=tensor(f"{target}.own", own * (not keeps_own)),
             k_cutoff=float(self.converter.take("kspace_cutoff")), k_set="sphere",
+            open={"offset": offset, "softening": SOFTENING, "added": tensor(f"{target}.added", own * keeps_own)}, field=field,
         )  # fmt: skip
 
     # Energies
@@ -368,13 +379,17 @@ class PolarLayers:
         self.chosen("density", charges, "density", irreps, both)
         degrees = 2 if self.has_dipoles else 1
         own = self.of_degrees("coulomb_energy.self_interaction_terms.overlap_constants", degrees, 1)
-        if bool(self.model.include_electrostatic_self_interaction):
-            own = np.zeros_like(own)
         width = float(self.model.atomic_multipoles_smearing_width)
-        self.add_potential("density", irreps, "felt", irreps, [width], np.ones((degrees, 1)), own)
+        keeps_own, offset = bool(self.model.include_electrostatic_self_interaction), self.offset(self.model.coulomb_energy.realspace_energy)
+        # Half of charges times potentials is the energy. mace multiplies a field and positions without their mean there.
+        self.add_potential("density", irreps, "felt", irreps, [width], np.ones((degrees, 1)), own, keeps_own, offset,
+                           {"share": 2.0, "origin": "zero"})  # fmt: skip
         paths = [{"in": [l, degrees + l], "out": 0, "scale": sqrt(2 * l + 1)} for l in range(degrees)]
         converter.add_node_product(["density", "felt"], [irreps, irreps], "coulomb", Irreps("1x0e"), paths=paths)
         self.add_energy("coulomb", "coulomb", Irreps("1x0e"), np.full((1, 1), 0.5))
         converter.add_observable("density", irreps, "charge", [0], "e")
         if self.has_dipoles:
             converter.add_observable("density", irreps, "dipole", [1], "e*Angstrom")
+        scalar = Irreps("1x0e")
+        self.chosen("spin_density", charges, "spin_density", scalar, {(0, 0): np.array([[1.0], [-1.0]])})
+        converter.add_observable("spin_density", scalar, "spin", [0], "electrons")
