@@ -196,15 +196,14 @@ class Certificates(Table):
     files = tuple(sorted(CERTIFICATES.glob("*.json")))
 
     def rows(self):
-        yield ("model", "elements", "license", "energy in *double*, eV/atom", "energy in *mixed*, eV/atom", "drift, meV/atom/ps", "us/atom and step",
-               "kB/atom", "date")  # fmt: skip
+        yield "model", "elements", "license", "energy in *double*, eV/atom", "energy in *mixed*, eV/atom", "drift, meV/atom/ps", "kB/atom", "date"
         for file in self.files:
             facts = json.loads(file.read_text(encoding="utf-8"))
             energies = {(one["precision"], one["radial"]): f"{one['energy_eV_per_atom']:.0e}" for one in facts["values"]}
-            run = facts["dynamics"] or dict.fromkeys(("drift_meV_per_atom_and_ps", "us_per_atom_and_step", "kB_per_atom"), math.nan)
+            run = facts["dynamics"] or dict.fromkeys(("drift_meV_per_atom_and_ps", "kB_per_atom"), math.nan)
             yield (f":doc:`certificates/{file.stem}`", len(facts["model"]["elements"]), escaped(facts["model"]["license"]),
                    *(energies.get(kind, "-") for kind in (("double", "table"), ("mixed", "table"))), f"{run['drift_meV_per_atom_and_ps']:.1g}",
-                   f"{run['us_per_atom_and_step']:.0f}", f"{run['kB_per_atom']:.0f}", facts["machine"]["date"])  # fmt: skip
+                   f"{run['kB_per_atom']:.0f}", facts["machine"]["date"])  # fmt: skip
 
 
 def setup(app):

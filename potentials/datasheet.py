@@ -16,12 +16,14 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from ase.data import atomic_masses, atomic_numbers
-from ase.io import read, write
+from ase.io import write
+from start import structures_in
 
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
@@ -57,7 +59,10 @@ def run(words, model, state, name, lines):
     is_done = log.exists() and "Total wall time" in log.read_text() and script.read_text() == text
     if not is_done:
         script.write_text(text)
-        subprocess.run(["lmp", "-in", script.name, "-log", log.name, "-screen", "none"], cwd=words.folder, check=True)
+        done = subprocess.run(["lmp", "-in", script.name, "-log", log.name, "-screen", "none"], cwd=words.folder)
+        if done.returncode != 0:
+            errors = [line for line in (log.read_text().splitlines() if log.exists() else []) if line.startswith("ERROR")]
+            sys.exit(f"LAMMPS failed with {script}: {errors[0] if errors else 'its log has no error'}")
     return log.read_text()
 
 
@@ -142,6 +147,13 @@ def main():
     parser.add_argument("--folder", type=Path, default=Path("datasheet"), help="of inputs, logs and results.json (default: %(default)s)")
     parser.add_argument("-o", "--picture", default="datasheet.png")
     words = parser.parse_args()
+    states = [text.split(",") for text in words.state]
+    for text, state in zip(words.state, states):
+        if len(state) != 3 or not state[1].replace(".", "", 1).isdigit():
+            parser.error(f"--state {text}: expected NAME,T,FILE with a temperature in K")
+    wrong = [symbol for symbol in words.elements if symbol not in atomic_numbers]
+    if wrong:
+        parser.error(f"--elements: {wrong[0]} is no element")
     words.folder.mkdir(parents=True, exist_ok=True)
     for name in ("potential", "teacher"):  # LAMMPS runs in another folder
         if os.path.exists(getattr(words, name)):
@@ -150,10 +162,12 @@ def main():
     found = {}
     print("| state | density, g/cm^3 | teacher | halves of the run | drift at constant energy, meV/atom/ps | temperature there, K |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for text in words.state:
-        kind, temperature, file = text.split(",")
+    for kind, temperature, file in states:
         name, temperature = f"{kind}_{temperature}", float(temperature)
-        atoms = read(file)
+        atoms = structures_in(file)[-1]
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(words.elements))
+        if unknown:
+            sys.exit(f"{file} has {', '.join(unknown)}, which --elements does not name")
         share = natural_share(atoms)
         write(words.folder / f"data.{name}", atoms, format="lammps-data", specorder=words.elements, atom_style="atomic")
         teacher = npt(words, words.teacher, f"data.{name}", f"teacher_{name}", temperature, words.teacher_time, share)

@@ -21,11 +21,12 @@ from ase import units
 from ase.calculators.calculator import CalculationFailed
 from ase.calculators.singlepoint import SinglePointCalculator
 from ase.data import atomic_numbers
-from ase.io import read, write
+from ase.io import write
 from ase.md.langevin import Langevin
 from ase.md.velocitydistribution import thermalize_momenta
 from equi_tools.ase import EquiCalculator
-from start import repeated
+from equi_tools.equi_file import find
+from start import check_folder_of, repeated, structures_in
 
 # Forces beyond this, in eV/Angstrom, are of atoms that no simulation brings so close; what has them is left out.
 LARGEST_FORCE = 40.0
@@ -36,9 +37,9 @@ def starts_of(path, types, atoms_wanted):
     name = Path(path).name
     if name.startswith("data.") or name.endswith(".data"):
         numbers = {i + 1: atomic_numbers[symbol] for i, symbol in enumerate(types or [])}
-        found = [read(path, format="lammps-data", units="metal", **({"Z_of_type": numbers} if numbers else {}))]
+        found = structures_in(path, format="lammps-data", units="metal", **({"Z_of_type": numbers} if numbers else {}))
     else:
-        found = read(path, ":")
+        found = structures_in(path)
     return [repeated(atoms, atoms_wanted) for atoms in found]
 
 
@@ -115,6 +116,12 @@ def main():
     parser.add_argument("--dynamics", metavar="FILE.equi", help="the potential that moves the atoms (default: the teacher)")
     parser.add_argument("--seed", type=int, default=1, help="of all random numbers (default: %(default)s)")
     words = parser.parse_args()
+    check_folder_of(words.output)
+    if not words.temperature and not words.rattle:
+        parser.error("nothing to label: --temperature makes snapshots of dynamics, --rattle displaced cells")
+    for model in filter(None, (words.teacher, words.dynamics)):
+        if not Path(find(model)).is_file():
+            parser.error(f"there is no {model}: LAMMPS_POTENTIALS names the folders of models")
 
     rng = np.random.default_rng(words.seed)
     teacher = EquiCalculator(words.teacher, precision="mixed")

@@ -11,11 +11,13 @@ crystals are those of `ase.build.bulk`, such as Cu; a cell is as cubic as the nu
 """
 
 import argparse
+import os
+import sys
 
 import numpy as np
 from ase import Atoms, units
 from ase.build import bulk, molecule
-from ase.io import write
+from ase.io import read, write
 
 ROCK_SALT = {"NaCl": 5.64, "LiCl": 5.13, "KCl": 6.29, "LiF": 4.03, "MgO": 4.21}  # lattice constants, Angstrom
 
@@ -48,6 +50,23 @@ def water(count, rng):
     return box
 
 
+def structures_in(path, **options):
+    """All structures of a file that ASE reads; the program ends with the reason if there are none."""
+    if not os.path.isfile(path):
+        sys.exit(f"cannot read {path}: no such file")
+    try:
+        found = read(path, ":", **options)
+    except Exception as error:  # readers of ASE raise exceptions of all kinds
+        sys.exit(f"cannot read structures from {path}: {type(error).__name__}: {error}")
+    return found or sys.exit(f"{path} holds no structure")
+
+
+def check_folder_of(output):
+    """Ends the program if a file cannot be written where it shall be, before the work."""
+    if not os.access(os.path.dirname(output) or ".", os.W_OK):
+        sys.exit(f"cannot write {output}: no folder {os.path.dirname(output) or '.'} that can be written to")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
@@ -55,7 +74,11 @@ def main():
     parser.add_argument("--atoms", type=int, default=64, metavar="N", help="at least (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     words = parser.parse_args()
-    atoms = water(words.atoms, np.random.default_rng(words.seed)) if words.name == "H2O" else crystal(words.name, words.atoms)
+    check_folder_of(words.output)
+    try:
+        atoms = water(words.atoms, np.random.default_rng(words.seed)) if words.name == "H2O" else crystal(words.name, words.atoms)
+    except (ValueError, KeyError) as error:
+        parser.error(f"{words.name}: {error}; H2O, and elements and compounds that ase.build.bulk knows or start.py lists, are possible")
     write(words.output, atoms)
     print(f"{words.output}: {len(atoms)} atoms, {atoms.get_masses().sum() / units.mol * 1e24 / atoms.get_volume():.3f} g/cm^3")
 

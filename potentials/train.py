@@ -29,8 +29,8 @@ import warnings
 import numpy as np
 import torch
 from ase.data import atomic_numbers, chemical_symbols
-from ase.io import read
 from ase.neighborlist import neighbor_list
+from start import check_folder_of, structures_in
 
 GPA = 160.21766  # of one eV/Angstrom^3
 # Weights of the mean squares of energies (eV/atom), forces (eV/Angstrom) and virials (eV/atom).
@@ -294,6 +294,15 @@ class TensorNet:
 FAMILIES = {"mace": Mace, "nequip": NequIP, "allegro": Allegro, "sevennet": SevenNet, "tensornet": TensorNet}
 
 
+def labeled_in(path):
+    """The structures of a file, which have energies and forces."""
+    found = structures_in(path)
+    for atoms in found:
+        if atoms.calc is None or not {"energy", "forces"} <= atoms.calc.results.keys():
+            sys.exit(f"{path} has a structure without energy or forces: label.py writes both")
+    return found
+
+
 def graph_of(atoms, elements, cutoff, dtype):
     i, j, shifts = neighbor_list("ijS", atoms, cutoff)
     return {
@@ -485,7 +494,8 @@ def main():
             parser.error(f"torch.ops.equi is not there ({error}): the workflow 'test' builds it, which that of the demo does not; EQUI_BUILD_DIR "
                          "names the build folder. Or add --operators framework, which is slower")  # fmt: skip
 
-    load = lambda files: [atoms for file in files for atoms in read(file, ":")]
+    check_folder_of(words.output)
+    load = lambda files: [atoms for file in files for atoms in labeled_in(file)]
     data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
     elements = sorted({s for atoms in data + pool for s in atoms.get_chemical_symbols()})
     if words.latent_charges and words.latent_charges not in elements:

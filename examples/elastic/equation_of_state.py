@@ -38,7 +38,11 @@ def main():
     words = parser.parse_args()
 
     for path, least in ((words.energies, 5), (words.elastic, 12)):
-        if not Path(path).is_file() or len(np.loadtxt(path, ndmin=2)) < least:
+        try:
+            rows = len(np.loadtxt(path, ndmin=2)) if Path(path).is_file() else 0
+        except ValueError as error:
+            parser.error(f"{path} is no table of numbers: {error}")
+        if rows < least:
             parser.error(f"there is no {path} with at least {least} rows: in.elastic writes it, and has not ended")
     volumes, energies, pressures = np.loadtxt(words.energies).T
     guess = (energies.min(), volumes[energies.argmin()], 1.0, 4.0)

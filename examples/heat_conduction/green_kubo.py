@@ -48,7 +48,10 @@ def main():
 
     if not Path(words.flux).is_file():
         parser.error(f"there is no {words.flux}, which in.green_kubo writes")
-    table = np.loadtxt(words.flux, ndmin=2)
+    try:
+        table = np.loadtxt(words.flux, ndmin=2)
+    except ValueError as error:
+        parser.error(f"{words.flux} is no table of numbers: {error}")
     # Each part is longer than the running mean.
     least = 2 if len(table) < 2 else words.parts * (int(words.window / ((table[1, 0] - table[0, 0]) * words.timestep)) + 2)
     if len(table) < least:

@@ -67,7 +67,10 @@ def main():
     coefficients, errors = [], []
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6))
     for k, temperature in enumerate(temperatures):
-        steps, types, positions, volume = read_dump(paths[temperature])
+        try:
+            steps, types, positions, volume = read_dump(paths[temperature])
+        except (ValueError, IndexError):
+            parser.error(f"{paths[temperature]} has no whole frame of a dump: the run is too short, or the file is another one")
         if len(steps) < LEAST_FRAMES * words.parts:
             parser.error(f"{paths[temperature]} holds {len(steps)} frames, and {words.parts} parts need {LEAST_FRAMES * words.parts}: "
                          "the run is too short")  # fmt: skip

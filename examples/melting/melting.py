@@ -38,7 +38,10 @@ def main():
     if len(paths) < 2:
         parser.error(f"{words.folder} holds {len(paths)} files temperature_BEGIN.dat; in.coexistence writes two")
     for k, begin in enumerate(sorted(paths)):
-        table = np.loadtxt(paths[begin], ndmin=2)
+        try:
+            table = np.loadtxt(paths[begin], ndmin=2)
+        except ValueError as error:
+            parser.error(f"{paths[begin]} is no table of numbers: {error}")
         if len(table) < 4 * BLOCKS:
             parser.error(f"{paths[begin]} holds {len(table)} rows of the {4 * BLOCKS} that are needed: the run is too short")
         step, temperature, _ = table.T

@@ -264,7 +264,10 @@ def main():
         if not Path(path).is_file():
             parser.error(f"there is no {path}; in.phonons writes {parser.get_default('atoms')} and {' '.join(parser.get_default('matrices'))}")
 
-    cell, types, masses, positions = read_dump(args.atoms)
+    try:
+        cell, types, masses, positions = read_dump(args.atoms)
+    except (ValueError, IndexError):
+        parser.error(f"{args.atoms} is no dump with the columns id type mass x y z, as in.phonons writes it")
     kinds = np.unique(np.column_stack([types, masses]), axis=0, return_inverse=True)[1].ravel()
     crystal = Crystal(cell, kinds, positions)
     print(f"{len(types)} atoms, {len(crystal.first)} of the primitive cell with the vectors (Angstrom)")

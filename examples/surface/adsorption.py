@@ -18,7 +18,7 @@ LABELS = {"without": "SevenNet-0", "with": "SevenNet-0 and D3"}
 
 
 def rows(path):
-    with open(path) as file:
+    with open(path, errors="replace") as file:
         return [line.split() for line in file if not line.startswith("#")]
 
 
@@ -32,8 +32,11 @@ def main():
     for path in (words.energies, words.heights):
         if not Path(path).is_file():
             parser.error(f"there is no {path}, which in.adsorption writes")
-    energies = {(dispersion, system): float(energy) for dispersion, system, energy in rows(words.energies)}
-    lifted = {row[0] for row in rows(words.heights)}
+    try:
+        energies = {(dispersion, system): float(energy) for dispersion, system, energy in rows(words.energies)}
+        lifted = {row[0] for row in rows(words.heights)}
+    except (ValueError, IndexError) as error:
+        parser.error(f"{words.energies} or {words.heights} is not what in.adsorption writes: {error}")
     missing = [d for d in LABELS if d not in lifted or any((d, system) not in energies for system in SYSTEMS)]
     if missing:
         parser.error(f"{words.energies} and {words.heights} lack results {' and '.join(missing)} dispersion: the run has not ended")

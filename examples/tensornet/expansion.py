@@ -31,7 +31,10 @@ def main():
     found = {}
     for path in words.folder.glob("lattice_*.dat"):
         _, name, temperature = path.stem.split("_")
-        table = np.loadtxt(path, ndmin=2)
+        try:
+            table = np.loadtxt(path, ndmin=2)
+        except ValueError as error:
+            parser.error(f"{path} is no table of numbers: {error}")
         if len(table) < 2 * BLOCKS:
             parser.error(f"{path} holds {len(table)} rows, and {2 * BLOCKS} are needed: the run is too short")
         found.setdefault(name, {})[float(temperature)] = mean_and_error(table[:, 1])

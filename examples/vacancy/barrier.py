@@ -25,7 +25,7 @@ def main():
 
     if not Path(words.log).is_file():
         parser.error(f"there is no {words.log}, which in.vacancy writes with several partitions (-partition 7x1)")
-    rows = [line.split() for line in Path(words.log).read_text().splitlines() if line.split()[:1] and line.split()[0].isdigit()]
+    rows = [line.split() for line in Path(words.log).read_text(errors="replace").splitlines() if line.split()[:1] and line.split()[0].isdigit()]
     if not rows or len(rows[-1]) < BEFORE_IMAGES + 4:
         parser.error(f"{words.log} has no table of images: it is the log of a single partition, or the run has not begun")
     last = np.array(rows[-1], float)

@@ -31,13 +31,19 @@ def main():
     for path in (words.rdf, words.msd):
         if not Path(path).is_file():
             parser.error(f"there is no {path}, which in.water writes")
-    lines = [line for line in Path(words.rdf).read_text().splitlines() if not line.startswith("#")]
-    displacements = np.loadtxt(words.msd, ndmin=2)
+    lines = [line for line in Path(words.rdf).read_text(errors="replace").splitlines() if not line.startswith("#")]
+    try:
+        displacements = np.loadtxt(words.msd, ndmin=2)
+    except ValueError as error:
+        parser.error(f"{words.msd} is no table of numbers: {error}")
     if not lines or len(displacements) < LEAST_ROWS:
         parser.error(f"{words.rdf} has no table, or {words.msd} fewer than {LEAST_ROWS} rows: the run is too short")
-    rows = int(lines[0].split()[1])
-    table = np.array([line.split() for line in lines[-rows:]], float)
-    distance = table[:, 1]
+    try:
+        rows = int(lines[0].split()[1])
+        table = np.array([line.split() for line in lines[-rows:]], float)
+        distance = table[:, 1]
+    except (ValueError, IndexError):
+        parser.error(f"{words.rdf} is no table of fix ave/time, which in.water writes")
     step, msd = displacements.T
     time = step * words.timestep
     is_linear = time >= time[-1] / 5  # past the vibrations in the cage of the neighbors

@@ -33,6 +33,12 @@ def worst_laws(laws):
     return [law for _, law in worst.values()]
 
 
+def is_busy(facts):
+    """Whether other programs left fewer cores than the run at constant energy had threads, so its time means nothing."""
+    machine, dynamics = facts["machine"], facts["dynamics"]
+    return machine["load"] > machine["cores"] - dynamics["threads"] + IDLE_LOAD
+
+
 def sections(facts):
     """(title, lines of text, table or None) of each part of the page; a table is (names of columns, rows)."""
     model, machine, dynamics, ranks = facts["model"], facts["machine"], facts["dynamics"], facts["ranks"]
@@ -80,11 +86,12 @@ def sections(facts):
     if dynamics is not None:
         lines.append(f"{dynamics['atoms']} atoms ({dynamics['system']}), {dynamics['picoseconds']:g} ps at constant energy and "
                      f"{dynamics['temperature_K']:.0f} K, mixed: drift {_number(dynamics['drift_meV_per_atom_and_ps'], '.2g')} meV/atom/ps, "
-                     f"{dynamics['us_per_atom_and_step']:.1f} us/atom/step with {dynamics['threads']} "
-                     f"thread{'s' if dynamics['threads'] > 1 else ''}, "
                      f"{_number(dynamics['kB_per_atom'], '.1f')} kB/atom.")  # fmt: skip
-        if machine["load"] > machine["cores"] - dynamics["threads"] + IDLE_LOAD:
-            lines.append(f"The load of the machine was {machine['load']:.1f} before these runs: an idle one is faster.")
+        if is_busy(facts):
+            lines.append(f"No time is stated, because other programs ran (load {machine['load']:.1f} on {machine['cores']} cores).")
+        else:
+            threads = f"{dynamics['threads']} thread{'s' if dynamics['threads'] > 1 else ''}"
+            lines.append(f"A step took {dynamics['us_per_atom_and_step']:.1f} us/atom with {threads}.")
     yield "Runs", lines or ["A file with several tasks needs the keyword task, and was not run."], None
 
     yield "Radial functions", [] if facts["radial"] else ["They depend on features of the atoms."], facts["radial"] and (

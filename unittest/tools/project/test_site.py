@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,21 @@ def test_one_version_and_one_date_are_cited():
     assert f"\n## {version} ({day.day} {day:%B} {day.year})\n" in (ROOT / "CHANGELOG.md").read_text()
     page = (SITE / "citing.html").read_text(encoding="utf-8")
     assert f"{{{version}}}" in page and f"{{{date}}}" in page
+
+
+def test_the_page_of_the_wheel_names_all_extras():
+    extras = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    page = (ROOT / "doc" / "python_wheel.rst").read_text()
+    for name in extras.keys() - {"test"}:
+        assert re.search(rf"[\[,`]{name}[\],`]", page), name
+
+
+def test_each_certificate_has_a_page_in_the_table_of_contents():
+    files = {path.stem for path in (ROOT / "doc" / "certificates").glob("*.json")}
+    contents = (SITE / "certificates.html").read_text(encoding="utf-8")
+    assert files and files == {path.stem for path in (SITE / "certificates").glob("*.html")}
+    for name in files:
+        assert f'href="certificates/{name}.html"' in contents
 
 
 def test_markdown_becomes_a_page():

@@ -5,12 +5,18 @@ import hashlib
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from built_models import built
 from equi_tools import certificate, equi_file
 from equi_tools.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "bench"))
+import certificates  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,61 @@ def test_a_wrong_value_is_seen(tmp_path):
     assert main(["certify", str(file), "-o", str(tmp_path / "page.txt"), "-q"]) == 1
     text = (tmp_path / "page.txt").read_text()
     assert "some values or laws are missed" in text.splitlines()[0] and text.count("MISSED") == 3
+
+
+def form(value):
+    """The names of a part of the page with the kinds of their values; those of the first entry of a list."""
+    if isinstance(value, dict):
+        return {key: form(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [form(value[0])] if value else []
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+STORED = sorted((ROOT / "doc" / "certificates").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_the_certificates_of_the_manual_have_the_form_of_the_command(path, page):
+    _, _, facts = page
+    stored = json.loads(path.read_text())
+    wanted = form(certificates.stored(facts))
+    found = form(stored)
+    assert found.keys() == wanted.keys() and found["machine"] == wanted["machine"]
+    optional = {"source", "license", "citation", "notes", "properties", "provenance", "reference"}
+    assert wanted["model"].keys() - optional == found["model"].keys() - optional
+    # A model may have no values of its framework with a stress, no such run, or no radial functions of distances only.
+    for part in ("values", "ranks", "dynamics", "radial"):
+        if stored[part]:
+            one, other = (form(facts_of[part][0] if isinstance(facts_of[part], list) else facts_of[part]) for facts_of in (stored, facts))
+            assert one.keys() == other.keys(), part
+    assert {tuple(sorted(law)) for law in stored["laws"]} == {tuple(sorted(facts["laws"][0]))}
+    # The processor and the date are those of the machine that made it, and every line of the text has its number.
+    assert stored["machine"]["processor"] and re.fullmatch(r"\d{4}-\d\d-\d\d", stored["machine"]["date"])
+    text = certificate.text(stored)
+    assert stored["machine"]["processor"] in text and "None" not in text and "nan" not in text.lower().split()
+    assert stored["passed"] == ("MISSED" not in text)
+    assert path.stat().st_size < 30_000
+    assert path.with_suffix(".rst").read_text() == certificates.page_of(path.stem)
+
+
+def test_the_manual_has_certificates():
+    assert len(STORED) >= 20
+    assert {path.stem for path in (ROOT / "potentials").glob("*.equi")} <= {path.stem for path in STORED}
+
+
+def test_no_time_is_stated_if_other_programs_ran(page):
+    _, _, facts = page
+    idle, busy = (facts | {"machine": facts["machine"] | {"cores": 2, "load": load}} for load in (0.3, 7.0))
+    assert "us/atom" in certificate.text(idle) and "No time" not in certificate.text(idle)
+    assert "us/atom" not in certificate.text(busy) and "load 7.0 on 2 cores" in certificate.text(busy)
+
+
+def test_the_stored_page_is_the_page_of_all_facts(page):
+    """Stored are four digits and one law of each kind: what the text shows."""
+    _, _, facts = page
+    first, second = certificate.text(facts).splitlines(), certificate.text(certificates.stored(facts)).splitlines()
+    assert [line.split()[:4] for line in first] == [line.split()[:4] for line in second]
 
 
 @pytest.mark.parametrize("name, told", [("page.pdf", "expected a name that ends with"), ("no/page.html", "cannot write")])

@@ -9,7 +9,7 @@ import pytest
 from ase.calculators.calculator import Calculator, all_changes
 from built_models import built
 from equi_evaluator import SecondReader
-from equi_tools import equi_file, info, model_properties
+from equi_tools import equi_file, info, model_properties, self_check
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 
@@ -129,8 +129,35 @@ def test_falls_are_from_the_highest_energy_before():
 def test_pairs_are_of_few_elements():
     assert model_properties.pairs_of(["Si"]) == [("Si", "Si")]
     assert len(model_properties.pairs_of(["H", "C", "N", "O", "F", "Na", "Cl"])) == 15
-    document = {"elements": ["Na"], "mixture": {}}
+    document = {"elements": ["Na"], "mixture": {"experts": {}}}
     assert "composition" in model_properties.not_examined(document) and not model_properties.not_examined({"elements": []})
+    # Models with charges hold for two neutral atoms.
+    assert not model_properties.not_examined({"elements": ["Na"], "mixture": {"tensors": {"total_charge": "charge"}}})
+
+
+def test_jumps_are_looked_for_at_the_cutoffs_of_all_layers():
+    """A Coulomb energy that is cut off at a distance of its own."""
+    layers = [{"type": "readout"}, {"type": "coulomb", "cutoff": 12.0}, {"type": "pair_repulsion", "cutoff": "repulsion.cutoff"}]
+    assert model_properties.cutoffs_of({"cutoff": 4.5, "layers": layers}) == [4.5, 12.0]
+    curve = Curve(lambda distance: 0.25 / distance if distance < 12.0 else 0.0)
+    document = {"elements": ["Na", "Cl"], "cutoff": 4.5, "layers": [*layers, {"type": "grid_network"}]}
+    (found,) = [one for one in model_properties.examine(document, curve) if one.name == "jump_at_cutoff"]
+    assert found.sentence.startswith("At the cutoff of 12 A") and abs(found.numbers["energy_eV"] - 0.25 / 12) < 1e-6
+
+
+def test_a_calculator_without_stress_gives_values_to_store():
+    """Deployed models of some frameworks have none."""
+
+    class Deployed(Calculator):
+        implemented_properties = ["energy", "forces"]
+
+        def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+            super().calculate(atoms, properties, system_changes)
+            self.results = {"energy": 1.0, "forces": np.zeros((len(atoms), 3))}
+
+    document = {"elements": ["Na", "Cl"], "cutoff": 5.0, "layers": []}
+    entries = self_check.entries(document, Deployed())
+    assert entries and all(entry["stress"] is None and entry["energy"] == 1.0 for entry in entries)
 
 
 def test_check_reports_properties_and_they_are_no_failures(tmp_path, capsys):
