@@ -32,7 +32,7 @@ class HostBoundaryPotential {
   void evaluate(const HostSystem &system, int count, const D *sources, int components, GhostExchange &exchange);
   // What acts on the sources; adds forces and virials. Collective.
   void evaluate_adjoint(const HostSystem &system, int count, const D *probes, int components, GhostExchange &exchange);
-  // Of a receiver; null: nothing.
+  // Those numbers of a receiver; null: nothing.
   const D *of_probes(int64_t receiver) const {
     return has_parts() ? of_probes_.data() + receiver * 4 * num_columns() : nullptr;
   }

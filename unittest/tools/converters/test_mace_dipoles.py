@@ -303,7 +303,7 @@ def test_a_field_and_a_charge_of_the_ase_calculator(file_of, oracle):
 def test_the_c_interface_names_units_and_what_a_model_lacks(file_of):
     atoms = dict(structures())["cluster"]
     symbols = sorted(set(atoms.get_chemical_symbols()))
-    for name, units in (("energy", (None, b"e*Angstrom", None)), ("dielectric", (b"e", b"e*Angstrom", b"unknown"))):
+    for name, units in (("energy", (None, b"e*Angstrom", None, None)), ("dielectric", (b"e", b"e*Angstrom", b"unknown", None))):
         one = library.LibraryCalculator(file_of(name), symbols, "precision double")
         assert tuple(one._library.equi_observable_unit(one._handle, q.encode()) for q in library.OBSERVABLES) == units
         one.set_atoms(atoms)
