@@ -44,11 +44,6 @@ set(equi_sources
     kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
-    kokkos/layers/ewald/device_ewald_sum.cpp
-    kokkos/layers/ewald/device_system_ewald.cpp
-    kokkos/layers/ewald/host_system_ewald.cpp
-    kokkos/layer_interface/system_waves.cpp
-    kokkos/layers/potential/host_system_potential.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
@@ -75,6 +70,9 @@ set(equi_sources
     kokkos/training/torch_gaunt.cpp
     kokkos/training/torch_ops.cpp
     kokkos/training/torch_ops_cuda.cpp
+    kokkos/wave_sums/device_waves.cpp
+    kokkos/wave_sums/host_waves.cpp
+    kokkos/wave_sums/system_waves.cpp
     src/algebra/channelwise_product.cpp
     src/algebra/coupling.cpp
     src/algebra/gaunt_product.cpp
@@ -96,12 +94,11 @@ set(equi_sources
     src/evaluation/law_check.cpp
     src/evaluation/reference_library.cpp
     src/evaluation/self_check.cpp
-    src/functions/ewald_sum.cpp
-    src/functions/multipole_sum.cpp
     src/functions/network.cpp
     src/functions/radial_expansion.cpp
     src/functions/radial_function.cpp
     src/functions/radial_table.cpp
+    src/functions/wave_sum.cpp
     src/functions/wave_vectors.cpp
     src/generator/common_kernels.cpp
     src/generator/contraction_generator.cpp

@@ -517,6 +517,7 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
   state_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
   state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
+  this->step_++;
   if (are_candidates_too_many_ && (!request.same_positions || !is_divided_)) {
     DeviceExec().fence("equi: positions ready for the own instance");
     exec_ = own_exec_;
@@ -534,7 +535,7 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const DeviceRequest &request, Gho
     }
     for (int s = num_stages - 1; backward_is_wanted && s >= 0; s--) {
       backward_stage(s, exchange);
-      Base::balance(exec_, plan_.stages[s], num_owned(), true, nullptr, exchange);
+      Base::balance(exec_, plan_.stages[s], num_owned(), true, &system, exchange);
     }
     recorder_.run(exec_, [&] { launch_results(request); });
   };
@@ -599,7 +600,8 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
 // What sums over all atoms use and add to.
 template <class T>
 DeviceSystem<DoubleOf<T>> DeviceEvaluation<T>::system_of(const DeviceRequest &request) const {
-  return {request.cell,
+  return {this->step_,
+          request.cell,
           request.cell_direction,
           request.positions,
           request.directions,

@@ -455,7 +455,7 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   for (int i = 0; state_.observable_weights && i < num_owned(); i++)
     std::copy_n(request.observable_weights + num_observable_numbers_ * neighborhood_->receiver[i],
                 num_observable_numbers_, observable_weights_.data() + num_observable_numbers_ * i);
-  const HostSystem system{request, *neighborhood_, result};
+  const HostSystem system{++this->step_, request, *neighborhood_, result};
   forward(system, exchange);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {

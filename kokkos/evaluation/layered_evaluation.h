@@ -13,6 +13,7 @@
 #include "src/numbers/dual.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -217,6 +218,7 @@ class LayeredEvaluation : public Interface {
   std::vector<SenderLayer *> sender_layers_;      // the layers that read the features of senders
   const Model::EnergyScale energies_ = model_.energy_scale();
   bool values_are_kept_ = false;    // at the positions of the last evaluation
+  int64_t step_ = 0;                // number of evaluations
 
  private:
   static bool is_system_sum(const Layer &layer) {

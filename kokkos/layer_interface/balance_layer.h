@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 namespace equi {
@@ -30,6 +31,7 @@ using PeriodicVectors = std::array<std::array<double, 3>, 3>;    // Neighborhood
 
 // The atoms, and the results, of an evaluation. Its arrays are in host memory.
 struct HostSystem {
+  int64_t step;    // number of the evaluation, from 1 on: layers share what they compute from positions and cell
   const EvaluationRequest &request;
   const Neighborhood &neighborhood;
   EvaluationResult &result;
@@ -38,6 +40,7 @@ struct HostSystem {
 // The same with arrays in device memory. Sums add to the results, which begin with zeros.
 template <class D>
 struct DeviceSystem {
+  int64_t step;    // as of HostSystem
   const PeriodicVectors &cell;
   const double (*cell_direction)[3];    // [3], as in EvaluationRequest
   const double *positions;              // [atoms][3]

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -105,6 +106,21 @@ struct LayerContext {
   int num_convolutions = 0;               // convolutions made so far
 
   const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
+
+  // What several layers share, by a name that is the same for all of them; make() returns a pointer for the first one.
+  template <class S>
+  struct Shared {
+    std::shared_ptr<S> object;
+    bool is_first;
+  };
+  template <class S, class Make>
+  Shared<S> share(const std::string &name, const Make &make) {
+    std::shared_ptr<void> &object = shared[name];
+    const bool is_first = !object;
+    if (is_first) object = std::shared_ptr<S>(make());
+    return {std::static_pointer_cast<S>(object), is_first};
+  }
+  std::map<std::string, std::shared_ptr<void>> shared = {};
 };
 
 }    // namespace equi

@@ -3,6 +3,11 @@
 #ifndef EQUI_EWALD_FUNCTION_H
 #define EQUI_EWALD_FUNCTION_H
 
+#include "src/functions/multipole_function.h"
+#include "src/functions/wave_vectors.h"
+
+#include <cmath>
+
 namespace equi {
 
 // With S(k) = sum_i q_i exp(i k . r_i) and the sum over one of each pair k and -k,
@@ -15,7 +20,11 @@ struct EwaldFunction {
   bool removes_self;    // the interaction of each charge with itself
 
   // prefactor / ((2 pi)^(3/2) sigma), or 0: eV per squared unit of charge
-  double self() const;
+  double self() const {
+    return removes_self ? prefactor / (WaveVectors::TWO_PI * std::sqrt(WaveVectors::TWO_PI) * sigma) : 0.0;
+  }
+  // E without the self-interaction is half of that one's sum, if sources and probes are the charges.
+  MultipoleFunction of_multipoles() const { return {prefactor, sigma, {0.0}}; }
 };
 
 }    // namespace equi

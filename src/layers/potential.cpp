@@ -76,7 +76,12 @@ LayerOperations Potential::operations(const OperationContext &) const {
   constexpr double VOLUME_OF_ATOM = 10.0, PI = 3.141592653589793;    // Angstrom^3
   const double half = VOLUME_OF_ATOM * cutoff * cutoff * cutoff / (12.0 * PI * PI), n = static_cast<double>(channels),
                w = static_cast<double>(function.widths.size());
-  return {{half * n * (16.0 + 15.0 * w), half * n * (60.0 + 40.0 * w)}, {}};
+  // Structure factors, and fields with one derivative more than the multipoles need.
+  const auto add = [](bool has_vectors) { return has_vectors ? 12.0 : 8.0; };
+  const auto gather = [](bool has_vectors) { return has_vectors ? 24.0 : 16.0; };
+  return {{half * n * (add(has_dipoles) + w * gather(has_gradients)),
+           half * n * (w * add(has_gradients) + gather(has_dipoles))},
+          {}};
 }
 
 }    // namespace equi

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The Ewald sum of charges with a width, compared with direct sums, an Ewald sum of point charges, and differences.
-#include "src/functions/ewald_sum.h"
+#include "src/functions/ewald_function.h"
+#include "unittest/support/plain_waves.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <vector>
 
 using namespace equi;
+using namespace equi::testing;
 
 namespace {
 
@@ -55,31 +57,35 @@ struct Result {
   double energy;
   std::vector<double> potentials, energies;
   std::vector<Vector3> gradients;
-  std::array<double, 6> strain;
+  std::array<double, 6> strain, strain_of_atoms;
 };
 
 // starts: first atoms of ranks, for their sums of structure factors
 Result evaluate(const System &s, const EwaldFunction &f, const WaveVectors &waves, std::vector<int64_t> starts = {0}) {
   starts.push_back(s.size());
-  std::vector<double> sum(2 * waves.size()), part(2 * waves.size());
-  std::vector<EwaldSum<double>> ranks(starts.size() - 1, EwaldSum<double>(f, waves));
-  for (std::size_t r = 0; r < ranks.size(); r++) {
-    ranks[r].add_up(starts[r + 1] - starts[r], s.positions.data() + starts[r], s.charges.data() + starts[r],
-                    part.data());
-    for (std::size_t n = 0; n < sum.size(); n++) sum[n] += part[n];
-  }
-  std::vector<EwaldSum<double>::AtPlace> atoms(s.size());
-  for (std::size_t r = 0; r < ranks.size(); r++)
-    ranks[r].gather(sum.data(), s.charges.data() + starts[r], atoms.data() + starts[r]);
-  const auto total = ranks[0].total(sum.data());
-  Result result{total.energy, {}, {}, {}, total.strain};
-  for (int64_t i = 0; i < s.size(); i++) {
-    const double q = s.charges[i];
-    result.energy -= 0.5 * f.self() * q * q;
-    result.potentials.push_back(atoms[i].potential);
-    result.energies.push_back(0.5 * q * atoms[i].potential);
-    const double *gradient = atoms[i].gradient;
-    result.gradients.push_back({gradient[0], gradient[1], gradient[2]});
+  RanksInTurn ranks;
+  Result result{0.0, {}, {}, {}, {}, {}};
+  for (const bool is_first : {true, false}) {
+    if (!is_first) ranks.begin_second_time();
+    for (std::size_t r = 0; r + 1 < starts.size(); r++) {
+      ranks.begin_rank();
+      const PlainSystem<double> own({s.positions.begin() + starts[r], s.positions.begin() + starts[r + 1]});
+      const double *charges = s.charges.data() + starts[r];
+      PlainMultipoles<double> sum = plain_multipoles<double>(f.of_multipoles(), 1, false, false, waves);
+      std::vector<double> fields(sum.probe_stride() * own.count());
+      sum.evaluate({}, own, own.count(), charges, fields.data(), ranks);
+      sum.add_half({}, own, own.count(), charges, fields.data());
+      if (is_first) continue;
+      EXPECT_EQ(sum.num_atoms(), static_cast<double>(s.size()));
+      for (int i = 0; i < own.count(); i++) {
+        result.potentials.push_back(fields[sum.probe_stride() * i] - f.self() * charges[i]);
+        result.energies.push_back(0.5 * charges[i] * result.potentials.back());
+        result.energy += result.energies.back();
+        result.gradients.push_back({own.gradient[3 * i], own.gradient[3 * i + 1], own.gradient[3 * i + 2]});
+        for (int c = 0; c < SYMMETRIC; c++) result.strain_of_atoms[c] += own.atom_strains[SYMMETRIC * i + c];
+      }
+      for (int c = 0; c < SYMMETRIC; c++) result.strain[c] += own.strain[c];
+    }
   }
   return result;
 }
@@ -224,6 +230,7 @@ TEST(EwaldSum, strain_is_the_derivative_with_kept_integers) {
       energy[side] = evaluate(moved, FUNCTION, kept).energy;
     }
     EXPECT_NEAR((energy[1] - energy[0]) / (2.0 * STEP), result.strain[c], OF_DIFFERENCE) << c;
+    EXPECT_NEAR(result.strain_of_atoms[c], result.strain[c], ROUNDING * 100.0) << c;
   }
 }
 
@@ -323,17 +330,18 @@ TEST(EwaldSum, tangents_are_derivatives_of_all_results) {
   const System s = random_system(TRICLINIC, 5, false), direction = random_system(TRICLINIC, 5, false, 8);
   const WaveVectors waves(s.cell, CUTOFF);
   using D = Dual<double>;
-  EwaldSum<D> sum(FUNCTION, waves);
   std::vector<std::array<D, 3>> positions(5);
-  std::vector<D> charges(5), factors(2 * waves.size());
+  std::vector<D> charges(5);
   for (int i = 0; i < 5; i++) {
     charges[i] = {s.charges[i], direction.charges[i]};
     for (int a = 0; a < 3; a++) positions[i][a] = {s.positions[i][a], 0.3 * direction.positions[i][a]};
   }
-  sum.add_up(5, positions.data(), charges.data(), factors.data());
-  std::vector<EwaldSum<D>::AtPlace> atoms(5);
-  sum.gather(factors.data(), charges.data(), atoms.data());
-  const auto total = sum.total(factors.data());
+  const PlainSystem<D> system(positions);
+  PlainMultipoles<D> sum = plain_multipoles<D>(FUNCTION.of_multipoles(), 1, false, false, waves);
+  std::vector<D> fields(5 * sum.probe_stride());
+  NoExchange alone;
+  sum.evaluate({}, system, 5, charges.data(), fields.data(), alone);
+  sum.add_half({}, system, 5, charges.data(), fields.data());
   Result results[2];
   for (int side : {0, 1}) {
     System moved = s;
@@ -349,12 +357,13 @@ TEST(EwaldSum, tangents_are_derivatives_of_all_results) {
     EXPECT_NEAR(tangent, (more - less) / (2.0 * STEP), 1e-5 * (1.0 + std::abs(tangent)));
   };
   for (int i = 0; i < 5; i++) {
-    EXPECT_NEAR(atoms[i].potential.value, plain.potentials[i], ROUNDING);
-    compare(atoms[i].potential.tangent, results[1].potentials[i], results[0].potentials[i]);
+    const D potential = fields[i * sum.probe_stride()] - FUNCTION.self() * charges[i];
+    EXPECT_NEAR(potential.value, plain.potentials[i], ROUNDING);
+    compare(potential.tangent, results[1].potentials[i], results[0].potentials[i]);
     for (int a = 0; a < 3; a++)
-      compare(atoms[i].gradient[a].tangent, results[1].gradients[i][a], results[0].gradients[i][a]);
+      compare(system.gradient[3 * i + a].tangent, results[1].gradients[i][a], results[0].gradients[i][a]);
   }
-  for (int c = 0; c < 6; c++) compare(total.strain[c].tangent, results[1].strain[c], results[0].strain[c]);
+  for (int c = 0; c < 6; c++) compare(system.strain[c].tangent, results[1].strain[c], results[0].strain[c]);
 }
 
 TEST(EwaldSum, refuses_cells_without_volume_and_too_many_wave_vectors) {

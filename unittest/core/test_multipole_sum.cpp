@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Sums of multipoles over wave vectors, compared with direct sums over the whole sphere and with differences.
-#include "src/functions/multipole_sum.h"
+#include "unittest/support/plain_waves.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 using namespace equi;
+using namespace equi::testing;
 
 namespace {
 
@@ -83,25 +84,26 @@ std::vector<std::array<int, 3>> triplets_of(const WaveVectors &waves) {
   return found;
 }
 
-// A sum over all atoms, or over those of one rank.
-struct Evaluated {
-  using Sum = MultipoleSum<double>;
-  WaveVectors waves;
-  Sum sum;
-  std::vector<double> of_sources, of_probes, source_factors, probe_factors;
+NoExchange alone;
 
-  explicit Evaluated(const System &s) : waves(s.cell, CUTOFF), sum(FUNCTION, CHANNELS, waves) {
-    const int64_t count = static_cast<int64_t>(s.positions.size());
-    sum.set_count(count);
-    sum.tabulate(0, count, s.positions.data());
-    source_factors.resize(sum.num_factors());
-    probe_factors.resize(sum.num_factors());
-    sum.add_tiles(Sum::sources, 0, sum.num_tiles(), s.sources.data(), source_factors.data());
-    sum.add_tiles(Sum::probes, 0, sum.num_tiles(), s.probes.data(), probe_factors.data());
-    of_sources.resize(s.sources.size());
-    of_probes.resize(s.probes.size());
-    sum.gather(Sum::sources, 0, count, probe_factors.data(), of_sources.data());
-    sum.gather(Sum::probes, 0, count, source_factors.data(), of_probes.data());
+// A sum over all atoms, or the part of a rank.
+struct Evaluated {
+  WaveVectors waves;
+  PlainSystem<double> system;
+  std::vector<double> of_sources, of_probes;    // derivatives by all multipoles
+
+  explicit Evaluated(const System &s, GhostExchange &exchange = alone) : waves(s.cell, CUTOFF), system(s.positions) {
+    PlainMultipoles<double> sum = plain_multipoles<double>(FUNCTION, CHANNELS, true, true, waves);
+    const int count = system.count(), columns = sum.num_columns();
+    std::vector<double> probe_fields(count * columns * sum.probe_stride()),
+        source_fields(count * CHANNELS * sum.source_stride());
+    sum.evaluate({}, system, count, s.sources.data(), probe_fields.data(), exchange);
+    sum.evaluate_adjoint({}, system, count, s.sources.data(), probe_fields.data(), s.probes.data(),
+                         source_fields.data(), exchange);
+    for (int k = 0; k < count * columns; ++k)
+      for (int n = 0; n < 4; ++n) of_probes.push_back(probe_fields[k * sum.probe_stride() + n]);
+    for (int k = 0; k < count * CHANNELS; ++k)
+      for (int n = 0; n < 4; ++n) of_sources.push_back(source_fields[k * sum.source_stride() + n]);
   }
 };
 
@@ -144,34 +146,19 @@ TEST(MultipoleSum, gradients_and_strains_are_differences) {
   const System s = random_system(4);
   const Evaluated e(s);
   const auto triplets = triplets_of(e.waves);
-  const int64_t count = 4;
-  std::vector<Vector3> gradients(count), as_probes(count);
-  std::vector<std::array<double, 6>> strains(count);
-  e.sum.gather_gradient(Evaluated::Sum::sources, 0, count, s.sources.data(), e.probe_factors.data(), gradients.data());
-  e.sum.gather_gradient(Evaluated::Sum::probes, 0, count, s.probes.data(), e.source_factors.data(), as_probes.data());
-  e.sum.gather_strain(0, count, s.probes.data(), e.source_factors.data(), strains.data());
   double size = 1.0;
-  for (int64_t i = 0; i < count; ++i)
-    for (int a = 0; a < 3; ++a) size = std::max(size, std::fabs(gradients[i][a] += as_probes[i][a]));
-  for (int64_t i = 0; i < count; ++i)
+  for (const double x : e.system.gradient) size = std::max(size, std::fabs(x));
+  for (int i = 0; i < e.system.count(); ++i)
     for (int a = 0; a < 3; ++a) {
       const auto moved = [&](double h) {
         System other = s;
         other.positions[i][a] += h;
         return direct_sum(other, triplets);
       };
-      EXPECT_LE(best_error(moved, gradients[i][a]), DIFFERENCE * size) << i << a;
+      EXPECT_LE(best_error(moved, e.system.gradient[3 * i + a]), DIFFERENCE * size) << i << a;
     }
   for (int c = 0; c < 6; ++c) {
     const int a = FIRST[c], b = SECOND[c];
-    double expected = 0.0;
-    for (const auto &strain : strains) expected += strain[c];
-    const auto subtract = [&](const std::vector<double> &m, const std::vector<double> &d) {
-      for (size_t n = 0; n < m.size(); n += 4)
-        expected -= 0.5 * (d[n + 1 + a] * m[n + 1 + b] + d[n + 1 + b] * m[n + 1 + a]);
-    };
-    subtract(s.sources, e.of_sources);
-    subtract(s.probes, e.of_probes);
     const auto strained = [&](double h) {
       System other = s;
       const auto strain = [&](Vector3 &v) {
@@ -183,27 +170,43 @@ TEST(MultipoleSum, gradients_and_strains_are_differences) {
       for (Vector3 &v : other.cell) strain(v);
       return direct_sum(other, triplets);
     };
-    EXPECT_LE(best_error(strained, expected), DIFFERENCE * size * 10) << c;
+    EXPECT_LE(best_error(strained, e.system.strain[c]), DIFFERENCE * size * 10) << c;
+    double of_atoms = 0.0;
+    for (int i = 0; i < e.system.count(); ++i) of_atoms += e.system.atom_strains[SYMMETRIC * i + c];
+    EXPECT_NEAR(of_atoms, e.system.strain[c], ROUNDING * size * 100) << c;
   }
 }
 
-TEST(MultipoleSum, factors_of_ranks_add_up) {
+TEST(MultipoleSum, ranks_agree_with_one) {
   const System s = random_system(5);
-  System first = s, second = s;
-  const size_t numbers = 4 * CHANNELS, probes = numbers * FUNCTION.widths.size();
-  first.positions.resize(2);
-  first.sources.resize(2 * numbers);
-  first.probes.resize(2 * probes);
-  second.positions.erase(second.positions.begin(), second.positions.begin() + 2);
-  second.sources.erase(second.sources.begin(), second.sources.begin() + 2 * numbers);
-  second.probes.erase(second.probes.begin(), second.probes.begin() + 2 * probes);
-  const Evaluated whole(s), a(first), b(second), none(System{});
-  ASSERT_EQ(none.source_factors.size(), whole.source_factors.size());
-  for (size_t n = 0; n < whole.source_factors.size(); ++n) {
-    EXPECT_EQ(none.source_factors[n], 0.0);
-    EXPECT_NEAR(a.source_factors[n] + b.source_factors[n], whole.source_factors[n], ROUNDING);
-    EXPECT_NEAR(a.probe_factors[n] + b.probe_factors[n], whole.probe_factors[n], ROUNDING * 100);
+  const Evaluated whole(s);
+  const std::vector<int> starts = {0, 2, 2, 5};    // the second rank has no atoms
+  const int numbers = 4 * CHANNELS, probes = numbers * static_cast<int>(FUNCTION.widths.size());
+  RanksInTurn ranks;
+  std::array<double, SYMMETRIC> strain{};
+  for (const bool is_first : {true, false}) {
+    if (!is_first) ranks.begin_second_time();
+    for (size_t r = 0; r + 1 < starts.size(); ++r) {
+      const int begin = starts[r], end = starts[r + 1];
+      const System own{s.cell,
+                       {s.positions.begin() + begin, s.positions.begin() + end},
+                       {s.sources.begin() + numbers * begin, s.sources.begin() + numbers * end},
+                       {s.probes.begin() + probes * begin, s.probes.begin() + probes * end}};
+      ranks.begin_rank();
+      const Evaluated e(own, ranks);
+      if (is_first) continue;
+      const auto compare = [&](const std::vector<double> &found, const std::vector<double> &expected, int width) {
+        for (size_t n = 0; n < found.size(); ++n)
+          EXPECT_NEAR(found[n], expected[begin * width + n], ROUNDING * 100) << r << ", " << n;
+      };
+      compare(e.of_sources, whole.of_sources, numbers);
+      compare(e.of_probes, whole.of_probes, probes);
+      compare(e.system.gradient, whole.system.gradient, 3);
+      compare(e.system.atom_strains, whole.system.atom_strains, SYMMETRIC);
+      for (int c = 0; c < SYMMETRIC; ++c) strain[c] += e.system.strain[c];
+    }
   }
+  for (int c = 0; c < SYMMETRIC; ++c) EXPECT_NEAR(strain[c], whole.system.strain[c], ROUNDING * 100);
 }
 
 }    // namespace

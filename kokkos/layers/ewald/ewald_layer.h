@@ -5,8 +5,7 @@
 
 #include "kokkos/layer_interface/balance_layer.h"
 #include "kokkos/layer_interface/feature_rows.h"
-#include "kokkos/layers/ewald/device_system_ewald.h"
-#include "kokkos/layers/ewald/host_system_ewald.h"
+#include "kokkos/wave_sums/wave_sums.h"
 #include "src/layers/ewald.h"
 #include "src/numbers/dual.h"
 
@@ -44,23 +43,32 @@ struct ChargesOfRows {
     charges[a] = sum;
   }
 };
+// What removes the interaction of each charge with itself from the fields.
+template <class D>
+struct FieldsWithoutSelf {
+  double self;
+  const D *charges;
+  int64_t stride;
+  D *fields;    // [receivers][stride]
+  EQUI_FUNCTION void operator()(int64_t a) const { fields[a * stride] -= self * charges[a]; }
+};
 template <class D>
 struct EnergyOfCharges {
-  const D *charges;
-  const EwaldAtom<D> *atoms;
+  const D *charges, *fields;
+  int64_t stride;
   D *energy;
-  EQUI_FUNCTION void operator()(int64_t a) const { energy[a] += D(0.5) * charges[a] * atoms[a].potential; }
+  EQUI_FUNCTION void operator()(int64_t a) const { energy[a] += D(0.5) * charges[a] * fields[a * stride]; }
 };
 template <class T>
 struct AdjointOfCharges {
   using D = DoubleOf<T>;
-  const EwaldAtom<D> *atoms;
-  int64_t width, num;
+  const D *fields;
+  int64_t stride, width, num;
   const double *weights;
   Pointer<T> to;
   EQUI_FUNCTION void operator()(int64_t n) const {
     const int64_t a = n / num, c = n % num, at = a * width + c;
-    put(to, at, static_cast<T>(to[at] + static_cast<T>(weights[c] * atoms[a].potential)));
+    put(to, at, static_cast<T>(to[at] + static_cast<T>(weights[c] * fields[a * stride])));
   }
 };
 
@@ -73,10 +81,12 @@ class EwaldLayer : public SystemSumLayer<typename Backend::Batch> {
   using R = typename Batch::R;
 
  public:
-  EwaldLayer(const typename Backend::Context &context, const Ewald &layer)
+  EwaldLayer(typename Backend::Context &context, const Ewald &layer)
       : input_(layer.input),
         group_(context.layout(layer.input).group(0)),
-        system_(layer, context.options.wave_vectors) {
+        self_(layer.function.self()),
+        system_(make_system_multipoles<Backend>(context, layer.function.of_multipoles(), 1, false, false, layer.cutoff,
+                                                layer.wave_vectors)) {
     const std::vector<double> weights = charge_weights(context.layout(layer.input), layer);
     num_channels_ = static_cast<int64_t>(weights.size());
     Backend::copy(context.target(), weights, weights_);
@@ -88,38 +98,49 @@ class EwaldLayer : public SystemSumLayer<typename Backend::Batch> {
     Backend::for_numbers(work, "equi:ewald_charges", count,
                          ChargesOfRows<T>{channel_of<const T>(x, group_, 0, 0), group_.width(), num_channels_,
                                           weights_.data(), charges});
-    system_.evaluate(work, system, count, charges, atoms_.data(), exchange);
+    system_.evaluate(work, system, count, charges, fields_.data(), exchange);
+    system_.add_half(work, system, count, charges, fields_.data());
+    if (self_ != 0.0)
+      Backend::for_numbers(work, "equi:ewald_self", count,
+                           FieldsWithoutSelf<D>{self_, charges, stride(), fields_.data()});
   }
   void forward(Batch &batch) override {
     Backend::for_numbers(batch.evaluation.work(), "equi:ewald_energy", batch.count,
-                         EnergyOfCharges<D>{charges_.data() + batch.first, atoms_.data() + batch.first,
+                         EnergyOfCharges<D>{charges_.data() + batch.first, fields_of(batch), stride(),
                                             batch.evaluation.energy_of(0) + batch.first});
   }
   void backward(Batch &batch) override {
     const FeatureRows<R> x_adj = batch.rows(input_, true);
     if (!batch.adds(input_)) batch.zero_planes(batch.layout(input_), x_adj, {0, group_.planes});
     Backend::for_numbers(batch.evaluation.work(), "equi:ewald_adjoint", batch.count * num_channels_,
-                         AdjointOfCharges<T>{atoms_.data() + batch.first, group_.width(), num_channels_,
-                                             weights_.data(), channel_of<T>(x_adj, group_, 0, 0)});
+                         AdjointOfCharges<T>{fields_of(batch), stride(), group_.width(), num_channels_, weights_.data(),
+                                             channel_of<T>(x_adj, group_, 0, 0)});
   }
   void for_arrays(const ArrayVisitor &f) override {
     f(charges_, 1);
-    f(atoms_, 1);
+    f(fields_, stride());
   }
   std::size_t additional_bytes(const PeriodicVectors &cell, int count) const override {
     return system_.additional_bytes(cell, count);
   }
   std::size_t bytes() const override { return system_.bytes() + weights_.bytes(); }
-  std::string describe_system() const override { return system_.describe(charges_.bytes() + atoms_.bytes()); }
+  std::string describe_system() const override {
+    const std::string line = system_.describe("Ewald sum", charges_.bytes() + fields_.bytes());
+    return line.empty() ? line : line + SystemWaves::warning_of_charge(system_.total_charge(), system_.num_atoms());
+  }
 
  private:
+  int64_t stride() const { return system_.probe_stride(); }
+  const D *fields_of(const Batch &batch) const { return fields_.data() + batch.first * stride(); }
+
   int input_;
   FeatureGroup group_;
+  double self_;    // EwaldFunction::self()
   int64_t num_channels_;
-  typename Backend::template Array<double> weights_;        // [num_channels_]
-  typename Backend::template Array<D> charges_;             // [receivers]
-  typename Backend::template Array<EwaldAtom<D>> atoms_;    // [receivers]
-  typename Backend::template Choose<HostEwald<T>, DeviceEwald<T>> system_;
+  MultipolesOf<Backend> system_;                        // of the charges as sources and as probes
+  typename Backend::template Array<double> weights_;    // [num_channels_]
+  typename Backend::template Array<D> charges_;         // [receivers]
+  typename Backend::template Array<D> fields_;          // [receivers][stride]: potential and its gradient
 };
 
 template <class Backend>

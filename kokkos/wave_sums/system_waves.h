@@ -16,12 +16,15 @@ class SystemWaves {
   // cutoff: 1/Angstrom; sigma: width of the charges in Angstrom, for converged sums; of_file: the layer's set.
   SystemWaves(double cutoff, double sigma, const std::string &of_file, WaveVectorSet wave_vectors);
 
+  // Sums of the same name have the same wave vectors.
+  std::string name() const;
+
   // What an evaluation in this cell must prepare anew: nothing; what depends on the cell; also what depends on the
   // integers. direction: of the cell's vectors, or null. Throws EvaluationError if there can be no sum.
   enum class Change { none, cell, integers };
   Change use(const CellMatrix &cell, const double (*direction)[3]);
 
-  const WaveVectors &vectors() const { return vectors_; }    // stay at this address
+  const WaveVectors &vectors() const { return vectors_; }    // stay at the address of this object
   const CellMatrix &cell_direction() const { return cell_direction_; }
   // A bound for an evaluation in this cell; nothing without a cell, or where use() would throw.
   WaveVectors::Extent extent(const CellMatrix &cell) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Chooses the wave vectors of the present cell, and describes them.
-#include "kokkos/layer_interface/system_waves.h"
+#include "kokkos/wave_sums/system_waves.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,6 +22,12 @@ WaveVectorSet set_of(const std::string &word) {
 SystemWaves::SystemWaves(double cutoff, double sigma, const std::string &of_file, WaveVectorSet wave_vectors)
     : cutoff_(cutoff), set_(wave_vectors == WaveVectorSet::of_file ? set_of(of_file) : wave_vectors) {
   if (set_ == WaveVectorSet::converged) cutoff_ = std::max(cutoff_, WaveVectors::converged_cutoff(sigma));
+}
+
+std::string SystemWaves::name() const {
+  char text[100];
+  std::snprintf(text, sizeof text, "wave vectors %.17g %d", cutoff_, static_cast<int>(set_));
+  return text;
 }
 
 // The derivative of a sphere's energy ignores that wave vectors enter and leave it.
