@@ -232,7 +232,7 @@ class Float64Calculator(Oracle):
                 moved = {key: data[key] @ strain.T for key in ("positions", "cell", "shifts")}
                 return self.model(self.with_cell(data | moved), compute_force=False)["energy"].item()
 
-            h = 2e-3
+            h = 5e-4
             virial[a, b] = (8 * (at(h / 2) - at(-h / 2)) - (at(h) - at(-h))) / (6 * h)
         return 0.5 * (virial + virial.T)
 
