@@ -35,6 +35,9 @@ from start import check_folder_of, structures_in
 GPA = 160.21766  # of one eV/Angstrom^3
 # Weights of the mean squares of energies (eV/atom), forces (eV/Angstrom) and virials (eV/atom).
 WEIGHTS = (100.0, 10.0, 10.0)
+# Weight of the mean square difference of latent charges from those of --latent-charges, 1/e^2. The potential at ions is several
+# volts, so charges that vary by some percent make forces of eV/Angstrom: without a weight a training gives charges up.
+CHARGE_WEIGHT = 1000.0
 # The lowest rate of the schedule over the highest.
 LAST_RATE = 1e-3
 
@@ -102,6 +105,7 @@ class MaceWithCharges(Mace):
 
     def __call__(self, graph):
         out = self.model(self.data_of(graph), training=self.model.training, compute_force=True, compute_stress=True)
+        self.deviations = out["latent_charges"] - self.stated(graph["species"])
         # mace's stress lacks the derivative of the sum over wave vectors by the cell.
         strain = torch.zeros_like(graph["cell"], requires_grad=True)
         moved = torch.eye(3, dtype=self.dtype) + strain
@@ -112,14 +116,16 @@ class MaceWithCharges(Mace):
         (gradient,) = torch.autograd.grad(energy.sum(), strain, create_graph=self.model.training)
         return out["energy"], out["forces"], out["stress"] + gradient / torch.linalg.det(graph["cell"]).abs()[:, None, None]
 
+    def stated(self, species):
+        return torch.tensor([self.words.latent_charges[element] for element in self.elements])[species]
+
     def charges(self, graph):
         return self.model(self.data_of(graph), compute_force=False)["latent_charges"]
 
     def begin(self, graphs):
-        """Lets the charges begin at half an elementary charge: they enter energies squared, so small ones hardly learn."""
+        """Lets the charges begin where --latent-charges says: they enter energies squared, so small ones hardly learn."""
         batch = batch_of(graphs[:4])
-        positive = batch["species"] == self.elements.index(self.words.latent_charges)
-        wanted = torch.where(positive, 0.5, -0.5 * float(positive.sum() / max(1, (~positive).sum())))
+        wanted = self.stated(batch["species"])
         optimizer = torch.optim.Adam(self.model.les_readouts.parameters(), lr=0.05)
         for _ in range(150):
             optimizer.zero_grad()
@@ -379,6 +385,8 @@ def train(model, graphs, epochs, words, held_out, checkpoint=None, kept=None):
             optimizer.param_groups[0]["lr"] = words.rate * share_of_rate((epoch - 1 + step / steps) / epochs)
             parts = differences(model, batch_of([graphs[k] for k in order[step * words.batch : (step + 1) * words.batch]]))
             loss = sum(weight * part.square().mean() for weight, part in zip(WEIGHTS, parts))
+            if words.latent_charges:
+                loss = loss + CHARGE_WEIGHT * model.deviations.square().mean()
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.model.parameters(), 10.0)
@@ -427,6 +435,11 @@ def print_table(model, graphs, kinds):
         print(f"| {kind} | {len(some)} | {energy:.1f} | {force:.0f} | {stress:.2f} | {size:.0f} |")
 
 
+def charge_of_element(word):
+    element, _, charge = word.partition("=")
+    return element, float(charge)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", metavar="FILE.equi")
@@ -445,8 +458,8 @@ def main():
     parser.add_argument("--correlation", type=int, default=3, help="mace (default: %(default)s)")
     parser.add_argument("--width", type=int, default=32, help="of the radial networks, all but tensornet; allegro has twice as many scalars "
                         "(default: %(default)s)")  # fmt: skip
-    parser.add_argument("--latent-charges", metavar="ELEMENT", help="mace: atoms have charges, with the Coulomb energy of all images; those of "
-                        "this element begin positive, for energies leave the sign open")  # fmt: skip
+    parser.add_argument("--latent-charges", nargs="+", type=charge_of_element, metavar="ELEMENT=CHARGE", help="mace: atoms have charges, with "
+                        "the Coulomb energy of all images; they begin at these numbers, e, and stay near them")  # fmt: skip
     parser.add_argument("--charge-width", type=float, default=1.0, metavar="R", help="of the charges, Angstrom (default: %(default)s)")
     parser.add_argument("--charge-grid", type=float, default=1.5, metavar="R", help="2 pi over the largest wave number of their sum, Angstrom "
                         "(default: %(default)s)")  # fmt: skip
@@ -473,7 +486,7 @@ def main():
     if words.latent_charges:
         if words.family != "mace":
             parser.error(f"--latent-charges is for --family mace only, not for {words.family}")
-        family = MaceWithCharges
+        family, words.latent_charges = MaceWithCharges, dict(words.latent_charges)
     if words.start and not hasattr(family, "start"):
         parser.error(f"--start is for --family sevennet only, not for {words.family}")
     if words.start and words.pool:
@@ -498,8 +511,8 @@ def main():
     load = lambda files: [atoms for file in files for atoms in labeled_in(file)]
     data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
     elements = sorted({s for atoms in data + pool for s in atoms.get_chemical_symbols()})
-    if words.latent_charges and words.latent_charges not in elements:
-        parser.error(f"--latent-charges: the data have no {words.latent_charges}")
+    if words.latent_charges and sorted(words.latent_charges) != elements:
+        parser.error(f"--latent-charges: expected a charge for each of {' '.join(elements)}")
     graphs, pool, test = ([graph_of(a, elements, words.cutoff, family.dtype) for a in some] for some in (data, pool, held_out))
     state = torch.load(checkpoint, weights_only=True) if words.resume else {}
     statistics = state.get("statistics") or statistics_of(graphs, elements)

@@ -4,7 +4,7 @@
 
     python polar.py
 
-reads what in.phonons (crystal.dyn, atoms.dump, born.dump), in.vacancy (vacancy.txt) and `python ions.py reference` (ions.dyn,
+reads what in.phonons (crystal.dyn, atoms.dump, born.dump), in.charged (vacancy.txt) and `python ions.py reference` (ions.dyn,
 ions.dump, ions_born.dump, vacancy_ions.json) have written, prints frequencies at Gamma and energies, and writes polar.png.
 """
 
@@ -57,7 +57,7 @@ def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     missing = [name for name in NEEDED if not Path(name).is_file()]
     if missing:
-        raise SystemExit(f"there is no {', '.join(missing)}: run in.phonons, in.vacancy and 'ions.py reference' first")
+        raise SystemExit(f"there is no {', '.join(missing)}: run in.phonons, in.charged and 'ions.py reference' first")
     figure, (left, right) = pyplot.subplots(1, 2, width_ratios=[3, 2], figsize=(10, 4.5))
     styles = [{"color": "k", "lw": 2.5, "alpha": 0.35}, {"color": "C0", "lw": 1.2}]
     for (matrix, atoms, born, label), style in zip(

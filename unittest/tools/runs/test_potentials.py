@@ -127,7 +127,7 @@ def root_mean_square(parts):
 
 
 def test_latent_charges_are_learned_with_forces_and_stresses(data, tmp_path):
-    words = ("--family", "mace", "--latent-charges", "Na", "--operators", "framework", "--data", data[0], "--held-out", data[2],
+    words = ("--family", "mace", "--latent-charges", "Na=0.6", "Cl=-0.6", "--operators", "framework", "--data", data[0], "--held-out", data[2],
              "--channels", 4, "--cutoff", 4.0, "--epochs", 2, "--charge-grid", 2.0)  # fmt: skip
     text = call("train.py", tmp_path / "out.equi", *words, python=python_of("mace"))
     row = re.search(r"^\| all \| 2 \| ([\d.]+) \| (\d+) \| ([\d.]+) \|", text, re.M)
@@ -142,7 +142,7 @@ def test_latent_charges_are_learned_with_forces_and_stresses(data, tmp_path):
     assert 1000 * root_mean_square(forces) == pytest.approx(float(row[2]), abs=ROUNDING)
     assert root_mean_square(stresses) * 160.21766 == pytest.approx(float(row[3]), abs=0.006)
     assert np.mean(charges, 0) == pytest.approx(list(mean.values()), abs=0.001)
-    assert mean["Na"] > 0.2 > mean["Cl"]
+    assert mean["Na"] == pytest.approx(0.6, abs=0.1) and mean["Cl"] == pytest.approx(-0.6, abs=0.1)
 
 
 @pytest.mark.parametrize("exists, resume, build, told", [
