@@ -131,6 +131,12 @@ class MaceWithCharges(Mace):
             optimizer.zero_grad()
             (self.charges(batch) - wanted).square().mean().backward()
             optimizer.step()
+        # The energies of the elements are those of what the charges leave.
+        counts = np.array([np.bincount(graph["species"], minlength=self.n_elements) for graph in graphs])
+        rest = [float(graph["energy"] - self.model.les.energy(self.stated(graph["species"]), graph["positions"], graph["cell"][0])) for graph in graphs]
+        energies = torch.tensor(np.linalg.lstsq(counts, np.array(rest), rcond=1e-8)[0], dtype=self.dtype)
+        buffer = self.model.atomic_energies_fn.atomic_energies
+        buffer.copy_(energies.reshape(buffer.shape))
 
     def finish(self, graphs):
         charges = [(graph["species"], self.charges(batch_of([graph])).detach()) for graph in graphs]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Rigid ions of sodium chloride in LAMMPS: the teacher of potentials/nacl-ions.equi, and what it says of its crystal.
+"""Rigid ions of sodium chloride in LAMMPS: the teacher of nacl-ions.equi, and what it says of its crystal.
 
     python ions.py label crystal.xyz --seed 1
     python ions.py reference

@@ -54,10 +54,11 @@ def draw_bands(axis, crystal, matrix, color, label):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
     missing = [name for name in NEEDED if not Path(name).is_file()]
     if missing:
-        raise SystemExit(f"there is no {', '.join(missing)}: run in.phonons, in.charged and 'ions.py reference' first")
+        parser.error(f"there is no {', '.join(missing)}: run in.phonons, in.charged and 'ions.py reference' first")
     figure, (left, right) = pyplot.subplots(1, 2, width_ratios=[3, 2], figsize=(10, 4.5))
     styles = [{"color": "k", "lw": 2.5, "alpha": 0.35}, {"color": "C0", "lw": 1.2}]
     for (matrix, atoms, born, label), style in zip(
@@ -69,19 +70,20 @@ def main():
     left.legend(loc="upper right", fontsize=8)
     left.set_title("phonons of NaCl")
 
-    teacher = [(1 / entry["length"], entry["relaxed"]) for entry in json.loads(Path("vacancy_ions.json").read_text()).values()]
+    teacher = [(1 / entry["length"], entry["frozen"], entry["relaxed"]) for entry in json.loads(Path("vacancy_ions.json").read_text()).values()]
     lines = [line.split() for line in Path("vacancy.txt").read_text().splitlines() if line.startswith("vacancy")]
-    potential = [(1 / float(words[2]), float(words[4])) for words in lines]
+    potential = [(1 / float(words[2]), float(words[3]), float(words[4])) for words in lines]
     for points, style, label in ((teacher, styles[0], "rigid ions"), (potential, styles[1], "potential")):
-        x, y = np.array(sorted(points)).T
-        fit = np.polyfit(x, y, 1)
-        print(f"{label}: relaxed vacancy {fit[1]:.3f} eV for L to infinity, slope {fit[0]:.2f} eV Angstrom")
-        right.plot(x, y, "o", **style)
-        right.plot([0, max(x)], np.polyval(fit, [0, max(x)]), **style, label=label)
+        x, *energies = np.array(sorted(points)).T
+        for y, kind, mark in zip(energies, ("atoms at their places", "relaxed"), "os"):
+            fit = np.polyfit(x, y, 1)
+            print(f"{label}, {kind}: {fit[1]:.3f} eV for L to infinity, slope {fit[0]:.2f} eV Angstrom")
+            right.plot(x, y, mark, **style)
+            right.plot([0, max(x)], np.polyval(fit, [0, max(x)]), **style, label=f"{label}, {kind}")
     right.set_xlim(left=0)
     right.set_xlabel("1/L (1/Angstrom)")
     right.set_ylabel("energy (eV)")
-    right.set_title("vacancy of Na$^+$, relaxed")
+    right.set_title("vacancy of Na$^+$")
     right.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig("polar.png", dpi=110)
