@@ -120,7 +120,8 @@ std::pair<Lives, Lives> exchanged_lives(const Model &model, const FeatureUses &u
   const bool is_written_in_batches = stage.input_adjoint_is_written || (gather_senders && has_slices);
   int begin = is_written_in_batches ? phases.batches(consumer) : phases.senders(consumer);
   if (last_user > consumer) begin = std::min(begin, phases.batches(last_user));
-  return {value, {{begin, phases.batches(first)}}};
+  // The gather of a convolution that wrote the feature reads its adjoint after the batches.
+  return {value, {{begin, uses.keeps_adjoint[f] ? phases.senders(first) : phases.batches(first)}}};
 }
 
 }    // namespace
