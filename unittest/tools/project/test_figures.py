@@ -140,7 +140,7 @@ def sizes():
     )
     (n1, p1), (n2, p2) = ((int(row["atoms"]), int(row["peak_kB"])) for row in samples.rows_of("sweep_memory"))
     large, small = (p2 - p1) / (n2 - n1), samples.memory_per_atom("sevennet-0")
-    yield "doc/performance.rst", f"growth of the peak memory, 4096 to 21,952 atoms - {large:.0f} kB/atom"
+    yield "doc/performance.rst", f"growth of the peak memory, 4096 to 21,952 atoms, measured before features shared memory - {large:.0f} kB/atom"
     yield "doc/performance.rst", f"the same, 512 to 4096 atoms - {small:.0f} kB/atom"
     yield "doc/performance.rst", f"the peak grows by {large:.0f} to {small:.0f} kB with each atom"
 
