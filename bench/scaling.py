@@ -104,7 +104,8 @@ def run(args, cutoff, atoms, ranks):
     edges = float(re.search(r"^EDGES ([\d.]+)", output, re.M).group(1))
     loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
     seconds = next(float(time) / int(steps) for time, steps in reversed(loops) if int(steps) == args.steps)
-    exchange = re.search(r"^Pair style equi: exchange (not needed|.*at most ([\d.]+) MB/step and (\d+) messages/step from a rank)", output, re.M)
+    sent = r"of .*at most ([\d.]+) MB/step and (\d+) messages/step from a rank"
+    exchange = re.search(rf"^Pair style equi: exchange (not needed|{sent})", output, re.M)
     return grid, reach, edges, seconds, (float(exchange.group(2) or 0.0), int(exchange.group(3) or 0))
 
 
