@@ -144,7 +144,7 @@ class SplitProducts {
   }
 
   // Tiles 0 to 3 are sums, 4 and 5 rows of a, 6 and 7 columns of b.
-  template <int A, int B, int ROW_TILES, int COLUMN_TILES>
+  template <int ROW_TILES, int COLUMN_TILES>
   static void multiply_tiles() {
     Tiles::template multiply<0, 4, 6>();
     if constexpr (COLUMN_TILES > 1) Tiles::template multiply<1, 4, 7>();
@@ -169,7 +169,7 @@ class SplitProducts {
       Tiles::template load<6>(b + part * B_PART, ROW_BYTES);
       if constexpr (COLUMN_TILES > 1) Tiles::template load<7>(b + part * B_PART + TILE_NUMBERS, ROW_BYTES);
     };
-    const auto add = [] { multiply_tiles<4, 6, ROW_TILES, COLUMN_TILES>(); };
+    const auto add = [] { multiply_tiles<ROW_TILES, COLUMN_TILES>(); };
     for (int tile = 0; tile < depth; tile++, a += SPLIT_PARTS * A_PART, b += SPLIT_PARTS * B_PART) {
       load_b(0), load_a(2), add();
       load_a(1), add();
