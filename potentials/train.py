@@ -42,7 +42,24 @@ CHARGE_WEIGHT = 1000.0
 LAST_RATE = 1e-3
 
 
-class Mace:
+class Family:
+    """What a model adds to the steps of all families."""
+
+    def begin(self, graphs):
+        """Before the first epoch of a training."""
+
+    def own_loss(self):
+        """What joins the loss of the batch that came last."""
+        return 0.0
+
+    def finish(self, graphs):
+        """After the last epoch."""
+
+    def options_of_convert(self):
+        return []
+
+
+class Mace(Family):
     suffix, dtype, has_convolutions = ".model", torch.float32, True
 
     def __init__(self, words, elements, statistics):
@@ -138,6 +155,9 @@ class MaceWithCharges(Mace):
         buffer = self.model.atomic_energies_fn.atomic_energies
         buffer.copy_(energies.reshape(buffer.shape))
 
+    def own_loss(self):
+        return CHARGE_WEIGHT * self.deviations.square().mean()
+
     def finish(self, graphs):
         charges = [(graph["species"], self.charges(batch_of([graph])).detach()) for graph in graphs]
         mean = lambda k: torch.cat([q[species == k] for species, q in charges]).mean()
@@ -147,7 +167,7 @@ class MaceWithCharges(Mace):
         return ["--les-sigma", str(self.words.charge_width), "--les-dl", str(self.words.charge_grid)]
 
 
-class NequIP:
+class NequIP(Family):
     # The type is that of positions and energies; the network's own is float32.
     suffix, dtype, has_convolutions = ".nequip.pth", torch.float64, True
 
@@ -208,7 +228,7 @@ def natural_parity(words):
     return [f"{words.channels}x0e"] + [features] * (words.layers - 1) + [f"{words.channels}x0e"]
 
 
-class SevenNet:
+class SevenNet(Family):
     suffix, dtype, has_convolutions = ".pth", torch.float32, True
 
     def __init__(self, words, elements, statistics):
@@ -274,7 +294,7 @@ class SevenNet:
         torch.save({"config": self.config, "model_state_dict": self.model.state_dict(), **rest}, path)
 
 
-class TensorNet:
+class TensorNet(Family):
     suffix, dtype, has_convolutions = ".matgl", torch.float32, False  # the suffix of a folder
 
     def __init__(self, words, elements, statistics):
@@ -390,9 +410,7 @@ def train(model, graphs, epochs, words, held_out, checkpoint=None, kept=None):
         for step in range(steps):
             optimizer.param_groups[0]["lr"] = words.rate * share_of_rate((epoch - 1 + step / steps) / epochs)
             parts = differences(model, batch_of([graphs[k] for k in order[step * words.batch : (step + 1) * words.batch]]))
-            loss = sum(weight * part.square().mean() for weight, part in zip(WEIGHTS, parts))
-            if words.latent_charges:
-                loss = loss + CHARGE_WEIGHT * model.deviations.square().mean()
+            loss = sum(weight * part.square().mean() for weight, part in zip(WEIGHTS, parts)) + model.own_loss()
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.model.parameters(), 10.0)
@@ -533,7 +551,7 @@ def main():
                 if type(error).__name__ != "EquiError":
                     raise
                 parser.error(str(error))
-        if words.latent_charges and not words.resume:
+        if not words.resume:
             model.begin(graphs)
         if uses_operators:
             enable(model.model)
@@ -551,12 +569,10 @@ def main():
     if uses_operators:
         disable(model.model)
     model.model.eval()
-    if words.latent_charges:
-        model.finish(test)
+    model.finish(test)
     source = words.output.removesuffix(".equi") + family.suffix
     model.save(source)
-    command = ["convert", source, "-o", words.output, "--license", words.license, "--citation", words.citation]
-    command += model.options_of_convert() if words.latent_charges else []
+    command = ["convert", source, "-o", words.output, "--license", words.license, "--citation", words.citation, *model.options_of_convert()]
     subprocess.run([sys.executable, "-m", "equi_tools", *command], check=True)
     print(f"{words.output}: {os.path.getsize(words.output) / 1000:.0f} kB")
 
