@@ -31,6 +31,17 @@ inline at::Tensor output_of(const Potential &layer, const std::vector<at::Tensor
   return at::cat(parts, 1);
 }
 
+// The output where potential [N, channels] and gradient [N, channels, 3] are those of all widths.
+inline at::Tensor output_of_all_widths(const Potential &layer, const at::Tensor &potential,
+                                       const at::Tensor &gradient) {
+  std::vector<at::Tensor> potentials, gradients;
+  for (std::size_t w = 0; w < layer.function.widths.size(); ++w) {
+    potentials.push_back(layer.factors[0][w] * potential);
+    gradients.push_back(layer.factors[1][w] * gradient);
+  }
+  return output_of(layer, potentials, gradients);
+}
+
 // vectors [N, M, 3] from M sources to N probes, of which `is_pair` [N, M, 1] count; rows: [M, dim] of the sources,
 // own: [N, dim] of the probes.
 inline at::Tensor felt_in_open_system(const Potential &layer, OpenSum sum, const at::Tensor &vectors,
@@ -82,12 +93,7 @@ inline at::Tensor felt_in_field(const Potential &layer, const at::Tensor &places
                                       at::kDouble);
   const at::Tensor potential = at::matmul(places, slope).unsqueeze(1).expand({-1, layer.channels}),
                    gradient = slope.expand({places.size(0), layer.channels, 3});
-  std::vector<at::Tensor> potentials, gradients;
-  for (std::size_t w = 0; w < layer.function.widths.size(); ++w) {
-    potentials.push_back(layer.factors[0][w] * potential);
-    gradients.push_back(layer.factors[1][w] * gradient);
-  }
-  return output_of(layer, potentials, gradients);
+  return output_of_all_widths(layer, potential, gradient);
 }
 
 // The potential of a slab's dipole. all: places [M, 3] of all atoms, relative to their mean, with their rows [M, dim];
@@ -100,12 +106,7 @@ inline at::Tensor felt_of_slab(const Potential &layer, const at::Tensor &all, co
   const at::Tensor field = layer.function.prefactor / at::abs(at::linalg_det(cell)) * dipole;
   const at::Tensor potential = at::matmul(places, unit).unsqueeze(1) * field,
                    gradient = (field.unsqueeze(1) * unit).expand({places.size(0), layer.channels, 3});
-  std::vector<at::Tensor> potentials, gradients;
-  for (std::size_t w = 0; w < layer.function.widths.size(); ++w) {
-    potentials.push_back(layer.factors[0][w] * potential);
-    gradients.push_back(layer.factors[1][w] * gradient);
-  }
-  return output_of(layer, potentials, gradients);
+  return output_of_all_widths(layer, potential, gradient);
 }
 
 }    // namespace torch_layers
