@@ -60,30 +60,30 @@ void run_widest(const F &body) {
 // Numbers of the lanes of a tile. For plain numbers the compiler maps them to vector registers; it would not vectorize
 // all loops over arrays.
 template <class T>
-struct Lanes {
+struct LaneNumbers {
   T of[LANES];
 };
 template <>
-struct Lanes<double> {
+struct LaneNumbers<double> {
   typedef double Vector __attribute__((vector_size(LANES * sizeof(double))));
   Vector of;
 };
 template <class T>
-EQUI_INLINED inline void set_zero(Lanes<T> &x) {
+EQUI_INLINED inline void set_zero(LaneNumbers<T> &x) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) x.of[l] = T(0.0);
   else
-    x.of = typename Lanes<T>::Vector{};
+    x.of = typename LaneNumbers<T>::Vector{};
 }
 template <class T>
-EQUI_INLINED inline void load(const T *from, Lanes<T> &x) {
+EQUI_INLINED inline void load(const T *from, LaneNumbers<T> &x) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) x.of[l] = from[l];
   else
     std::memcpy(&x.of, from, sizeof x.of);
 }
 template <class T>
-EQUI_INLINED inline void store(const Lanes<T> &x, T *to) {
+EQUI_INLINED inline void store(const LaneNumbers<T> &x, T *to) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) to[l] = x.of[l];
   else
@@ -91,28 +91,28 @@ EQUI_INLINED inline void store(const Lanes<T> &x, T *to) {
 }
 // y += a x and y -= a x; a: a number, or one for each lane.
 template <class T>
-EQUI_INLINED inline void add(T a, const Lanes<T> &x, Lanes<T> &y) {
+EQUI_INLINED inline void add(T a, const LaneNumbers<T> &x, LaneNumbers<T> &y) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) y.of[l] += a * x.of[l];
   else
     y.of += a * x.of;
 }
 template <class T>
-EQUI_INLINED inline void subtract(T a, const Lanes<T> &x, Lanes<T> &y) {
+EQUI_INLINED inline void subtract(T a, const LaneNumbers<T> &x, LaneNumbers<T> &y) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) y.of[l] -= a * x.of[l];
   else
     y.of -= a * x.of;
 }
 template <class T>
-EQUI_INLINED inline void add(const Lanes<T> &a, const Lanes<T> &x, Lanes<T> &y) {
+EQUI_INLINED inline void add(const LaneNumbers<T> &a, const LaneNumbers<T> &x, LaneNumbers<T> &y) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) y.of[l] += a.of[l] * x.of[l];
   else
     y.of += a.of * x.of;
 }
 template <class T>
-EQUI_INLINED inline void subtract(const Lanes<T> &a, const Lanes<T> &x, Lanes<T> &y) {
+EQUI_INLINED inline void subtract(const LaneNumbers<T> &a, const LaneNumbers<T> &x, LaneNumbers<T> &y) {
   if constexpr (IS_DUAL<T>)
     for (int l = 0; l < LANES; l++) y.of[l] -= a.of[l] * x.of[l];
   else
@@ -122,7 +122,7 @@ EQUI_INLINED inline void subtract(const Lanes<T> &a, const Lanes<T> &x, Lanes<T>
 // Complex numbers.
 template <class T>
 struct TileLanes {
-  Lanes<T> re, im;
+  LaneNumbers<T> re, im;
 };
 template <class T>
 EQUI_INLINED inline void set_zero(TileLanes<T> &x) {
@@ -146,7 +146,7 @@ EQUI_INLINED inline void add_product(const TileLanes<T> &a, const TileLanes<T> &
 }
 // Numbers n of the lanes, from the first one.
 template <class T>
-EQUI_INLINED inline void count_from(int first, Lanes<T> &n) {
+EQUI_INLINED inline void count_from(int first, LaneNumbers<T> &n) {
   for (int l = 0; l < LANES; l++) n.of[l] = T(first + l);
 }
 // Powers of n2 and n3 of an atom in the lanes of a tile.
@@ -270,7 +270,7 @@ EQUI_INLINED inline void WaveSum<T>::add_block(const WaveVectors::Tile &tile, in
     const T *own = powers + a * 2 * stride();
     load_phases(own + cell_.place(1, tile.n2), own + cell_.place(2, tile.first_n3), stride(), phases[a]);
   }
-  Lanes<T> n3;
+  LaneNumbers<T> n3;
   count_from(tile.first_n3, n3);
   const int64_t numbers = static_cast<int64_t>(columns) * COMPONENTS;
   for (int c = 0; c < columns; c++) {
@@ -282,7 +282,7 @@ EQUI_INLINED inline void WaveSum<T>::add_block(const WaveVectors::Tile &tile, in
       add(m[0], p.re, factors[a].re);
       add(m[0], p.im, factors[a].im);
       if constexpr (HAS_DIPOLES) {
-        Lanes<T> along;
+        LaneNumbers<T> along;
         for (int l = 0; l < LANES; l++) along.of[l] = T(tile.n2) * m[2];
         add(m[3], n3, along);
         subtract(along, p.im, factors[a].re);
@@ -329,7 +329,7 @@ EQUI_INLINED inline void WaveSum<T>::gather_atoms(int64_t first, int planes, con
   constexpr int NUMBERS = field_numbers(ORDER);
   const int64_t size = waves_.size();
   // Sums of lanes, which are added up after all tiles: a sum over lanes in each tile would take longer than the rest.
-  Lanes<T> lanes[AT_ONCE][NUMBERS];
+  LaneNumbers<T> lanes[AT_ONCE][NUMBERS];
   const T *own[AT_ONCE];
   for (int a = 0; a < AT_ONCE; a++) {
     own[a] = powers_.data() + (first + a) * 2 * stride();
@@ -353,10 +353,10 @@ EQUI_INLINED inline void WaveSum<T>::gather_atoms(int64_t first, int planes, con
       }
     }
     const T one(1.0), n2(tile.n2);
-    Lanes<T> n3;
+    LaneNumbers<T> n3;
     count_from(tile.first_n3, n3);
     for (int a = 0; a < AT_ONCE; a++) {
-      Lanes<T>(&to)[NUMBERS] = lanes[a];
+      LaneNumbers<T>(&to)[NUMBERS] = lanes[a];
       TileLanes<T> phases, all;
       load_phases(own[a] + cell_.place(1, tile.n2), own[a] + cell_.place(2, tile.first_n3), stride(), phases);
       set_zero(all);
@@ -369,7 +369,7 @@ EQUI_INLINED inline void WaveSum<T>::gather_atoms(int64_t first, int planes, con
         subtract(n3, all.im, to[3]);
       }
       if constexpr (ORDER > 1) {
-        Lanes<T> with_n1, with_n3;
+        LaneNumbers<T> with_n1, with_n3;
         set_zero(with_n1);
         add(phases.re, sum[a][1].re, with_n1);
         subtract(phases.im, sum[a][1].im, with_n1);
