@@ -102,7 +102,7 @@ void DeviceEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   positions_.reserve(size);
   if (IS_DUAL<T>) direction_.reserve(Base::max_directions() * size);
   host_neighborhood_ = &n;
-  set_neighborhood(copied_list_, n.cell);
+  set_neighborhood(copied_list_, n.cell());
 }
 
 template <class T>
@@ -821,7 +821,7 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request,
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device;
   on_device.positions = positions_.data();
-  if (host_neighborhood_) on_device.cell = host_neighborhood_->cell;
+  if (host_neighborhood_) on_device.cell = host_neighborhood_->cell();
   on_device.cell_direction = request.cell_direction;
   on_device.forces = request.forces || request.force_tangents;
   on_device.virial = request.virial;

@@ -209,7 +209,7 @@ void PairRunnerKokkos::energy_moments(Evaluator &directional, bool is_set, const
       [&](int row, int c, double moment) { moments[receiver[row]][c] = moment; });
 }
 
-DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) const {
+DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) {
   auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
   if (!is_set) evaluator.set_neighborhood(on_device_.list(), periodic_cell());
   return evaluator;

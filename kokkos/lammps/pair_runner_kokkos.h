@@ -51,7 +51,7 @@ class PairRunnerKokkos : public PairRunner {
   void set_numbers();                   // those of neighborhood()
   DeviceRequest request_on_device();    // with the present positions and cell
   // The evaluator as one of devices, with the present neighborhood.
-  DeviceEvaluator &with_neighborhood(Evaluator &directional, bool is_set) const;
+  DeviceEvaluator &with_neighborhood(Evaluator &directional, bool is_set);
   // Directions [atoms] in device memory from vectors of this rank's atoms, `count` of them. Ghosts move like the atoms
   // that they represent.
   DeviceDirections make_directions(int count, const double (*const *v)[3]);

@@ -43,6 +43,22 @@ void subtract_gradient(const HostSystem &system, int i, int a, D gradient) {
   if (system.request.force_tangents) system.request.force_tangents[atom][a] -= tangent_of(gradient);
 }
 
+// Subtracts an energy's derivative by a strain, xx, yy, zz, xy, xz, yz, from the virial if it is requested, or from
+// that of receiver i.
+template <class D>
+void subtract_strain(const HostSystem &system, const D *strain) {
+  for (int c = 0; system.request.virial && c < 6; c++) {
+    system.result.virial[c] -= value_of(strain[c]);
+    system.result.virial_tangent[c] -= tangent_of(strain[c]);
+  }
+}
+template <class D>
+void subtract_atom_strain(const HostSystem &system, int i, const D *strain) {
+  constexpr int COMPONENT[9] = {0, 1, 2, 3, 4, 5, 3, 4, 5};
+  for (int c = 0; system.request.atom_virial && c < 9; c++)
+    system.request.atom_virial[system.neighborhood.receiver[i]][c] -= value_of(strain[COMPONENT[c]]);
+}
+
 }    // namespace equi
 
 #endif

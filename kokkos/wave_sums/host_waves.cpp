@@ -18,9 +18,7 @@ template <class D>
 void HostWaves<D>::prepare(const Work &, const System &system, int count) {
   if (prepared_ == system.step) return;
   // A slab has the wave vectors of its box. Open systems have none, and are refused here.
-  const Neighborhood &n = system.neighborhood;
-  const bool has_waves = n.periodic[0] && n.periodic[1];
-  const SystemWaves::Change change = vectors_.use(has_waves ? n.box : n.cell, system.request.cell_direction);
+  const SystemWaves::Change change = vectors_.use(system.neighborhood.cell_of_waves(), system.request.cell_direction);
   if (!sum_)
     sum_.emplace(vectors_.vectors(), &vectors_.cell_direction());
   else if (change != SystemWaves::Change::none)
@@ -73,18 +71,12 @@ void HostWaves<D>::subtract_gradient(const Work &, const System &system, int cou
 
 template <class D>
 void HostWaves<D>::subtract_strain(const Work &, const System &system, const D *strain) {
-  for (int c = 0; c < SYMMETRIC; c++) {
-    system.result.virial[c] -= value_of(strain[c]);
-    system.result.virial_tangent[c] -= tangent_of(strain[c]);
-  }
+  equi::subtract_strain(system, strain);
 }
 
 template <class D>
 void HostWaves<D>::subtract_atom_strains(const Work &, const System &system, int count, const double *strains) {
-  constexpr int COMPONENT[9] = {0, 1, 2, 3, 4, 5, 3, 4, 5};
-  for (int i = 0; i < count; i++)
-    for (int c = 0; c < 9; c++)
-      system.request.atom_virial[system.neighborhood.receiver[i]][c] -= strains[SYMMETRIC * i + COMPONENT[c]];
+  for (int i = 0; i < count; i++) subtract_atom_strain(system, i, strains + SYMMETRIC * i);
 }
 
 template <class D>

@@ -98,6 +98,8 @@ class SystemMultipoles {
   // Structure factors of one side of this rank's atoms.
   void add_up(const Work &work, int count, int columns, int components, const D *multipoles, D *sums);
   const D *along_cell(const Work &work, int count, int columns, int components, const D *multipoles);
+  // If the system needs them.
+  void add_forces(const Work &work, const System &system, int count, const MultipoleSide<D> *sides);
   void add_virials(const Work &work, const System &system, int count, const MultipoleSide<D> *sides, double factor,
                    const D *probe_sums);
 
@@ -183,12 +185,7 @@ void SystemMultipoles<Waves>::evaluate_adjoint(const Work &work, const System &s
                  fields);
   const MultipoleSide<D> sides[2] = {{channels_, source_components_, source_stride(), sources, fields},
                                      {num_columns(), probe_components_, probe_stride(), probes, probe_fields}};
-  if (needs_forces) {
-    D *gradient = gradient_.reserve(3 * static_cast<int64_t>(count));
-    Waves::for_numbers(work, "equi:wave_force", 3 * static_cast<int64_t>(count),
-                       GradientOfMultipoles<D>{{sides[0], sides[1]}, gradient});
-    Waves::subtract_gradient(work, system, count, gradient);
-  }
+  add_forces(work, system, count, sides);
   add_virials(work, system, count, sides, 1.0, of_widths);
 }
 
@@ -197,15 +194,20 @@ void SystemMultipoles<Waves>::add_half(const Work &work, const System &system, i
                                        const D *fields) {
   const MultipoleSide<D> sides[2] = {{channels_, source_components_, probe_stride(), sources, fields},
                                      {0, 1, 0, nullptr, nullptr}};
-  if (Waves::needs_forces(system)) {
-    D *gradient = gradient_.reserve(3 * static_cast<int64_t>(count));
-    Waves::for_numbers(work, "equi:wave_force", 3 * static_cast<int64_t>(count),
-                       GradientOfMultipoles<D>{{sides[0], sides[1]}, gradient});
-    Waves::subtract_gradient(work, system, count, gradient);
-  }
+  add_forces(work, system, count, sides);
   // Each rank adds its share of the virial, which belongs to the structure factors of all atoms.
   const double share = num_atoms_ > 0.0 ? 0.5 * count / num_atoms_ : 0.0;
   add_virials(work, system, count, sides, share, sums_.data());
+}
+
+template <class Waves>
+void SystemMultipoles<Waves>::add_forces(const Work &work, const System &system, int count,
+                                         const MultipoleSide<D> *sides) {
+  if (!Waves::needs_forces(system)) return;
+  const int64_t num = 3 * static_cast<int64_t>(count);
+  D *gradient = gradient_.reserve(num);
+  Waves::for_numbers(work, "equi:wave_force", num, GradientOfMultipoles<D>{{sides[0], sides[1]}, gradient});
+  Waves::subtract_gradient(work, system, count, gradient);
 }
 
 // sides: the last one that has columns is that of the probes. probe_sums: their structure factors, [columns] planes.

@@ -32,9 +32,7 @@ std::string SystemWaves::name() const {
 
 // The derivative of a sphere's energy ignores that wave vectors enter and leave it.
 SystemWaves::Change SystemWaves::use(const CellMatrix &cell, const double (*direction)[3]) {
-  Neighborhood of_cell;
-  of_cell.cell = cell;
-  check_cell(of_cell);
+  check_cell(cell);
   CellMatrix moved{};
   for (int k = 0; direction && k < 3; k++)
     for (int a = 0; a < 3; a++) moved[k][a] = direction[k][a];

@@ -192,11 +192,9 @@ inline void check_all_pairs(bool has_all, double cutoff) {
                         -1, -1, 0.0);
 }
 
-// Throws if a sum over periodic images lacks a cell that is periodic in three directions.
-inline void check_cell(const Neighborhood &neighborhood) {
-  for (const auto &vector : neighborhood.cell)
-    for (const double x : vector)
-      if (x != 0.0) return;
+// Throws if a sum over periodic images lacks a cell (Neighborhood::cell).
+inline void check_cell(const Neighborhood::Vectors &cell) {
+  if (cell != Neighborhood::Vectors{}) return;
   throw EvaluationError("the model has an Ewald sum, so the cell must be periodic in three directions", -1, -1, 0.0);
 }
 
@@ -205,7 +203,7 @@ enum class Boundary { periodic, slab, open };
 // Throws for others.
 inline Boundary boundary_of(const Neighborhood &n) {
   const auto &periodic = n.periodic;
-  if (n.cell != Neighborhood().cell) return Boundary::periodic;
+  if (n.cell() != Neighborhood::Vectors{}) return Boundary::periodic;
   if (!periodic[0] && !periodic[1] && !periodic[2]) return Boundary::open;
   if (periodic[0] && periodic[1] && !periodic[2]) {
     if (n.box[2] != std::array<double, 3>{}) return Boundary::slab;

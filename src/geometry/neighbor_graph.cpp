@@ -112,7 +112,6 @@ ImageStructure build_image_structure(const std::vector<Vector3> &positions, cons
     nb.periodic[k] = periodic[k];
     nb.box[k] = {cell[k][0], cell[k][1], cell[k][2]};
   }
-  if (periodic[0] && periodic[1] && periodic[2]) nb.cell = nb.box;
 
   std::map<std::array<int, 4>, int> image_atom;    // (owner, shifts) -> atom
   for (int i = 0; i < n; ++i) {

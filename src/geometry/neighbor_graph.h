@@ -28,13 +28,15 @@ struct Neighborhood {
   std::vector<int64_t> first;      // [N+1] candidates of receiver i: first[i]..first[i+1]
   std::vector<int> sender_atom;    // [candidates] atom index of j
   std::vector<int> sender_row;     // [candidates] row of j
-  // The vectors of the cell as rows, Angstrom, for sums over all periodic images. All numbers are 0 unless the
-  // structure is periodic in three directions. The host program may change them before each evaluation.
-  std::array<std::array<double, 3>, 3> cell{};
-  // Which directions are periodic, and the vectors of the box, for sums over all atoms in other boundaries. Vectors of
-  // directions without periodicity may be 0.
+  // For sums over all atoms: which directions are periodic, and the vectors of the box as rows, Angstrom. Vectors of
+  // directions without periodicity may be 0. The host program may change the box before each evaluation.
+  using Vectors = std::array<std::array<double, 3>, 3>;
   std::array<bool, 3> periodic{};
-  std::array<std::array<double, 3>, 3> box{};
+  Vectors box{};
+  // The box if it is periodic in three directions, else zeros.
+  Vectors cell() const { return periodic[2] ? cell_of_waves() : Vectors{}; }
+  // The same for sums over wave vectors, which a slab that is periodic in the first two directions has, too.
+  Vectors cell_of_waves() const { return periodic[0] && periodic[1] ? box : Vectors{}; }
 };
 
 // An atomic structure with its periodic images as explicit atoms, all rows owned: for self-checks and tests.

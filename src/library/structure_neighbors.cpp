@@ -210,7 +210,6 @@ void StructureNeighbors::build(const std::vector<Vector3> &positions, const std:
     nb.periodic[k] = cell_.periodic[k];
     std::copy_n(cell_.vectors[k], 3, nb.box[k].data());
   }
-  if (cell_.periodic[0] && cell_.periodic[1] && cell_.periodic[2]) nb.cell = nb.box;
   nb.num_receivers = nb.num_interior = nb.num_rows = n;
   nb.row_species = species;
   nb.receiver = owner_;

@@ -424,7 +424,7 @@ struct TorchModel::Impl::Run {
   // Autograd differentiates the energy by the structure factors of all ranks, and these by charges and positions of
   // this rank. Energies of atoms are halves of charges times potentials.
   void ewald_forward(const TorchEwald &layer) {
-    check_cell(*model.neighborhood);
+    check_cell(model.neighborhood->cell());
     const Tensor x = owned(read(layer.input).detach());
     end_stage();
     std::vector<double> places;
@@ -432,7 +432,7 @@ struct TorchModel::Impl::Run {
       const double *r = request->positions[model.neighborhood->receiver[i]];
       places.insert(places.end(), r, r + 3);
     }
-    const Tensor cell = to_tensor(model.neighborhood->cell[0].data(), {3, 3}, at::kDouble).clone(),
+    const Tensor cell = to_tensor(model.neighborhood->box[0].data(), {3, 3}, at::kDouble).clone(),
                  integers = layer.waves.integers(cell), inverse = at::linalg_inv(cell);
     const Tensor positions = to_tensor(places.data(), {num_owned, 3}, at::kDouble).requires_grad_(true);
     const Tensor leaf = x.clone().requires_grad_(true), charges = layer.charges(leaf);
@@ -555,7 +555,7 @@ struct TorchModel::Impl::Run {
   }
 
   void potential_forward(const TorchPotential &layer) {
-    if (!layer.layer.open) check_cell(*model.neighborhood);
+    if (!layer.layer.open) check_cell(model.neighborhood->cell());
     const Boundary boundary = boundary_of(*model.neighborhood);
     const Tensor x = owned(read(layer.input).detach());
     end_stage();

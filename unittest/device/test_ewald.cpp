@@ -5,14 +5,13 @@
 #include "src/evaluation/committee.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/device_directional.h"
-#include "unittest/support/evaluator_laws.h"
-#include "unittest/support/strain.h"
+#include "unittest/support/system_sum_laws.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
 #include <string>
@@ -106,23 +105,15 @@ TEST_P(DeviceEwaldLayer, follows_the_cell_from_step_to_step) {
       for (Vector3 &r : scaled.positions)
         for (double &x : r) x *= scale;
       for (int k = 0; k < 3; ++k)
-        for (int a = 0; a < 3; ++a)
-          wide.neighborhood.cell[k][a] = wide.neighborhood.box[k][a] = scale * structure.cell[k][a];
+        for (int a = 0; a < 3; ++a) wide.neighborhood.box[k][a] = scale * structure.cell[k][a];
       expect_same(evaluate_in_last_neighborhood(*device, scaled), evaluate_in_last_neighborhood(*host, scaled),
                   SUM_ORDER, "scale " + std::to_string(scale));
     }
   }
 }
 
-// The best of central differences of fourth order with several steps.
-double best_difference(const std::function<double(double)> &energy, double expected) {
-  double best = INFINITY;
-  for (const double h : {4e-3, 2e-3}) {
-    const double slope = (8 * (energy(0.5 * h) - energy(-0.5 * h)) - (energy(h) - energy(-h))) / (6 * h);
-    best = std::min(best, std::fabs(slope - expected));
-  }
-  return best;
-}
+// The larger steps of best_difference().
+constexpr std::initializer_list<double> STEPS = {4e-3, 2e-3};
 
 TEST_P(DeviceEwaldLayer, forces_and_virials_are_derivatives_of_the_energy) {
   EvaluatorOptions options = plain();
@@ -138,14 +129,14 @@ TEST_P(DeviceEwaldLayer, forces_and_virials_are_derivatives_of_the_energy) {
   double work = 0.0, of_strain = 0.0, size = structure.size() * std::max(1.0, largest_force(e.forces));
   for (int i = 0; i < structure.size(); ++i)
     for (int a = 0; a < 3; ++a) work -= e.forces[i][a] * direction[i][a];
-  EXPECT_LE(best_difference(by_direction, work), DIFFERENCES * size);
+  EXPECT_LE(best_difference(by_direction, work, STEPS), DIFFERENCES * size);
   constexpr int FIRST[6] = {0, 1, 2, 0, 0, 1}, SECOND[6] = {0, 1, 2, 1, 2, 2};
   for (int c = 0; c < 6; ++c) {
     of_strain -= (c < 3 ? 1.0 : 2.0) * STRAIN[FIRST[c]][SECOND[c]] * e.virial[c];
     size = std::max(size, std::fabs(e.virial[c]));
   }
   const auto by_strain = [&](double h) { return energy_of(*device, strained(structure, h), model.reach()); };
-  EXPECT_LE(best_difference(by_strain, of_strain), DIFFERENCES * size);
+  EXPECT_LE(best_difference(by_strain, of_strain, STEPS), DIFFERENCES * size);
 }
 
 INSTANTIATE_TEST_SUITE_P(, DeviceEwaldLayer, ::testing::ValuesIn(ewald_cases()),

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The layer ewald by HostEvaluation: compared with differences, symmetries and splits among ranks. test_torch.cpp
 // compares it with LibTorch, and core/test_ewald_sum.cpp the sum itself with an Ewald sum of point charges.
-#include "unittest/support/evaluator_laws.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
-#include "unittest/support/strain.h"
+#include "unittest/support/system_sum_laws.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -60,80 +58,21 @@ TEST_P(EwaldLayer, energy_of_charges_is_not_lost) {
 
 TEST_P(EwaldLayer, atoms_sum_to_the_whole) {
   const Evaluation e = evaluate_whole(*make(), images());
-  double energy = 0.0;
-  std::array<double, 6> virial{};
-  Vector3 force{};
-  for (int i = 0; i < structure.size(); ++i) {
-    energy += e.atom_energy[i];
-    for (int k = 0; k < 3; ++k) virial[k] += e.atom_virial[i][k];
-    for (int k = 3; k < 6; ++k) virial[k] += 0.5 * (e.atom_virial[i][k] + e.atom_virial[i][k + 3]);
-    for (int k = 0; k < 3; ++k) force[k] += e.forces[i][k];
-  }
-  const AllowedDifferences allowed = allowed_differences(SUM, e);
-  EXPECT_NEAR(energy, e.energy, allowed.energy);
-  for (int k = 0; k < 6; ++k) EXPECT_NEAR(virial[k], e.virial[k], allowed.virial) << k;
-  for (int k = 0; k < 3; ++k) EXPECT_NEAR(force[k], 0.0, allowed.force);
-}
-
-// The best of central differences with several steps, of fourth order.
-double best_difference(const std::function<double(double)> &energy, double expected) {
-  double best = INFINITY;
-  for (const double h : {4e-3, 2e-3, 1e-3}) {
-    const double slope = (8 * (energy(0.5 * h) - energy(-0.5 * h)) - (energy(h) - energy(-h))) / (6 * h);
-    best = std::min(best, std::fabs(slope - expected));
-  }
-  return best;
+  expect_atoms_sum_to_the_whole(e, allowed_differences(SUM, e), false);
 }
 
 TEST_P(EwaldLayer, forces_are_derivatives_of_the_energy) {
-  const auto evaluator = make();
-  const Evaluation e = evaluate_whole(*evaluator, images());
-  const double size = std::max(1.0, largest_force(e.forces));
-  for (int n = 0; n < 6; ++n) {
-    const int i = (3 * n + 1) % structure.size(), k = n % 3;
-    const auto moved = [&](double h) {
-      Structure s = structure;
-      s.positions[i][k] += h;
-      return energy_of(*evaluator, s, model.reach());
-    };
-    EXPECT_LE(best_difference(moved, -e.forces[i][k]), DIFFERENCE * size) << i << ", " << k;
-  }
+  expect_forces_are_derivatives(*make(), structure, model.reach(), DIFFERENCE);
 }
 
-// Wave vectors are frozen in these differences, because those of a sphere would jump.
 TEST_P(EwaldLayer, virials_are_derivatives_by_a_strain) {
   KokkosOptions options = exact();
   options.wave_vectors = WaveVectorSet::frozen;
-  const auto evaluator = make(options);
-  const Evaluation e = evaluate_whole(*evaluator, images());
-  double size = 1.0;
-  for (const double v : e.virial) size = std::max(size, std::fabs(v));
-  constexpr int FIRST[6] = {0, 1, 2, 0, 0, 1}, SECOND[6] = {0, 1, 2, 1, 2, 2};
-  for (int c = 0; c < 6; ++c) {
-    double strain[3][3] = {};
-    strain[FIRST[c]][SECOND[c]] += 0.5;
-    strain[SECOND[c]][FIRST[c]] += 0.5;
-    const auto energy = [&](double h) { return energy_of(*evaluator, strained(structure, h, strain), model.reach()); };
-    EXPECT_LE(best_difference(energy, -e.virial[c]), DIFFERENCE * size) << "component " << c;
-  }
+  expect_virials_are_derivatives(*make(options), structure, model.reach(), DIFFERENCE);
 }
 
 TEST_P(EwaldLayer, ranks_agree_with_one_and_need_the_sum) {
-  const Evaluation whole = evaluate_whole(*make(), images());
-  for (const auto &[num_ranks, split] : {std::pair<int, std::vector<int>>{2, {0, 1, 0, 1, 1, 1, 0, 0}},
-                                         {3, {0, 2, 0, 2, 0, 0, 2, 2}},
-                                         {5, {4, 0, 1, 3, 3, 1, 4, 0}}}) {    // rank 1 of 3 and rank 2 of 5 are empty
-    const std::vector<RankPart> parts = split_structure(images(), split, num_ranks);
-    std::vector<std::unique_ptr<Evaluator>> evaluators;
-    for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make());
-    RankGroup group(parts);
-    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group);
-    for (const auto &error : e.errors) ASSERT_FALSE(error);
-    expect_same(e, whole, SUM, std::to_string(num_ranks) + " ranks");
-    RankGroup muted(parts);
-    muted.mute_sum = true;
-    EXPECT_GT(std::fabs(evaluate_ranks(evaluators, parts, structure.size(), muted).energy - whole.energy), NOTICEABLE);
-  }
+  expect_ranks_agree_and_need_the_sums([&] { return make(); }, images(), SUM);
 }
 
 TEST_P(EwaldLayer, a_turn_a_shift_and_an_order_of_atoms_change_nothing) {
@@ -141,27 +80,9 @@ TEST_P(EwaldLayer, a_turn_a_shift_and_an_order_of_atoms_change_nothing) {
   const Evaluation e = evaluate_whole(*evaluator, images());
   const AllowedDifferences allowed = allowed_differences(SUM, e);
   const double c = std::cos(0.7), s = std::sin(0.7), q[3][3] = {{c, -s, 0.0}, {s, c, 0.0}, {0.0, 0.0, 1.0}};
-  const auto turn = [&](const double *v) {
-    Vector3 out{};
-    for (int a = 0; a < 3; ++a)
-      for (int b = 0; b < 3; ++b) out[a] += q[a][b] * v[b];
-    return out;
-  };
-  Structure turned = structure, shifted = structure, reversed = structure;
-  for (Vector3 &r : turned.positions) r = turn(r.data());
-  for (auto &v : turned.cell) std::copy_n(turn(v).data(), 3, v);
-  const Evaluation of_turned = evaluate_whole(*evaluator, turned.images(model.reach()));
-  EXPECT_NEAR(of_turned.energy, e.energy, allowed.energy);
-  for (int i = 0; i < structure.size(); ++i) {
-    const Vector3 f = turn(e.forces[i].data());
-    for (int k = 0; k < 3; ++k) EXPECT_NEAR(of_turned.forces[i][k], f[k], allowed.force);
-  }
-  for (Vector3 &r : shifted.positions)
-    for (double &x : r) x += 1.234;
-  EXPECT_NEAR(energy_of(*evaluator, shifted, model.reach()), e.energy, allowed.energy);
-  std::reverse(reversed.positions.begin(), reversed.positions.end());
-  std::reverse(reversed.species.begin(), reversed.species.end());
-  EXPECT_NEAR(energy_of(*evaluator, reversed, model.reach()), e.energy, allowed.energy);
+  expect_turned(q, evaluate_whole(*evaluator, turned(q, structure).images(model.reach())), e, allowed);
+  EXPECT_NEAR(energy_of(*evaluator, shifted(structure), model.reach()), e.energy, allowed.energy);
+  EXPECT_NEAR(energy_of(*evaluator, reversed(structure), model.reach()), e.energy, allowed.energy);
 }
 
 Structure repeated(const Structure &s, int times) {

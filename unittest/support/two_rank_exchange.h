@@ -41,7 +41,6 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
   for (int rank = 0; rank < num_ranks; ++rank) {
     RankPart &p = parts[rank];
     Neighborhood &n = p.neighborhood;
-    n.cell = all.cell;
     n.box = all.box;
     n.periodic = all.periodic;
     p.positions.push_back({1.5, -2.5, 3.5});

@@ -95,7 +95,7 @@ class EwaldLayer : public SystemSumLayer<typename Backend::Batch> {
 
   void sum_up(const typename Batch::Work &work, FeatureRows<const R> x, int count, const SystemOfStep<Batch> &system,
               GhostExchange &exchange) override {
-    if constexpr (std::is_same_v<SystemOfStep<Batch>, HostSystem>) check_cell(system.neighborhood);    // no slab
+    if constexpr (std::is_same_v<SystemOfStep<Batch>, HostSystem>) check_cell(system.neighborhood.cell());    // no slab
     D *charges = charges_.data();
     Backend::for_numbers(work, "equi:ewald_charges", count,
                          ChargesOfRows<T>{channel_of<const T>(x, group_, 0, 0), group_.width(), num_channels_,

@@ -34,9 +34,8 @@ int64_t HostOpenPotential<D>::gather(const std::vector<D> &mine, int width, std:
   std::vector<double> numbers;
   const std::size_t place =
       exchange.gather(reinterpret_cast<const double *>(mine.data()), mine.size() * PLANES<D>, numbers);
-  all.resize(numbers.size() / PLANES<D>);
   const D *from = reinterpret_cast<const D *>(numbers.data());
-  all.assign(from, from + all.size());
+  all.assign(from, from + numbers.size() / PLANES<D>);
   return static_cast<int64_t>(place) / (PLANES<D> * width);
 }
 
@@ -136,15 +135,10 @@ void HostOpenPotential<D>::evaluate_adjoint(const HostSystem &system, int count,
       }
     }
   });
-  constexpr int COMPONENT[9] = {0, 1, 2, 3, 4, 5, 3, 4, 5};
   for (int i = 0; has_gradient && i < count; i++) {
     for (int a = 0; a < 3; a++) subtract_gradient(system, i, a, gradients[i][a]);
-    for (int c = 0; request.virial && c < 6; c++) {
-      system.result.virial[c] -= value_of(strains[i][c]);
-      system.result.virial_tangent[c] -= tangent_of(strains[i][c]);
-    }
-    for (int c = 0; request.atom_virial && c < 9; c++)
-      request.atom_virial[system.neighborhood.receiver[i]][c] -= value_of(strains[i][COMPONENT[c]]);
+    subtract_strain(system, strains[i].data());
+    subtract_atom_strain(system, i, strains[i].data());
   }
 }
 

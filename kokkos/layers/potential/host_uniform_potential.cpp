@@ -134,7 +134,6 @@ void HostUniformPotential<D>::add_forces(const HostSystem &system, const std::ve
     of_all[n] = by_atoms * of_all[n];
   }
 
-  constexpr int COMPONENT[9] = {0, 1, 2, 3, 4, 5, 3, 4, 5};
   for (int i = 0; i < count; i++) {
     Vector of_field{D(0.0), D(0.0), D(0.0)}, place = places_[i];
     D of_slab = -slab_mean;
@@ -149,16 +148,13 @@ void HostUniformPotential<D>::add_forces(const HostSystem &system, const std::ve
       of_slab += D(slab_) * (of_sources_[c].along(normal_) * probe + of_probes[c].along(normal_) * source);
     }
     for (int a = 0; a < 3; a++) subtract_gradient(system, i, a, of_field[a] - field_mean[a] + D(normal_[a]) * of_slab);
-    const auto strain = [&](int n) {
+    D strain[6];
+    for (int n = 0; n < 6; n++) {
       const int a = first_of_symmetric(n), b = second_of_symmetric(n);
-      return of_all[n] + D(0.5) * (place[a] * of_field[b] + place[b] * of_field[a]);
-    };
-    for (int c = 0; system.request.virial && c < 6; c++) {
-      system.result.virial[c] -= value_of(strain(c));
-      system.result.virial_tangent[c] -= tangent_of(strain(c));
+      strain[n] = of_all[n] + D(0.5) * (place[a] * of_field[b] + place[b] * of_field[a]);
     }
-    for (int c = 0; system.request.atom_virial && c < 9; c++)
-      system.request.atom_virial[system.neighborhood.receiver[i]][c] -= value_of(strain(COMPONENT[c]));
+    subtract_strain(system, strain);
+    subtract_atom_strain(system, i, strain);
   }
 }
 

@@ -89,9 +89,7 @@ const std::vector<double> &PairObservables::evaluate() {
   numbers_.assign(num_all * width, 0.0);
   runner_.with_host_neighborhood([&] {
     runner_.try_step([&] {
-      EvaluationRequest request;
-      request.positions = runner_.atoms().positions();
-      request.image_shifts = runner_.image_shifts();
+      EvaluationRequest request = runner_.request_at_positions();
       request.observables = numbers_.data();
       for (const auto &member : members_) {
         if (!is_set_ || !runner_.has_host_neighborhood()) member->set_neighborhood(runner_.neighborhood());

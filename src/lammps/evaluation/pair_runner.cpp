@@ -93,20 +93,18 @@ void PairRunner::use_neighborhood(bool is_exchanged) {
 }
 
 void PairRunner::set_box() {
-  neighborhood_.cell = periodic_cell();
-  neighborhood_.box = box();
   neighborhood_.periodic = {domain->xperiodic != 0, domain->yperiodic != 0, domain->zperiodic != 0};
-}
-
-std::array<std::array<double, 3>, 3> PairRunner::periodic_cell() const {
-  if (!domain->xperiodic || !domain->yperiodic || !domain->zperiodic) return {};
-  return box();
-}
-
-std::array<std::array<double, 3>, 3> PairRunner::box() const {
   const double *prd = domain->prd;
-  if (!domain->triclinic) return {{{prd[0], 0.0, 0.0}, {0.0, prd[1], 0.0}, {0.0, 0.0, prd[2]}}};
-  return {{{prd[0], 0.0, 0.0}, {domain->xy, prd[1], 0.0}, {domain->xz, domain->yz, prd[2]}}};
+  neighborhood_.box = {{{prd[0], 0.0, 0.0}, {0.0, prd[1], 0.0}, {0.0, 0.0, prd[2]}}};
+  if (!domain->triclinic) return;
+  neighborhood_.box[1][0] = domain->xy;
+  neighborhood_.box[2][0] = domain->xz;
+  neighborhood_.box[2][1] = domain->yz;
+}
+
+Neighborhood::Vectors PairRunner::periodic_cell() {
+  set_box();
+  return neighborhood_.cell();
 }
 
 EvaluationRequest PairRunner::request_at_positions() {
@@ -283,9 +281,9 @@ void PairRunner::multiply_hessian(Evaluator &directional, bool is_set, int count
   }
 }
 
-std::array<std::array<double, 3>, 3> PairRunner::strained_cell(const double strain[3][3]) const {
+Neighborhood::Vectors PairRunner::strained_cell(const double strain[3][3]) {
   const auto cell = periodic_cell();
-  std::array<std::array<double, 3>, 3> direction{};
+  Neighborhood::Vectors direction{};
   for (int k = 0; k < 3; k++)
     for (int a = 0; a < 3; a++)
       for (int b = 0; b < 3; b++) direction[k][a] += strain[a][b] * cell[k][b];

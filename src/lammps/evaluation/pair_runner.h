@@ -84,8 +84,8 @@ class PairRunner : public PairPart {
   virtual void energy_moments(Evaluator &directional, bool is_set, const double (*v)[3], double *energies,
                               double (*moments)[3]);
 
-  // EvaluationRequest::image_shifts of the present image flags; null if no field acts on charges.
-  const double (*image_shifts())[3];
+  // With the present positions and image flags, for neighborhood() with the present box.
+  EvaluationRequest request_at_positions();
   double energy_by(Evaluator &evaluator);    // at present positions, by one that has neighborhood()
   // With rows in host memory. Copies of an atom move like the atom: v is [nlocal], copies [atoms].
   void spread_to_copies(const double (*v)[3], double (*copies)[3]);
@@ -97,16 +97,16 @@ class PairRunner : public PairPart {
   void sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]);
 
  protected:
-  static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;        // numbers of an atom
-  std::array<std::array<double, 3>, 3> box() const;              // its vectors
-  std::array<std::array<double, 3>, 3> periodic_cell() const;    // Neighborhood::cell of the present box
-  void set_box();                                                // of the neighborhood
+  static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;    // numbers of an atom
+  void set_box();                                            // of the neighborhood to the present one
+  Neighborhood::Vectors periodic_cell();                     // sets the box; the cell of the neighborhood
   // Its derivative along a strain, EvaluationRequest::cell_direction.
-  std::array<std::array<double, 3>, 3> strained_cell(const double strain[3][3]) const;
+  Neighborhood::Vectors strained_cell(const double strain[3][3]);
   Neighborhood neighborhood_;
 
  private:
-  EvaluationRequest request_at_positions();    // with the present cell
+  // EvaluationRequest::image_shifts of the present image flags; null if no field acts on charges.
+  const double (*image_shifts())[3];
   void send_ghosts_home(bool atom_virial);
 
   std::unique_ptr<Evaluator> evaluator_;
