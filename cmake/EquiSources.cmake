@@ -46,9 +46,8 @@ set(equi_sources
     kokkos/layers/density/density_constants.cpp
     kokkos/layers/density/device_density.cpp
     kokkos/layers/density/host_density.cpp
+    kokkos/layers/potential/device_boundary_potential.cpp
     kokkos/layers/potential/host_boundary_potential.cpp
-    kokkos/layers/potential/host_open_potential.cpp
-    kokkos/layers/potential/host_uniform_potential.cpp
     kokkos/layer_interface/device_rows.cpp
     kokkos/plan/evaluation_plan.cpp
     kokkos/layers/gate/device_gate.cpp
@@ -101,7 +100,6 @@ set(equi_sources
     src/evaluation/law_check.cpp
     src/evaluation/reference_library.cpp
     src/evaluation/self_check.cpp
-    src/functions/gaussian_multipoles.cpp
     src/functions/network.cpp
     src/functions/radial_expansion.cpp
     src/functions/radial_function.cpp

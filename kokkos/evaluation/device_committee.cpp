@@ -13,11 +13,11 @@ void DeviceCommittee::set_neighborhood(const Neighborhood &n) {
   committee_.set_neighborhood(n);
 }
 
-void DeviceCommittee::set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) {
+void DeviceCommittee::set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) {
   num_rows_ = list.num_rows;
   num_receivers_ = list.num_receivers;
   shared_bytes_ = list.bytes();
-  for (int m = 0; m < committee_.size(); m++) member(m).set_neighborhood(list, cell);
+  for (int m = 0; m < committee_.size(); m++) member(m).set_neighborhood(list, box);
 }
 
 double *DeviceCommittee::set_mean(const std::vector<const double *> &arrays, int64_t size, DeviceBuffer<double> &to) {

@@ -28,7 +28,7 @@ class DeviceCommittee : public DeviceEvaluator {
   std::size_t memory_bytes() const override;
   const Committee *committee() const override { return &committee_; }
 
-  void set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) override;
+  void set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override { return means_; }
 

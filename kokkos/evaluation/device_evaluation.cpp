@@ -102,13 +102,13 @@ void DeviceEvaluation<T>::set_neighborhood(const Neighborhood &n) {
   positions_.reserve(size);
   if (IS_DUAL<T>) direction_.reserve(Base::max_directions() * size);
   host_neighborhood_ = &n;
-  set_neighborhood(copied_list_, n.cell());
+  set_neighborhood(copied_list_, n.box);
 }
 
 template <class T>
-void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) {
+void DeviceEvaluation<T>::set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) {
   exec_ = DeviceExec();
-  cell_ = cell;
+  box_ = box;
   DeviceNeighborhood &n = neighborhood_;
   static_cast<DeviceNeighborList &>(n) = list;
   if (&list != &copied_list_) {
@@ -633,10 +633,12 @@ void DeviceEvaluation<T>::begin_step(const DeviceRequest &request) {
   int largest_batch = 0;
   for (const BatchAtoms &atoms : batches_) largest_batch = std::max(largest_batch, atoms.count);
   const int directions = 2 * state_.num_directions() + (state_.tangents_alone() ? 1 : 0);
-  recorder_.begin_step(
-      (request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0) + 8 * directions,
-      {request.positions, request.directions.v},
-      {num_owned(), neighborhood_.num_rows, neighborhood_.num_candidates, largest_batch});
+  int kind = directions;
+  for (const bool is_set : {request.forces, request.virial, request.atom_virial, request.box.periodic[0],
+                            request.box.periodic[1], request.box.periodic[2]})
+    kind = 2 * kind + (is_set ? 1 : 0);
+  recorder_.begin_step(kind, {request.positions, request.directions.v},
+                       {num_owned(), neighborhood_.num_rows, neighborhood_.num_candidates, largest_batch});
 }
 
 // Computes the edges of an evaluation, and what does not go through the layers.
@@ -646,7 +648,7 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
                options_.energy_moments);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
-  cell_ = request.cell;
+  box_ = request.box;
   check_memory(
       memory_estimate(edges_.capacity(), far_edges_ ? far_edges_->capacity() : 0, edges_.capacity_between_cuts()),
       options_);
@@ -674,10 +676,11 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
 template <class T>
 DeviceSystem<DoubleOf<T>> DeviceEvaluation<T>::system_of(const DeviceRequest &request) const {
   return {this->step_,
-          request.cell,
+          request.box,
           request.cell_direction,
           request.positions,
           request.directions,
+          request.image_shifts,
           neighborhood_.receiver.data(),
           request.forces ? system_gradient_.data() : nullptr,
           request.virial ? reinterpret_cast<D *>(summary_.data()->system_virial) : nullptr,
@@ -821,7 +824,12 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request,
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device;
   on_device.positions = positions_.data();
-  if (host_neighborhood_) on_device.cell = host_neighborhood_->cell();
+  if (request.image_shifts) {
+    copy_to_device(DeviceExec(), image_shifts_.reserve(size), reinterpret_cast<const double *>(request.image_shifts),
+                   size);
+    on_device.image_shifts = image_shifts_.data();
+  }
+  if (host_neighborhood_) on_device.box = host_neighborhood_->box;
   on_device.cell_direction = request.cell_direction;
   on_device.forces = request.forces || request.force_tangents;
   on_device.virial = request.virial;
@@ -874,7 +882,7 @@ std::size_t DeviceEvaluation<T>::memory_bytes() const {
          energy_.bytes() + returned_.bytes() + state_.in_place.bytes() + state_.layer_scratch.bytes() +
          state_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
          system_gradient_.bytes() + system_atom_virial_.bytes() + sender_adjoints_.bytes() + aside_.bytes() +
-         positions_.bytes() + direction_.bytes() + neighborhood_.bytes() + recorder_.bytes() +
+         positions_.bytes() + direction_.bytes() + image_shifts_.bytes() + neighborhood_.bytes() + recorder_.bytes() +
          staging_.size() * sizeof(R);
 }
 
@@ -903,7 +911,7 @@ std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_
   std::size_t bytes = memory_bytes() +
                       additional_edge_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
                       (far_edges_ ? additional_edge_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
-                      Base::additional_system_bytes(cell_, num_owned()) + neighborhood_.additional_bytes(slice_size_) +
+                      Base::additional_system_bytes(box_, num_owned()) + neighborhood_.additional_bytes(slice_size_) +
                       species_order_.additional_bytes(num_owned()) +
                       sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;

@@ -56,7 +56,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  void set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) override;
+  void set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
@@ -146,7 +146,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   DeviceNeighborhood neighborhood_;                    // transposed as this evaluation needs it
   DeviceNeighborList copied_list_;                     // copy of a host's neighborhood
   const Neighborhood *host_neighborhood_ = nullptr;    // its original
-  PeriodicVectors cell_{};                             // for which memory is planned
+  PeriodicBox box_;                                    // for which memory is planned
   DeviceEdges<T> edges_;
   std::optional<DeviceEdges<T>> far_edges_;    // DeviceEvaluationState::far_edges
   // A launch stays within one slice, and does not mix interior with boundary receivers or owned with remote rows.
@@ -169,7 +169,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
   // For a host without device memory.
-  DeviceBuffer<double> positions_, direction_;
+  DeviceBuffer<double> positions_, direction_, image_shifts_;
   using StagingView = Kokkos::View<R *, Kokkos::SharedHostPinnedSpace>;
   StagingView staging_;    // rows in transit between ranks
   std::vector<double> host_numbers_;

@@ -22,8 +22,9 @@ struct DeviceRequest {
   // As in EvaluationRequest. If values are kept, results() then has only tangents.
   bool same_positions = false;
   bool energy_moments = false;    // always with EvaluatorOptions::energy_moments, along the one direction
-  PeriodicVectors cell = {};      // Neighborhood::cell
+  PeriodicBox box = {};
   const double (*cell_direction)[3] = nullptr;    // [3] on the host, as in EvaluationRequest
+  const double *image_shifts = nullptr;           // [atoms][3] as in EvaluationRequest, in device memory
 };
 
 // Results by rows, in device memory until the next evaluation. Signs and units are those of EvaluationRequest. A
@@ -62,8 +63,8 @@ class DeviceEvaluator : public Evaluator {
  public:
   using Evaluator::evaluate;
   using Evaluator::set_neighborhood;
-  // Shares the arrays of the list, which must stay unchanged until the next call. Memory is planned for this cell.
-  virtual void set_neighborhood(const DeviceNeighborList &list, const PeriodicVectors &cell) = 0;
+  // Shares the arrays of the list, which must stay unchanged until the next call. Memory is planned for this box.
+  virtual void set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) = 0;
   // Reads positions after all work queued on DeviceExec(), the default instance. All work has ended on return.
   // Collective; throws the same errors as the other evaluate().
   virtual EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) = 0;

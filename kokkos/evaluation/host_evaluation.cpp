@@ -611,7 +611,7 @@ std::size_t HostEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_fa
                       Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
                       energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
                       (Base::is_direct_ ? direct_forces_.additional_bytes(3 * static_cast<int64_t>(num_owned())) : 0);
-  if (neighborhood_) bytes += Base::additional_system_bytes(neighborhood_->cell_of_waves(), num_owned());
+  if (neighborhood_) bytes += Base::additional_system_bytes(neighborhood_->box, num_owned());
   if (!has_partials()) return bytes;
   bytes += edge_partial_row_.additional_bytes(num_edges);
   for (const auto &thread : threads_)

@@ -156,11 +156,11 @@ class LayeredEvaluation : public Interface {
   }
   bool has_system_sum() const { return std::any_of(model_.layers.begin(), model_.layers.end(), is_system_sum); }
   // Bytes that sums over all atoms of a cell add to those of the layers.
-  std::size_t additional_system_bytes(const PeriodicVectors &cell, int num_receivers) const {
+  std::size_t additional_system_bytes(const PeriodicBox &box, int num_receivers) const {
     std::size_t bytes = 0;
     for (std::size_t k = 0; k < layers_.size(); k++)
       if (is_system_sum(model_.layers[k]))
-        bytes += static_cast<const SystemSumLayer<Batch> &>(*layers_[k]).additional_bytes(cell, num_receivers);
+        bytes += static_cast<const SystemSumLayer<Batch> &>(*layers_[k]).additional_bytes(box, num_receivers);
     return bytes;
   }
   // For an energy of clusters: whether each atom of all ranks has an edge to every other atom. Collective.

@@ -47,13 +47,20 @@ void PairRunnerKokkos::set_numbers() {
 
 void PairRunnerKokkos::use_neighborhood(bool is_exchanged) {
   atoms_.exchange().set_device_rows(on_device_.row_of_atom(), is_exchanged);
-  device_evaluator_.set_neighborhood(on_device_.list(), periodic_cell());
+  device_evaluator_.set_neighborhood(on_device_.list(), present_box());
 }
 
 DeviceRequest PairRunnerKokkos::request_on_device() {
   DeviceRequest request;
   request.positions = on_device_.positions(*atomKK);
-  request.cell = periodic_cell();
+  request.box = present_box();
+  if (has_field_of_charges()) {
+    atomKK->sync(Host, IMAGE_MASK);
+    const double *shifts = reinterpret_cast<const double *>(image_shifts());
+    const int64_t size = 3 * static_cast<int64_t>(atoms_.num_all());
+    copy_to_device(DeviceExec(), image_shifts_.reserve(size), shifts, size);
+    request.image_shifts = image_shifts_.data();
+  }
   return request;
 }
 
@@ -211,7 +218,7 @@ void PairRunnerKokkos::energy_moments(Evaluator &directional, bool is_set, const
 
 DeviceEvaluator &PairRunnerKokkos::with_neighborhood(Evaluator &directional, bool is_set) {
   auto &evaluator = dynamic_cast<DeviceEvaluator &>(directional);
-  if (!is_set) evaluator.set_neighborhood(on_device_.list(), periodic_cell());
+  if (!is_set) evaluator.set_neighborhood(on_device_.list(), present_box());
   return evaluator;
 }
 

@@ -61,7 +61,7 @@ class PairRunnerKokkos : public PairRunner {
   Atoms &atoms_;
   DeviceEvaluator &device_evaluator_;
   LammpsDeviceNeighborhood on_device_;
-  DeviceBuffer<double> direction_, row_values_;
+  DeviceBuffer<double> direction_, row_values_, image_shifts_;
 };
 
 }    // namespace equi

@@ -9,7 +9,6 @@
 #include "src/evaluation/evaluator.h"
 #include "src/evaluation/ghost_exchange.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -27,8 +26,6 @@ class BalanceLayer : public BatchLayer<Batch> {
                        bool is_adjoint, GhostExchange &exchange) = 0;
 };
 
-using PeriodicVectors = std::array<std::array<double, 3>, 3>;    // Neighborhood::cell
-
 // The atoms, and the results, of an evaluation. Its arrays are in host memory.
 struct HostSystem {
   int64_t step;    // number of the evaluation, from 1 on: layers share what they compute from positions and cell
@@ -41,11 +38,12 @@ struct HostSystem {
 template <class D>
 struct DeviceSystem {
   int64_t step;    // as of HostSystem
-  const PeriodicVectors &cell;
+  const PeriodicBox &box;
   const double (*cell_direction)[3];    // [3], as in EvaluationRequest
   const double *positions;              // [atoms][3]
   DeviceDirections directions;
-  const int *receiver;    // [receivers] their atoms
+  const double *image_shifts;    // [atoms][3], as in EvaluationRequest
+  const int *receiver;           // [receivers] their atoms
   // Minus the forces on the receivers, [receivers][3]; null: not requested.
   D *gradient;
   // Virials as in EvaluationResult, with their tangents, which the host may read after a fence; null: not requested.
@@ -53,6 +51,14 @@ struct DeviceSystem {
   // Virials of the receivers, [receivers][6], in the order of EvaluationResult; null: not requested.
   double *atom_virial;
 };
+
+inline const PeriodicBox &box_of(const HostSystem &system) {
+  return system.neighborhood.box;
+}
+template <class D>
+const PeriodicBox &box_of(const DeviceSystem<D> &system) {
+  return system.box;
+}
 
 template <class Batch>
 using SystemOfStep = std::conditional_t<std::is_same_v<typename Batch::Work, DeviceExec>,
@@ -66,8 +72,8 @@ class SystemSumLayer : public BatchLayer<Batch> {
   // x: rows of all `count` receivers of this rank. Adds its own part of forces and virials. Collective.
   virtual void sum_up(const typename Batch::Work &work, FeatureRows<const R> x, int count,
                       const SystemOfStep<Batch> &system, GhostExchange &exchange) = 0;
-  // Bytes that a sum over this many receivers in a cell adds to bytes(). There is no sum, and 0 bytes, without a cell.
-  virtual std::size_t additional_bytes(const PeriodicVectors &cell, int count) const = 0;
+  // Bytes that a sum over this many receivers in a box adds to bytes().
+  virtual std::size_t additional_bytes(const PeriodicBox &box, int count) const = 0;
   // For a layer that writes a feature, after the batches of the backward pass: adds to the adjoint of x, to forces and
   // to virials. Collective.
   virtual void sum_adjoint(const typename Batch::Work &, FeatureRows<R>, int, const SystemOfStep<Batch> &,

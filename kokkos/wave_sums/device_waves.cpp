@@ -134,21 +134,6 @@ struct WaveAdd {
   }
 };
 
-template <class D>
-struct WaveJoin {
-  int64_t chunks, size;
-  const WaveNumber<D> *parts;    // [chunks][size]
-  WaveNumber<D> *sums;
-  EQUI_FUNCTION void operator()(int64_t k) const {
-    WaveNumber<D> sum{D(0.0), D(0.0)};
-    for (int64_t c = 0; c < chunks; c++) {
-      sum.re += parts[c * size + k].re;
-      sum.im += parts[c * size + k].im;
-    }
-    sums[k] = sum;
-  }
-};
-
 // Neighboring threads have neighboring atoms and read the same factors. The sums over n1 of a lane come first, with
 // powers of n1 up to the order of the derivatives.
 template <class D, int ORDER>
@@ -320,7 +305,7 @@ void DeviceWaves<D>::tabulate(const Work &exec, int count, const int *receiver, 
 template <class D>
 void DeviceWaves<D>::prepare(const Work &exec, const System &system, int count) {
   if (prepared_ == system.step) return;
-  set_vectors(exec, system.cell, system.cell_direction);
+  set_vectors(exec, system.box.cell_of_waves(), system.cell_direction);
   tabulate(exec, count, system.receiver, system.positions, system.directions[0]);
   prepared_ = system.step;
 }
@@ -345,8 +330,8 @@ void DeviceWaves<D>::add_up(const Work &exec, int columns, int components, const
   else
     add(WaveAdd<D, 1>());
   if (chunks > 1)
-    Kokkos::parallel_for("equi:wave_join", DeviceRange(exec, 0, columns * size),
-                         WaveJoin<D>{chunks, columns * size, parts, all});
+    SystemOnDevice<D>::for_numbers(exec, "equi:wave_join", 2 * columns * size,
+                                   JoinParts<D>{chunks, 2 * columns * size, reinterpret_cast<const D *>(parts), sums});
 }
 
 template <class D>
@@ -384,41 +369,9 @@ void DeviceWaves<D>::gather(const Work &exec, int planes, int order, const D *fa
 }
 
 template <class D>
-void DeviceWaves<D>::sum_rows(const Work &exec, const D *rows, int64_t n, int width, D *total) {
-  sum_.add_up(exec,
-              {{reinterpret_cast<const double *>(rows), n, width * PLANES<D>, reinterpret_cast<double *>(total)}});
-}
-
-// Through the host, where ranks sum. A single rank reads back what it has written.
-template <class D>
-const D *DeviceWaves<D>::sum_over_ranks(const Work &exec, D *numbers, int64_t n, GhostExchange &exchange) {
-  host_numbers_.resize(n);
-  copy_to_host(exec, host_numbers_.data(), static_cast<const D *>(numbers), n);
-  exchange.sum(reinterpret_cast<double *>(host_numbers_.data()), static_cast<int>(n) * PLANES<D>);
-  copy_to_device(exec, numbers, host_numbers_.data(), n);
-  return host_numbers_.data();
-}
-
-// The evaluation subtracts gradients from forces.
-template <class D>
-void DeviceWaves<D>::subtract_gradient(const Work &exec, const System &system, int count, const D *gradient) {
-  for_numbers(exec, "equi:wave_gradients", 3 * static_cast<int64_t>(count),
-              AddNumbers<D, D>{gradient, system.gradient});
-}
-template <class D>
-void DeviceWaves<D>::subtract_strain(const Work &exec, const System &system, const D *strain) {
-  for_numbers(exec, "equi:wave_strain", SYMMETRIC, SubtractNumbers<D, D>{strain, system.virial});
-}
-template <class D>
-void DeviceWaves<D>::subtract_atom_strains(const Work &exec, const System &system, int count, const double *strains) {
-  for_numbers(exec, "equi:wave_strains", SYMMETRIC * static_cast<int64_t>(count),
-              SubtractNumbers<double, double>{strains, system.atom_virial});
-}
-
-template <class D>
 std::size_t DeviceWaves<D>::bytes() const {
   return rows_.bytes() + tiles_.bytes() + present_.bytes() + by_atom_.bytes() + by_power_.bytes() +
-         partial_sums_.bytes() + partial_fields_.bytes() + sum_.bytes();
+         partial_sums_.bytes() + partial_fields_.bytes() + SystemOnDevice<D>::bytes();
 }
 
 // Buffers have a reserve of an eighth.

@@ -8,9 +8,7 @@
 #ifndef EQUI_DEVICE_WAVES_H
 #define EQUI_DEVICE_WAVES_H
 
-#include "kokkos/layer_interface/balance_layer.h"
-#include "kokkos/runtime/device_exec.h"
-#include "kokkos/runtime/device_sum.h"
+#include "kokkos/layer_interface/device_system.h"
 #include "kokkos/wave_sums/multipole_numbers.h"
 #include "kokkos/wave_sums/system_waves.h"
 
@@ -29,21 +27,13 @@ struct alignas(16) WaveNumber {
 
 // D: double or Dual<double>
 template <class D>
-class DeviceWaves {
+class DeviceWaves : public SystemOnDevice<D> {
  public:
-  using Number = D;
   using Work = DeviceExec;
   using System = DeviceSystem<D>;
-  template <class N>
-  using Array = DeviceBuffer<N>;
   static constexpr int ROWS = 8;    // n1 whose sums are in the registers of a thread
 
   explicit DeviceWaves(SystemWaves vectors) : vectors_(std::move(vectors)) {}
-
-  template <class F>
-  static void for_numbers(const Work &exec, const char *label, int64_t count, const F &f) {
-    Kokkos::parallel_for(label, DeviceRange(exec, 0, count), f);
-  }
 
   // The functions of HostWaves.
   void prepare(const Work &exec, const System &system, int count);
@@ -59,16 +49,6 @@ class DeviceWaves {
 
   void add_up(const Work &exec, int columns, int components, const D *multipoles, D *sums);
   void gather(const Work &exec, int planes, int order, const D *factors, int64_t stride, D *fields);
-  void sum_rows(const Work &exec, const D *rows, int64_t n, int width, D *total);
-  const D *sum_over_ranks(const Work &exec, D *numbers, int64_t n, GhostExchange &exchange);
-
-  static bool needs_forces(const System &s) { return s.gradient; }
-  static bool needs_virial(const System &s) { return s.virial; }
-  static bool needs_atom_virial(const System &s) { return s.atom_virial; }
-  static void subtract_gradient(const Work &exec, const System &system, int count, const D *gradient);
-  static void subtract_strain(const Work &exec, const System &system, const D *strain);
-  static void subtract_atom_strains(const Work &exec, const System &system, int count, const double *strains);
-
   std::size_t bytes() const;
   std::size_t bytes_for(const CellMatrix &cell, int count, int columns, int order) const;
   std::size_t bytes_of_plane(const CellMatrix &cell) const { return vectors_.extent(cell).most * 2 * sizeof(D); }
@@ -95,8 +75,6 @@ class DeviceWaves {
   DeviceBuffer<Complex> by_atom_, by_power_;    // tables of powers, each in the order in which a kernel reads it
   DeviceBuffer<Complex> partial_sums_;          // [chunks of atoms][columns][size]
   DeviceBuffer<D> partial_fields_;              // [chunks of tiles][planes][numbers][atoms]
-  DeviceSum sum_;
-  std::vector<D> host_numbers_;
 };
 
 }    // namespace equi

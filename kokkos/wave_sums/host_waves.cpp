@@ -15,10 +15,11 @@ constexpr int ATOMS = 32;    // of a piece of a thread's work
 }    // namespace
 
 template <class D>
-void HostWaves<D>::prepare(const Work &, const System &system, int count) {
+void HostWaves<D>::prepare(const Work &work, const System &system, int count) {
   if (prepared_ == system.step) return;
   // A slab has the wave vectors of its box. Open systems have none, and are refused here.
-  const SystemWaves::Change change = vectors_.use(system.neighborhood.cell_of_waves(), system.request.cell_direction);
+  const SystemWaves::Change change =
+      vectors_.use(system.neighborhood.box.cell_of_waves(), system.request.cell_direction);
   if (!sum_)
     sum_.emplace(vectors_.vectors(), &vectors_.cell_direction());
   else if (change != SystemWaves::Change::none)
@@ -30,7 +31,8 @@ void HostWaves<D>::prepare(const Work &, const System &system, int count) {
       rows_.push_back({tile.n2, tile.first_n3, tile.first_n1, tile.end_n1 - tile.first_n1, tile.at});
   }
   count_ = count;
-  positions_of_receivers(system, count, positions_);
+  positions_.resize(count);
+  if (count > 0) this->positions(work, system, count, positions_[0].data());
   sum_->set_count(count);
   for_pieces("equi:wave_table", count, ATOMS,
              [&](int64_t first, int64_t end) { sum_->tabulate(first, end, positions_.data()); });
@@ -48,35 +50,6 @@ template <class D>
 void HostWaves<D>::gather(const Work &, int planes, int order, const D *factors, int64_t stride, D *fields) const {
   for_pieces("equi:wave_gather", count_, ATOMS,
              [&](int64_t first, int64_t end) { sum_->gather(first, end, planes, order, factors, stride, fields); });
-}
-
-template <class D>
-void HostWaves<D>::sum_rows(const Work &, const D *rows, int64_t n, int width, D *total) {
-  std::fill_n(total, width, D(0.0));
-  for (int64_t row = 0; row < n; row++)
-    for (int c = 0; c < width; c++) total[c] += rows[row * width + c];
-}
-
-template <class D>
-const D *HostWaves<D>::sum_over_ranks(const Work &, D *numbers, int64_t n, GhostExchange &exchange) {
-  exchange.sum(reinterpret_cast<double *>(numbers), static_cast<int>(n) * PLANES<D>);
-  return numbers;
-}
-
-template <class D>
-void HostWaves<D>::subtract_gradient(const Work &, const System &system, int count, const D *gradient) {
-  for (int i = 0; i < count; i++)
-    for (int a = 0; a < 3; a++) equi::subtract_gradient(system, i, a, gradient[3 * i + a]);
-}
-
-template <class D>
-void HostWaves<D>::subtract_strain(const Work &, const System &system, const D *strain) {
-  equi::subtract_strain(system, strain);
-}
-
-template <class D>
-void HostWaves<D>::subtract_atom_strains(const Work &, const System &system, int count, const double *strains) {
-  for (int i = 0; i < count; i++) subtract_atom_strain(system, i, strains + SYMMETRIC * i);
 }
 
 template <class D>

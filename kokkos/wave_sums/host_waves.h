@@ -4,50 +4,27 @@
 #ifndef EQUI_HOST_WAVES_H
 #define EQUI_HOST_WAVES_H
 
-#include "kokkos/host_kernels/host_kernels.h"
-#include "kokkos/layer_interface/balance_layer.h"
 #include "kokkos/layer_interface/host_system.h"
-#include "kokkos/runtime/buffer.h"
 #include "kokkos/wave_sums/multipole_numbers.h"
 #include "kokkos/wave_sums/system_waves.h"
 #include "src/functions/wave_sum.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace equi {
 
-// What loops over numbers run on.
-struct HostWork {
-  HostWork() = default;
-  template <class T>
-  HostWork(const HostKernels<T> &) {}
-};
-
 template <class D>
-class HostWaves {
+class HostWaves : public SystemOnHost<D> {
  public:
-  using Number = D;
   using Work = HostWork;
   using System = HostSystem;
-  template <class N>
-  using Array = Buffer<N>;
 
   explicit HostWaves(SystemWaves vectors) : vectors_(std::move(vectors)) {}
-
-  // Calls f(n) for 0 <= n < count. label: at most 15 characters (host_exec.h).
-  template <class F>
-  static void for_numbers(const Work &, const char *label, int64_t count, const F &f) {
-    constexpr int64_t LEAST = 1024;    // numbers of a thread
-    const int64_t threads = HostExec().concurrency();
-    for_pieces(label, count, std::max(LEAST, (count + threads - 1) / threads), [&](int64_t first, int64_t end) {
-      for (int64_t n = first; n < end; n++) f(n);
-    });
-  }
 
   // Before the functions below, of which the first call of an evaluation prepares wave vectors and tables.
   void prepare(const Work &, const System &system, int count);
@@ -65,19 +42,6 @@ class HostWaves {
   // WaveSum::add_tiles() and gather() for all tiles and atoms.
   void add_up(const Work &, int columns, int components, const D *multipoles, D *sums);
   void gather(const Work &, int planes, int order, const D *factors, int64_t stride, D *fields) const;
-  // total[c] = sum of rows[n][width] by column
-  void sum_rows(const Work &, const D *rows, int64_t n, int width, D *total);
-  // Replaces numbers by their sums over all ranks, and returns these in host memory until the next call. Collective.
-  const D *sum_over_ranks(const Work &, D *numbers, int64_t n, GhostExchange &exchange);
-
-  // What a request needs, and what is added to its results: gradients [count][3] and derivatives by a strain, of all
-  // atoms or [count][SYMMETRIC], whose negatives are forces and virials.
-  static bool needs_forces(const System &s) { return s.request.forces || s.request.force_tangents; }
-  static bool needs_virial(const System &s) { return s.request.virial; }
-  static bool needs_atom_virial(const System &s) { return s.request.atom_virial; }
-  static void subtract_gradient(const Work &, const System &system, int count, const D *gradient);
-  static void subtract_strain(const Work &, const System &system, const D *strain);
-  static void subtract_atom_strains(const Work &, const System &system, int count, const double *strains);
 
   std::size_t bytes() const;
   // Bytes that tables for this cell and number of atoms have at most, and those of a plane of factors. columns, order:

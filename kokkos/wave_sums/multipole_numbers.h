@@ -7,6 +7,7 @@
 #ifndef EQUI_MULTIPOLE_NUMBERS_H
 #define EQUI_MULTIPOLE_NUMBERS_H
 
+#include "kokkos/layer_interface/system_numbers.h"
 #include "src/functions/wave_cell.h"
 #include "src/functions/wave_vectors.h"
 #include "src/numbers/dual.h"
@@ -257,36 +258,6 @@ struct StrainOfAtoms {
     }
     for (int c = 0; c < SYMMETRIC; c++) strains[SYMMETRIC * i + c] = sum[c];
   }
-};
-
-// Adds numbers.
-template <class A, class B>
-struct AddNumbers {
-  const A *from;
-  B *to;
-  EQUI_FUNCTION void operator()(int64_t n) const {
-    if constexpr (IS_DUAL<B>)
-      to[n] += B(from[n]);
-    else
-      to[n] += value_of(from[n]);
-  }
-};
-template <class A, class B>
-struct SubtractNumbers {
-  const A *from;
-  B *to;
-  EQUI_FUNCTION void operator()(int64_t n) const {
-    if constexpr (IS_DUAL<B>)
-      to[n] -= B(from[n]);
-    else
-      to[n] -= value_of(from[n]);
-  }
-};
-template <class D>
-struct PutNumber {
-  D number;
-  D *to;
-  EQUI_FUNCTION void operator()(int64_t) const { *to = number; }
 };
 
 }    // namespace equi

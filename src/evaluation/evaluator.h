@@ -90,7 +90,7 @@ struct EvaluationRequest {
   // `force_tangents` have one array per direction, at this distance in atoms.
   int num_directions = 1;
   int64_t direction_distance = 0;
-  // The derivatives of the vectors of Neighborhood::cell along the (first) direction; null: the cell stays as it is.
+  // The derivatives of the vectors of PeriodicBox::cell along the (first) direction; null: the cell stays as it is.
   const double (*cell_direction)[3] = nullptr;    // [3]
 
   // For an evaluator made with EvaluatorOptions::energy_moments, which always needs this array. For each receiver i
@@ -192,21 +192,21 @@ inline void check_all_pairs(bool has_all, double cutoff) {
                         -1, -1, 0.0);
 }
 
-// Throws if a sum over periodic images lacks a cell (Neighborhood::cell).
-inline void check_cell(const Neighborhood::Vectors &cell) {
-  if (cell != Neighborhood::Vectors{}) return;
+// Throws if a sum over periodic images lacks a cell (PeriodicBox::cell).
+inline void check_cell(const PeriodicBox::Vectors &cell) {
+  if (cell != PeriodicBox::Vectors{}) return;
   throw EvaluationError("the model has an Ewald sum, so the cell must be periodic in three directions", -1, -1, 0.0);
 }
 
 // The boundaries that sums over all atoms know. A slab is periodic in the first two directions.
 enum class Boundary { periodic, slab, open };
 // Throws for others.
-inline Boundary boundary_of(const Neighborhood &n) {
-  const auto &periodic = n.periodic;
-  if (n.cell() != Neighborhood::Vectors{}) return Boundary::periodic;
+inline Boundary boundary_of(const PeriodicBox &box) {
+  const auto &periodic = box.periodic;
+  if (box.cell() != PeriodicBox::Vectors{}) return Boundary::periodic;
   if (!periodic[0] && !periodic[1] && !periodic[2]) return Boundary::open;
   if (periodic[0] && periodic[1] && !periodic[2]) {
-    if (n.box[2] != std::array<double, 3>{}) return Boundary::slab;
+    if (box.vectors[2] != std::array<double, 3>{}) return Boundary::slab;
     throw EvaluationError("a slab needs a third vector of the cell, which states the height of the box", -1, -1, 0.0);
   }
   throw EvaluationError(

@@ -128,7 +128,7 @@ std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const 
   const CheckTolerance rounding = check_tolerance(exact);
   const Vectors turned_positions = turned(system.positions);
   Neighborhood with_turned_cell = *system.neighborhood;
-  for (auto &vector : with_turned_cell.box) vector = turned(vector);
+  for (auto &vector : with_turned_cell.box.vectors) vector = turned(vector);
   evaluator.set_neighborhood(with_turned_cell);
   plain.set_neighborhood(with_turned_cell);
   compare("rotation", answer_of(evaluator, turned_positions, exchange, system),

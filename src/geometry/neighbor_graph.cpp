@@ -109,8 +109,8 @@ ImageStructure build_image_structure(const std::vector<Vector3> &positions, cons
   nb.row_species = species;
   nb.first.push_back(0);
   for (int k = 0; k < 3; ++k) {
-    nb.periodic[k] = periodic[k];
-    nb.box[k] = {cell[k][0], cell[k][1], cell[k][2]};
+    nb.box.periodic[k] = periodic[k];
+    nb.box.vectors[k] = {cell[k][0], cell[k][1], cell[k][2]};
   }
 
   std::map<std::array<int, 4>, int> image_atom;    // (owner, shifts) -> atom

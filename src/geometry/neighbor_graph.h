@@ -16,6 +16,18 @@
 
 namespace equi {
 
+// For sums over all atoms: which directions are periodic, and the vectors of the box as rows, Angstrom. Vectors of
+// directions without periodicity may be 0.
+struct PeriodicBox {
+  using Vectors = std::array<std::array<double, 3>, 3>;
+  std::array<bool, 3> periodic{};
+  Vectors vectors{};
+  // The vectors if the box is periodic in three directions, else zeros.
+  Vectors cell() const { return periodic[2] ? cell_of_waves() : Vectors{}; }
+  // The same for sums over wave vectors, which a slab that is periodic in the first two directions has, too.
+  Vectors cell_of_waves() const { return periodic[0] && periodic[1] ? vectors : Vectors{}; }
+};
+
 // Changes when the host program rebuilds its neighbor list, not in each step. Candidates may be beyond the cutoff
 // (skin).
 struct Neighborhood {
@@ -28,15 +40,7 @@ struct Neighborhood {
   std::vector<int64_t> first;      // [N+1] candidates of receiver i: first[i]..first[i+1]
   std::vector<int> sender_atom;    // [candidates] atom index of j
   std::vector<int> sender_row;     // [candidates] row of j
-  // For sums over all atoms: which directions are periodic, and the vectors of the box as rows, Angstrom. Vectors of
-  // directions without periodicity may be 0. The host program may change the box before each evaluation.
-  using Vectors = std::array<std::array<double, 3>, 3>;
-  std::array<bool, 3> periodic{};
-  Vectors box{};
-  // The box if it is periodic in three directions, else zeros.
-  Vectors cell() const { return periodic[2] ? cell_of_waves() : Vectors{}; }
-  // The same for sums over wave vectors, which a slab that is periodic in the first two directions has, too.
-  Vectors cell_of_waves() const { return periodic[0] && periodic[1] ? box : Vectors{}; }
+  PeriodicBox box;                 // the host program may change it before each evaluation
 };
 
 // An atomic structure with its periodic images as explicit atoms, all rows owned: for self-checks and tests.

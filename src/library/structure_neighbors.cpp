@@ -207,8 +207,8 @@ void StructureNeighbors::build(const std::vector<Vector3> &positions, const std:
   Neighborhood &nb = neighborhood_;
   nb = {};
   for (int k = 0; k < 3; ++k) {
-    nb.periodic[k] = cell_.periodic[k];
-    std::copy_n(cell_.vectors[k], 3, nb.box[k].data());
+    nb.box.periodic[k] = cell_.periodic[k];
+    std::copy_n(cell_.vectors[k], 3, nb.box.vectors[k].data());
   }
   nb.num_receivers = nb.num_interior = nb.num_rows = n;
   nb.row_species = species;

@@ -424,7 +424,7 @@ struct TorchModel::Impl::Run {
   // Autograd differentiates the energy by the structure factors of all ranks, and these by charges and positions of
   // this rank. Energies of atoms are halves of charges times potentials.
   void ewald_forward(const TorchEwald &layer) {
-    check_cell(model.neighborhood->cell());
+    check_cell(model.neighborhood->box.cell());
     const Tensor x = owned(read(layer.input).detach());
     end_stage();
     std::vector<double> places;
@@ -432,7 +432,7 @@ struct TorchModel::Impl::Run {
       const double *r = request->positions[model.neighborhood->receiver[i]];
       places.insert(places.end(), r, r + 3);
     }
-    const Tensor cell = to_tensor(model.neighborhood->box[0].data(), {3, 3}, at::kDouble).clone(),
+    const Tensor cell = to_tensor(model.neighborhood->box.vectors[0].data(), {3, 3}, at::kDouble).clone(),
                  integers = layer.waves.integers(cell), inverse = at::linalg_inv(cell);
     const Tensor positions = to_tensor(places.data(), {num_owned, 3}, at::kDouble).requires_grad_(true);
     const Tensor leaf = x.clone().requires_grad_(true), charges = layer.charges(leaf);
@@ -482,7 +482,7 @@ struct TorchModel::Impl::Run {
       numbers.insert(numbers.end(), r, r + 3);
     }
     Places p;
-    const Tensor cell = to_tensor(model.neighborhood->box[0].data(), {3, 3}, at::kDouble).clone(),
+    const Tensor cell = to_tensor(model.neighborhood->box.vectors[0].data(), {3, 3}, at::kDouble).clone(),
                  integers = layer.waves.integers(cell);
     p.positions = to_tensor(numbers.data(), {num_owned, 3}, at::kDouble).clone().requires_grad_(true);
     p.strain = at::zeros({3, 3}, at::kDouble).requires_grad_(true);
@@ -542,7 +542,7 @@ struct TorchModel::Impl::Run {
     if (boundary == Boundary::slab) {
       const Tensor strain = strains.mean(0), relative = positions - center,
                    all = places_of(relative, strain.expand({rows.size(0), 3, 3}));
-      const Tensor box = to_tensor(model.neighborhood->box[0].data(), {3, 3}, at::kDouble).clone();
+      const Tensor box = to_tensor(model.neighborhood->box.vectors[0].data(), {3, 3}, at::kDouble).clone();
       felt =
           felt + felt_of_slab(l, all, multipoles, all.narrow(0, first, num_owned), box + at::matmul(box, strain.t()));
     }
@@ -555,8 +555,8 @@ struct TorchModel::Impl::Run {
   }
 
   void potential_forward(const TorchPotential &layer) {
-    if (!layer.layer.open) check_cell(model.neighborhood->cell());
-    const Boundary boundary = boundary_of(*model.neighborhood);
+    if (!layer.layer.open) check_cell(model.neighborhood->box.cell());
+    const Boundary boundary = boundary_of(model.neighborhood->box);
     const Tensor x = owned(read(layer.input).detach());
     end_stage();
     Record r{nullptr, nullptr, layer.input, layer.output, x, false};
@@ -586,7 +586,7 @@ struct TorchModel::Impl::Run {
     const TorchPotential &layer = *r.potential;
     const Tensor rows = r.all_atoms.clone().requires_grad_(true),
                  strains = at::zeros({rows.size(0), 3, 3}, at::kDouble).requires_grad_(true);
-    const Tensor felt = felt_besides_waves(layer, boundary_of(*model.neighborhood), rows, r.first, strains);
+    const Tensor felt = felt_besides_waves(layer, boundary_of(model.neighborhood->box), rows, r.first, strains);
     auto found = torch::autograd::grad({(felt * seed).sum()}, {rows, strains}, {}, /*retain_graph=*/false,
                                        /*create_graph=*/false, /*allow_unused=*/true);
     const std::vector<Tensor> leaves = {rows, strains};
@@ -607,7 +607,7 @@ struct TorchModel::Impl::Run {
     const Tensor seed =
         (y_adj.defined() ? y_adj : at::zeros({num_owned, model.feature_dims[layer.output]}, r.x.options()))
             .to(at::kDouble);
-    const Boundary boundary = boundary_of(*model.neighborhood);
+    const Boundary boundary = boundary_of(model.neighborhood->box);
     if (has_more_than_waves(layer, boundary)) potential_backward_besides_waves(r, seed, adjoint);
     if (!has_waves(boundary)) return;
     const auto gradients = [&](const Tensor &of, const std::vector<Tensor> &by) {

@@ -71,7 +71,7 @@ class DeviceCommittees : public ::testing::Test {
     for (const Model &model : models) {
       const auto made = make_device_evaluator(model, options);
       auto &evaluator = dynamic_cast<DeviceEvaluator &>(*made);
-      evaluator.set_neighborhood(on_device.list, images.neighborhood.cell());
+      evaluator.set_neighborhood(on_device.list, images.neighborhood.box);
       energy += evaluator.evaluate(request, none).energy / models.size();
       const std::vector<double> mine = numbers_of(evaluator.results());
       sums.resize(mine.size());
@@ -79,7 +79,7 @@ class DeviceCommittees : public ::testing::Test {
     }
     const auto made = make_committee(models, options);
     auto &committee = dynamic_cast<DeviceEvaluator &>(*made);
-    committee.set_neighborhood(on_device.list, images.neighborhood.cell());
+    committee.set_neighborhood(on_device.list, images.neighborhood.box);
     for (const char *step : {"first", "warm", "replayed"}) {
       EXPECT_NEAR(committee.evaluate(request, none).energy, energy, MEAN.absolute + MEAN.relative * std::fabs(energy));
       const std::vector<double> means = numbers_of(committee.results());
@@ -140,7 +140,7 @@ TEST_F(DeviceCommittees, share_the_list) {
   NoExchange none;
   const auto bytes_after = [&](Evaluator &evaluator) {
     auto &of_device = dynamic_cast<DeviceEvaluator &>(evaluator);
-    of_device.set_neighborhood(on_device.list, images.neighborhood.cell());
+    of_device.set_neighborhood(on_device.list, images.neighborhood.box);
     DeviceRequest request;
     request.positions = on_device.positions.data();
     of_device.evaluate(request, none);

@@ -105,7 +105,7 @@ TEST_P(DeviceEwaldLayer, follows_the_cell_from_step_to_step) {
       for (Vector3 &r : scaled.positions)
         for (double &x : r) x *= scale;
       for (int k = 0; k < 3; ++k)
-        for (int a = 0; a < 3; ++a) wide.neighborhood.box[k][a] = scale * structure.cell[k][a];
+        for (int a = 0; a < 3; ++a) wide.neighborhood.box.vectors[k][a] = scale * structure.cell[k][a];
       expect_same(evaluate_in_last_neighborhood(*device, scaled), evaluate_in_last_neighborhood(*host, scaled),
                   SUM_ORDER, "scale " + std::to_string(scale));
     }

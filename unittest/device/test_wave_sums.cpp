@@ -150,8 +150,9 @@ class DeviceSumOf {
       assign(exec, d_virial, std::vector<D>(SYMMETRIC, D(0.0)));
       assign(exec, d_atom_virial, std::vector<double>(SYMMETRIC * count, 0.0));
       const DeviceDirections directions{IS_DUAL<D> ? d_direction.data() : nullptr, 1, 2 * count};
-      f(DeviceSystem<D>{step_, c.cell, direction, d_positions.data(), directions, d_receiver.data(), d_gradient.data(),
-                        d_virial.data(), d_atom_virial.data()});
+      const PeriodicBox box{{true, true, true}, c.cell};
+      f(DeviceSystem<D>{step_, box, direction, d_positions.data(), directions, nullptr, d_receiver.data(),
+                        d_gradient.data(), d_virial.data(), d_atom_virial.data()});
       gradient.resize(3 * count);
       strain.resize(SYMMETRIC);
       atom_strains.resize(SYMMETRIC * count);

@@ -31,7 +31,7 @@ class EmulatedSteps : public ::testing::Test {
   }
   void set_neighborhood() {
     copy_neighborhood(DeviceExec(), images.neighborhood, neighborhood);
-    evaluator->set_neighborhood(neighborhood, images.neighborhood.cell());
+    evaluator->set_neighborhood(neighborhood, images.neighborhood.box);
   }
   // The energy with all positions multiplied by this factor.
   double evaluate(double scale = 1.0) {

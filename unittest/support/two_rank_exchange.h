@@ -42,7 +42,6 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
     RankPart &p = parts[rank];
     Neighborhood &n = p.neighborhood;
     n.box = all.box;
-    n.periodic = all.periodic;
     p.positions.push_back({1.5, -2.5, 3.5});
     p.real_atom.push_back(-1);
     std::map<int, int> row_of_real, atom_of_whole;

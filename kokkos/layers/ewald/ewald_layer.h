@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace equi {
@@ -95,7 +94,7 @@ class EwaldLayer : public SystemSumLayer<typename Backend::Batch> {
 
   void sum_up(const typename Batch::Work &work, FeatureRows<const R> x, int count, const SystemOfStep<Batch> &system,
               GhostExchange &exchange) override {
-    if constexpr (std::is_same_v<SystemOfStep<Batch>, HostSystem>) check_cell(system.neighborhood.cell());    // no slab
+    check_cell(box_of(system).cell());    // no slab
     D *charges = charges_.data();
     Backend::for_numbers(work, "equi:ewald_charges", count,
                          ChargesOfRows<T>{channel_of<const T>(x, group_, 0, 0), group_.width(), num_channels_,
@@ -122,8 +121,8 @@ class EwaldLayer : public SystemSumLayer<typename Backend::Batch> {
     f(charges_, 1);
     f(fields_, stride());
   }
-  std::size_t additional_bytes(const PeriodicVectors &cell, int count) const override {
-    return system_.additional_bytes(cell, count);
+  std::size_t additional_bytes(const PeriodicBox &box, int count) const override {
+    return system_.additional_bytes(box.cell_of_waves(), count);
   }
   std::size_t bytes() const override { return system_.bytes() + weights_.bytes(); }
   std::string describe_system() const override {

@@ -5,7 +5,7 @@
 
 #include "kokkos/layer_interface/balance_layer.h"
 #include "kokkos/layer_interface/feature_rows.h"
-#include "kokkos/layers/potential/host_boundary_potential.h"
+#include "kokkos/layers/potential/boundary_potential.h"
 #include "kokkos/wave_sums/wave_sums.h"
 #include "src/layers/potential.h"
 #include "src/numbers/dual.h"
@@ -161,7 +161,7 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
         work, "equi:potential_sources", count * system_.num_sources(),
         SourcesOfRows<T>{sizes_, multipole_rows<const T>(in_, x, layer_.has_dipoles), sources_.data()});
     if (!boundary_.is_open()) system_.evaluate(work, system, count, sources_.data(), fields_.data(), exchange);
-    boundary_.evaluate(system, count, sources_.data(), sizes_.source_components, exchange);
+    boundary_.evaluate(work, system, count, sources_.data(), sizes_.source_components, exchange);
   }
   void forward(Batch &batch) override {
     const FeatureRows<R> x = batch.rows(layer_.input), y = batch.rows(layer_.output);
@@ -188,7 +188,7 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
     if (!boundary_.is_open())
       system_.evaluate_adjoint(work, system, count, sources_.data(), fields_.data(), probes_.data(), adjoints_.data(),
                                exchange);
-    boundary_.evaluate_adjoint(system, count, probes_.data(), sizes_.probe_components, exchange);
+    boundary_.evaluate_adjoint(work, system, count, probes_.data(), sizes_.probe_components, exchange);
     Backend::for_numbers(
         work, "equi:potential_sources", count * system_.num_sources(),
         AdjointOfSources<T>{sizes_, system_.source_stride(), boundary_.is_open() ? nullptr : adjoints_.data(),
@@ -200,8 +200,8 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
     f(fields_, system_.num_columns() * system_.probe_stride());
     f(adjoints_, sizes_.channels * system_.source_stride());
   }
-  std::size_t additional_bytes(const PeriodicVectors &cell, int count) const override {
-    return system_.additional_bytes(cell, count);
+  std::size_t additional_bytes(const PeriodicBox &box, int count) const override {
+    return system_.additional_bytes(box.cell_of_waves(), count) + boundary_.additional_bytes(box, count);
   }
   std::size_t bytes() const override {
     return system_.bytes() + boundary_.bytes() + factors_.bytes() + own_.bytes() + own_in_open_system_.bytes();
@@ -219,7 +219,7 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
   Potential layer_;
   FeatureLayout in_, out_;
   MultipolesOf<Backend> system_;
-  typename Backend::template Choose<HostBoundaryPotential<D>, DeviceBoundaryPotential<D>> boundary_;
+  BoundaryPotential<typename Backend::template Choose<SystemOnHost<D>, SystemOnDevice<D>>> boundary_;
   PotentialSizes sizes_;
   Array<double> factors_, own_, own_in_open_system_;    // [2][widths]: scalars, vectors
   Array<D> sources_, probes_, fields_, adjoints_;       // of the receivers; adjoints_: fields that act on the sources

@@ -93,18 +93,18 @@ void PairRunner::use_neighborhood(bool is_exchanged) {
 }
 
 void PairRunner::set_box() {
-  neighborhood_.periodic = {domain->xperiodic != 0, domain->yperiodic != 0, domain->zperiodic != 0};
+  neighborhood_.box.periodic = {domain->xperiodic != 0, domain->yperiodic != 0, domain->zperiodic != 0};
   const double *prd = domain->prd;
-  neighborhood_.box = {{{prd[0], 0.0, 0.0}, {0.0, prd[1], 0.0}, {0.0, 0.0, prd[2]}}};
+  neighborhood_.box.vectors = {{{prd[0], 0.0, 0.0}, {0.0, prd[1], 0.0}, {0.0, 0.0, prd[2]}}};
   if (!domain->triclinic) return;
-  neighborhood_.box[1][0] = domain->xy;
-  neighborhood_.box[2][0] = domain->xz;
-  neighborhood_.box[2][1] = domain->yz;
+  neighborhood_.box.vectors[1][0] = domain->xy;
+  neighborhood_.box.vectors[2][0] = domain->xz;
+  neighborhood_.box.vectors[2][1] = domain->yz;
 }
 
-Neighborhood::Vectors PairRunner::periodic_cell() {
+const PeriodicBox &PairRunner::present_box() {
   set_box();
-  return neighborhood_.cell();
+  return neighborhood_.box;
 }
 
 EvaluationRequest PairRunner::request_at_positions() {
@@ -115,9 +115,13 @@ EvaluationRequest PairRunner::request_at_positions() {
   return request;
 }
 
-const double (*PairRunner::image_shifts())[3] {
+bool PairRunner::has_field_of_charges() {
   if (!has_field_) has_field_ = models_.has_field_of_charges();
-  if (!*has_field_) return nullptr;
+  return *has_field_;
+}
+
+const double (*PairRunner::image_shifts())[3] {
+  if (!has_field_of_charges()) return nullptr;
   image_shifts_.assign(atoms_.num_all() + 1, {});
   for (int i = 0; i < atom->nlocal; i++) {
     const double zero[3] = {0.0, 0.0, 0.0};
@@ -281,9 +285,9 @@ void PairRunner::multiply_hessian(Evaluator &directional, bool is_set, int count
   }
 }
 
-Neighborhood::Vectors PairRunner::strained_cell(const double strain[3][3]) {
-  const auto cell = periodic_cell();
-  Neighborhood::Vectors direction{};
+PeriodicBox::Vectors PairRunner::strained_cell(const double strain[3][3]) {
+  const auto cell = present_box().cell();
+  PeriodicBox::Vectors direction{};
   for (int k = 0; k < 3; k++)
     for (int a = 0; a < 3; a++)
       for (int b = 0; b < 3; b++) direction[k][a] += strain[a][b] * cell[k][b];

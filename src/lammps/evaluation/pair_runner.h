@@ -99,14 +99,15 @@ class PairRunner : public PairPart {
  protected:
   static constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;    // numbers of an atom
   void set_box();                                            // of the neighborhood to the present one
-  Neighborhood::Vectors periodic_cell();                     // sets the box; the cell of the neighborhood
+  const PeriodicBox &present_box();                          // sets the box; that of the neighborhood
   // Its derivative along a strain, EvaluationRequest::cell_direction.
-  Neighborhood::Vectors strained_cell(const double strain[3][3]);
+  PeriodicBox::Vectors strained_cell(const double strain[3][3]);
+  bool has_field_of_charges();
+  // EvaluationRequest::image_shifts of the present image flags; null if no field acts on charges.
+  const double (*image_shifts())[3];
   Neighborhood neighborhood_;
 
  private:
-  // EvaluationRequest::image_shifts of the present image flags; null if no field acts on charges.
-  const double (*image_shifts())[3];
   void send_ghosts_home(bool atom_virial);
 
   std::unique_ptr<Evaluator> evaluator_;
