@@ -25,6 +25,9 @@ MOST = {
     "dispersion": 10,
     "local_network": 14,
     "so2_convolution": 24,
+    "ewald": 20,
+    "potential": 19,
+    "observable": 16,
 }  # fmt: skip
 
 
