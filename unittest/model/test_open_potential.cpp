@@ -132,18 +132,20 @@ INSTANTIATE_TEST_SUITE_P(All, BoundaryOfPotential, ::testing::ValuesIn(boundary_
                          [](const auto &info) { return info.param.name; });
 
 TEST(OpenPotential, of_one_atom_is_what_it_adds_of_its_own) {
-  const BoundaryCase open = boundary_cases().front();
-  Model model = open.model();
-  Structure one = isolated_atoms(1);
-  const double energy = energy_of(*make_kokkos(model, open.options()), one, model.reach());
-  for (Layer &layer : model.layers)
-    if (auto *potential = std::get_if<Potential>(&layer)) potential->function.prefactor *= 2.0;
-  EXPECT_EQ(energy_of(*make_kokkos(model, open.options()), one, model.reach()), energy);
-  for (Layer &layer : model.layers)
-    if (auto *potential = std::get_if<Potential>(&layer))
-      for (auto &numbers : potential->open->added)
-        for (double &number : numbers) number = 0.0;
-  EXPECT_NE(energy_of(*make_kokkos(model, open.options()), one, model.reach()), energy);
+  const Structure one = isolated_atoms(1);
+  for (const BoundaryCase &open : boundary_cases()) {
+    if (open.boundary != Boundary::open || open.field != std::array<double, 3>{}) continue;
+    Model model = open.model();
+    const double energy = energy_of(*make_kokkos(model, open.options()), one, model.reach());
+    for (Layer &layer : model.layers)
+      if (auto *potential = std::get_if<Potential>(&layer)) potential->function.prefactor *= 2.0;
+    EXPECT_EQ(energy_of(*make_kokkos(model, open.options()), one, model.reach()), energy) << open.name;
+    for (Layer &layer : model.layers)
+      if (auto *potential = std::get_if<Potential>(&layer))
+        for (auto &numbers : potential->open->added)
+          for (double &number : numbers) number = 0.0;
+    EXPECT_NE(energy_of(*make_kokkos(model, open.options()), one, model.reach()), energy) << open.name;
+  }
 }
 
 TEST(OpenPotential, states_what_it_found_and_refuses_other_boundaries) {
