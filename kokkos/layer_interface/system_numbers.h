@@ -37,7 +37,7 @@ template <class D>
 struct PutNumber {
   D number;
   D *to;
-  EQUI_FUNCTION void operator()(int64_t) const { *to = number; }
+  EQUI_FUNCTION void operator()(int64_t n) const { to[n] = number; }
 };
 
 template <class D>

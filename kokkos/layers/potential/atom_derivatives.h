@@ -23,7 +23,7 @@ class AtomDerivatives {
   static bool needs_any(const typename System::System &system) {
     return System::needs_forces(system) || System::needs_virial(system) || System::needs_atom_virial(system);
   }
-  // The arrays, [count][3] and [count][SYMMETRIC], are to be written before subtract().
+  // The arrays, [count][3] and [count][SYMMETRIC] one after the other, are to be written before subtract().
   void reserve(int64_t count) {
     gradient_ = numbers_.reserve(NUMBERS * count + SYMMETRIC);
     strains_ = gradient_ + 3 * count;

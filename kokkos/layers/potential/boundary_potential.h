@@ -28,12 +28,6 @@ struct SpreadMultipoles {
     for (int n = 0; n < 4; n++) to[4 * m + n] = n < components ? from[m * components + n] : D(0.0);
   }
 };
-template <class D>
-struct PutZero {
-  D *to;
-  EQUI_FUNCTION void operator()(int64_t n) const { to[n] = D(0.0); }
-};
-
 // System: SystemOnHost<D> or SystemOnDevice<D>. Multipoles are numbers of this rank's receivers and their columns
 // (channels, or channels and widths), `components` of each: 1 or 4. Results have 4 of each. On devices no launch is
 // recorded here, and the results stay where they are as long as the number of receivers does.
@@ -66,8 +60,8 @@ class BoundaryPotential {
     if (is_open())
       open_->evaluate(sums_, work, system, count, spread, felt, exchange);
     else
-      System::for_numbers(work, "equi:zero", 4 * count * num_columns(), PutZero<D>{felt});
-    uniform_.evaluate(sums_, work, system, count, spread, felt, exchange);
+      System::for_numbers(work, "equi:zero", 4 * count * num_columns(), PutNumber<D>{D(0.0), felt});
+    uniform_.evaluate(sums_, work, system, boundary_, count, spread, felt, exchange);
   }
   // What acts on the sources; adds forces and virials. Collective.
   void evaluate_adjoint(const Work &work, const typename System::System &system, int count, const D *probes,
@@ -78,7 +72,7 @@ class BoundaryPotential {
     if (is_open())
       open_->evaluate_adjoint(sums_, work, system, count, spread, felt, exchange);
     else
-      System::for_numbers(work, "equi:zero", 4 * count * num_channels(), PutZero<D>{felt});
+      System::for_numbers(work, "equi:zero", 4 * count * num_channels(), PutNumber<D>{D(0.0), felt});
     uniform_.evaluate_adjoint(sums_, work, system, count, sources_.data(), spread, felt, exchange);
   }
   // Those numbers of a receiver; null: nothing.

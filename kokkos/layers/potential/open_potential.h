@@ -84,7 +84,7 @@ struct FeltBySources {
   PairsOfAtoms<D> atoms;
   const D *probes;
   D *felt;      // [parts][widths][receivers][channels][4]
-  D *slopes;    // [parts][widths][receivers][SLOPES]; null: not needed
+  D *slopes;    // [parts][widths], each with the arrays of AtomDerivatives; null: not needed
 
   EQUI_FUNCTION const D *probe(int64_t atom, int channel, int width) const {
     return probes + atom * atoms.num_probes() + 4 * (channel * atoms.num_widths + width);
@@ -128,19 +128,10 @@ struct FeltBySources {
       add(as_source, atoms.pairs[w].gradient(as_source, products(j, own, w)), -1.0, sums);
       add(as_probe, atoms.pairs[w].gradient(as_probe, products(own, j, w)), 1.0, sums);
     });
-    for (int n = 0; slopes && n < SLOPES; n++) slopes[k * SLOPES + n] = sums[n];
-  }
-};
-
-// The derivatives of a receiver, apart.
-template <class D>
-struct DivideSlopes {
-  const D *slopes;    // [receivers][3 + SYMMETRIC]
-  D *gradient, *strains;
-  EQUI_FUNCTION void operator()(int64_t i) const {
-    const D *from = slopes + i * (3 + SYMMETRIC);
-    for (int a = 0; a < 3; a++) gradient[3 * i + a] = from[a];
-    for (int n = 0; n < SYMMETRIC; n++) strains[SYMMETRIC * i + n] = from[3 + n];
+    if (!slopes) return;
+    D *const gradient = slopes + k / atoms.count * SLOPES * atoms.count, *const strains = gradient + 3 * atoms.count;
+    for (int a = 0; a < 3; a++) gradient[3 * i + a] = sums[a];
+    for (int n = 0; n < SYMMETRIC; n++) strains[SYMMETRIC * i + n] = sums[3 + n];
   }
 };
 
@@ -191,16 +182,13 @@ class OpenPotential {
     const int64_t parts = System::parts_of_sums(static_cast<int64_t>(count) * num_widths(), num_atoms_),
                   all = parts * num_widths(), num = count * num_sources(), num_slopes = count * SLOPES;
     D *of_parts = all == 1 ? felt : parts_.reserve(all * num),
-      *slopes = needs_slopes ? numbers_.reserve((all + 1) * num_slopes) : nullptr;
+      *slopes = needs_slopes ? numbers_.reserve(all * num_slopes) : nullptr;
     System::for_sums(work, "equi:open_adj", all * count,
                      FeltBySources<D>{atoms(count, parts), all_probes_.data(), of_parts, slopes});
     join(work, all, num, of_parts, felt);
     if (!needs_slopes) return;
-    D *joined = slopes + all * num_slopes;
-    join(work, all, num_slopes, slopes, joined);
     derivatives_.reserve(count);
-    System::for_numbers(work, "equi:open_slope", count,
-                        DivideSlopes<D>{joined, derivatives_.gradient(), derivatives_.strains()});
+    join(work, all, num_slopes, slopes, derivatives_.gradient());
     derivatives_.subtract(sums, work, system, count);
   }
 
@@ -212,7 +200,7 @@ class OpenPotential {
   std::size_t least_bytes(int count) const {
     const int64_t parts = System::parts_of_sums(static_cast<int64_t>(count) * num_widths(), count);
     return count * sizeof(D) *
-           (3 + num_sources() + num_probes() + parts * num_probes() + (parts * num_widths() + 2) * SLOPES);
+           (3 + num_sources() + num_probes() + parts * num_probes() + (parts * num_widths() + 1) * SLOPES);
   }
   std::string describe() const {    // of the last evaluation
     char text[240];

@@ -131,10 +131,9 @@ class UniformPotential {
   explicit UniformPotential(const Potential &layer) : layer_(layer) {}
 
   // Adds to what the probes feel, [count][channels][widths][4]; sources [count][channels][4]. Collective.
-  void evaluate(System &sums, const Work &work, const typename System::System &system, int count, const D *sources,
-                D *felt, GhostExchange &exchange) {
+  void evaluate(System &sums, const Work &work, const typename System::System &system, Boundary boundary, int count,
+                const D *sources, D *felt, GhostExchange &exchange) {
     const PeriodicBox &box = box_of(system);
-    const Boundary boundary = boundary_of(box);
     fields_ = {};
     fields_.channels = layer_.channels;
     fields_.num_widths = static_cast<int>(layer_.function.widths.size());
