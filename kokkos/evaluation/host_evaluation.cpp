@@ -33,6 +33,8 @@ int64_t tile_bytes() {
 constexpr int MIN_TILE = 16, MAX_TILE = 64;
 // With `deterministic`, tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
+// Tiles of a thread whose edges are in memory at a time, if not all are: enough to share them evenly.
+constexpr int TILES_OF_PART = 16;
 
 }    // namespace
 
@@ -177,22 +179,52 @@ void HostEvaluation<T>::divide_tiles() {
   for (int first = 0; first < n.num_receivers; first += tile)
     tiles_.push_back({first, std::min(tile, n.num_receivers - first)});
 
+  share_tiles(0, std::min(tiles_of_part(), static_cast<int>(tiles_.size())));
+}
+
+template <class T>
+void HostEvaluation<T>::share_tiles(int first, int last) {
+  const Neighborhood &n = *neighborhood_;
+  const int num_threads = static_cast<int>(threads_.size());
   // An atom without neighbors costs time, too. The constant is the work of its linear layers in units of an edge.
   constexpr double ATOM_COST = 8.0;
   auto cost = [&](const Tile &t) {
     return static_cast<double>(n.first[t.first + t.count] - n.first[t.first]) + ATOM_COST * t.count;
   };
   double total = 0.0, done = 0.0;
-  for (const Tile &t : tiles_) total += cost(t);
-  int next = 0;
-  const int num_tiles = static_cast<int>(tiles_.size());
+  for (int k = first; k < last; k++) total += cost(tiles_[k]);
+  int next = first;
   for (int t = 0; t < num_threads; t++) {
     threads_[t]->first_tile = next;
     const double target = total * (t + 1) / num_threads;
-    while (next < num_tiles && (t == num_threads - 1 || done + 0.5 * cost(tiles_[next]) < target))
+    while (next < last && (t == num_threads - 1 || done + 0.5 * cost(tiles_[next]) < target))
       done += cost(tiles_[next++]);
     threads_[t]->last_tile = next;
   }
+}
+
+template <class T>
+bool HostEvaluation<T>::evaluates_in_parts() const {
+  return num_stages() == 1 && Base::sender_layers_.empty() && plan_.stages[0].exchanged_input < 0 &&
+         plan_.stages[0].balances.empty() && kept_per_edge_ == 0 && !plan_.keeps_values && !edges_.is_shared();
+}
+
+template <class T>
+int HostEvaluation<T>::tiles_of_part() const {
+  const int all = static_cast<int>(tiles_.size());
+  return evaluates_in_parts() ? std::min(all, TILES_OF_PART * static_cast<int>(threads_.size())) : all;
+}
+
+// The largest number of edges that are in memory at a time.
+template <class T>
+int64_t HostEvaluation<T>::most_present(const Edges<T> &edges) const {
+  const int num_tiles = static_cast<int>(tiles_.size()), of_part = tiles_of_part();
+  int64_t most = 0;
+  for (int first = 0; first < num_tiles; first += of_part) {
+    const Tile &last = tiles_[std::min(first + of_part, num_tiles) - 1];
+    most = std::max(most, edges.size(tiles_[first].first, last.first + last.count));
+  }
+  return most;
 }
 
 template <class T>
@@ -491,8 +523,8 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
       request.same_positions && !request.forces && !request.virial && !request.atom_virial, request.num_directions);
   state_.has_backward = backward_is_wanted;
   values_are_kept_ = false;
-  edges_.build(request);
-  if (far_edges_) far_edges_->build(request);
+  edges_.find(request);
+  if (far_edges_) far_edges_->find(request);
   result.num_edges = edges_.size();
   keep_edges(backward_is_wanted);
   if (!is_lean_ && options_.memory_limit > 0.0 && memory_estimate() > options_.memory_limit) become_lean();
@@ -500,8 +532,6 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
   if (!state_.tangents_alone()) Base::reserve_arrays(num_owned());
   const int64_t num_energies = static_cast<int64_t>(state_.num_directions()) * num_owned();
   state_.energy = energy_.reserve(num_energies);
-  if (has_partials()) find_partial_rows();
-  state_.edge_partial_row = edge_partial_row_.data();
   std::fill_n(state_.energy, num_energies, D(0.0));
   state_.direct_forces =
       Base::is_direct_ && request.forces ? direct_forces_.reserve(3 * static_cast<int64_t>(num_owned())) : nullptr;
@@ -515,19 +545,35 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
     std::copy_n(request.observable_weights + num_observable_numbers_ * neighborhood_->receiver[i],
                 num_observable_numbers_, observable_weights_.data() + num_observable_numbers_ * i);
   const HostSystem system{++this->step_, request, *neighborhood_, result};
-  forward(system, exchange, backward_is_wanted);
+  const int num_tiles = static_cast<int>(tiles_.size()), of_part = tiles_of_part();
+  int first = 0, first_receiver = 0;
+  do {    // once at least: other ranks may exchange features with this one
+    const int last = std::min(first + of_part, num_tiles);
+    const int last_receiver = last < num_tiles ? tiles_[last].first : num_owned();
+    edges_.set(request, first_receiver, last_receiver);
+    if (far_edges_) far_edges_->set(request, first_receiver, last_receiver);
+    share_tiles(first, last);
+    if (has_partials()) find_partial_rows();
+    state_.edge_partial_row = edge_partial_row_.data();
+    forward(system, exchange, backward_is_wanted);
+    if (backward_is_wanted) {
+      backward(system, exchange);
+      edges_.finish_receivers(request);
+      if (far_edges_) far_edges_->finish_receivers(request);
+    }
+    first = last;
+    first_receiver = last_receiver;
+  } while (first < num_tiles);
   add_results_of_receivers(request, result);
   if (backward_is_wanted) {
-    backward(system, exchange);
     edges_.finish(request, result);
     if (far_edges_) far_edges_->finish(request, result);
   }
   const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), far_edges_ ? far_edges_->size() : 0);
   check_evaluation(edges_.collision(), result, find_not_finite(request));
   if (!has_all_pairs) check_all_pairs(false, Base::far_cutoff_);
-  const int64_t *begin = edges_.begin();
   check_num_neighbors(this->model_.max_neighbors, num_owned(), neighborhood_->receiver.data(),
-                      [&](int i) { return begin[i + 1] - begin[i]; });
+                      [&](int i) { return edges_.size(i, i + 1); });
   values_are_kept_ = plan_.keeps_values && backward_is_wanted;
   return result;
 }
@@ -605,9 +651,10 @@ std::size_t HostEvaluation<T>::additional_scratch_bytes(int64_t num_edges) const
 }
 
 template <class T>
-std::size_t HostEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
-  std::size_t bytes = memory_bytes() + edges_.additional_bytes(num_edges) +
-                      (far_edges_ ? far_edges_->additional_bytes(num_far_edges) : 0) +
+std::size_t HostEvaluation<T>::memory_estimate() const {
+  const int64_t num_edges = edges_.size();
+  std::size_t bytes = memory_bytes() + edges_.additional_bytes(num_edges, most_present(edges_)) +
+                      (far_edges_ ? far_edges_->additional_bytes(far_edges_->size(), most_present(*far_edges_)) : 0) +
                       Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
                       energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +
                       (Base::is_direct_ ? direct_forces_.additional_bytes(3 * static_cast<int64_t>(num_owned())) : 0);

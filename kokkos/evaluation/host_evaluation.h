@@ -57,6 +57,14 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   void become_lean();
   int num_stages() const { return static_cast<int>(plan_.stages.size()); }
   void divide_tiles();
+  // Gives each thread some of the tiles first .. last - 1.
+  void share_tiles(int first, int last);
+  // Whether all passes run for some tiles at a time, so that only their edges are in memory: there is one stage, and
+  // nothing of an edge is needed after it.
+  bool evaluates_in_parts() const;
+  // Tiles whose edges are in memory at a time.
+  int tiles_of_part() const;
+  int64_t most_present(const Edges<T> &edges) const;
   // Whether threads scatter adjoints of senders to rows of their own. Only layers that read senders do that; without
   // such layers, the numbers of these rows would be memory for nothing.
   bool has_partials() const { return !options_.deterministic && !Base::sender_layers_.empty(); }
@@ -67,10 +75,9 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   template <class F>
   void for_tiles(Thread &thread, const Stage &stage, const F &f);
 
-  // memory_bytes() plus the bytes that an evaluation of this many edges will add. The scratch of threads for the
+  // memory_bytes() plus the bytes that an evaluation of the edges found will add. The scratch of threads for the
   // edges of a tile is not included; it is small.
-  std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges) const;
-  std::size_t memory_estimate() const { return memory_estimate(edges_.size(), far_edges_ ? far_edges_->size() : 0); }
+  std::size_t memory_estimate() const;
   std::size_t additional_scratch_bytes(int64_t num_edges) const;
   void keep_edges(bool backward_is_wanted);
   void find_partial_rows();

@@ -49,6 +49,25 @@ EQUI_FUNCTION V in_float64(D number) {
     return static_cast<V>(number);
 }
 
+// The vector from atom i to atom j, which move along v unless that is null. moment: if not -1, the component c of the
+// moment; the tangent of the vector is then (r_i - r_j)_c v_j.
+template <class D>
+EQUI_FUNCTION void set_edge_vector(const double *x, const double *v, int64_t i, int64_t j, int moment, D vector[3]) {
+  const double of_j = moment < 0 ? 1.0 : x[3 * i + moment] - x[3 * j + moment], of_i = moment < 0 ? 1.0 : 0.0;
+  for (int k = 0; k < 3; k++)
+    vector[k] = make_number<D>(x[3 * j + k] - x[3 * i + k], v ? of_j * v[3 * j + k] - of_i * v[3 * i + k] : 0.0);
+}
+
+// f += the force of an edge; v -= its virial, with its tangent if V is a dual number. vector: from the receiver to the
+// sender; null: no virial.
+template <class D, class V>
+EQUI_FUNCTION void add_edge_force(const D *force, const D *vector, D *f, V *v) {
+  // The index of the position comes first; the order is that of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
+  constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
+  for (int k = 0; k < 3; k++) f[k] += force[k];
+  for (int k = 0; vector && k < 9; k++) v[k] -= in_float64<V>(vector[A[k]]) * in_float64<V>(force[B[k]]);
+}
+
 // The edges of an evaluation in one direction. T: that of Edges.
 template <class T>
 struct EdgeArrays {
@@ -58,8 +77,7 @@ struct EdgeArrays {
   T *y;                  // [E] rows of y_row numbers, with num_y harmonics first
   int64_t y_row;
   D *adjoint;    // [E][num_y], slot 0 for the distance
-  // [E][3] forces of one direction, which follow those of another. Null if an edge's force replaces the first three
-  // numbers of its adjoint.
+  // [E][3] forces of one direction. Null if an edge's force replaces the first three numbers of its adjoint.
   D *separate_force;
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
@@ -73,16 +91,13 @@ struct EdgeArrays {
             y_row, adjoint + num_y() * before, separate_force};
   }
 
-  // Computes edge e from the positions of atoms i and j, which move along v unless that is null. moment: if not -1,
-  // the component c of the moment; the tangent of the edge's vector is then (r_i - r_j)_c v_j. Returns the distance,
-  // or BROKEN_DISTANCE if it is not a number.
+  // Computes edge e from the positions of atoms i and j (set_edge_vector). Returns the distance, or BROKEN_DISTANCE if
+  // it is not a number.
   EQUI_FUNCTION double set(const HarmonicsNorms &norms, int64_t e, const double *x, const double *v, int64_t i,
                            int64_t j, int moment = -1) const {
     using std::sqrt;
     D d[3];
-    const double of_j = moment < 0 ? 1.0 : x[3 * i + moment] - x[3 * j + moment], of_i = moment < 0 ? 1.0 : 0.0;
-    for (int k = 0; k < 3; k++)
-      d[k] = make_number<D>(x[3 * j + k] - x[3 * i + k], v ? of_j * v[3 * j + k] - of_i * v[3 * i + k] : 0.0);
+    set_edge_vector(x, v, i, j, moment, d);
     const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
     const D inverse =
         value_of(r) > 0.0 ? D(1.0) / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
@@ -101,15 +116,12 @@ struct EdgeArrays {
     D *of_edge = force(e);
     for (int k = 0; k < 3; k++) of_edge[k] = gradient[k];
   }
-  // f += the force of an edge; v -= its virial, if requested, with its tangent if V is a dual number.
+  // add_edge_force() for edge e.
   template <class V>
   EQUI_FUNCTION void add_force(int64_t e, D *f, V *v, bool with_virial) const {
-    // The index of the position comes first; the order is that of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
-    constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
-    const D *of_edge = force(e);
-    for (int k = 0; k < 3; k++) f[k] += of_edge[k];
-    for (int k = 0; with_virial && k < 9; k++)
-      v[k] -= in_float64<V>(distance[e] * unit[3 * e + A[k]]) * in_float64<V>(of_edge[B[k]]);
+    D vector[3];
+    for (int k = 0; with_virial && k < 3; k++) vector[k] = distance[e] * unit[3 * e + k];
+    add_edge_force(force(e), with_virial ? vector : nullptr, f, v);
   }
 };
 

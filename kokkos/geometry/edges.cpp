@@ -78,17 +78,13 @@ void Edges<T>::set_neighborhood(const Neighborhood &n) {
 }
 
 template <class T>
-void Edges<T>::build(const EvaluationRequest &request) {
-  if (is_borrowed_) {
-    const int64_t width = num_y_ * data_->num_directions;
-    parallel("equi:adjoint", data_->size, [&](int64_t e) { std::fill_n(adjoint() + width * e, width, D(0)); });
-    return;
-  }
+void Edges<T>::find(const EvaluationRequest &request) {
+  if (is_borrowed_) return;
   const Neighborhood &n = *data_->neighborhood;
-  const int N = n.num_receivers, num_y = num_y_;
-  const int num_directions = request.energy_moments ? EnergyMoments::DIRECTIONS : request.num_directions;
+  const int N = n.num_receivers;
   const double(*x)[3] = request.positions;
-  data_->num_directions = num_directions;
+  data_->num_directions = request.energy_moments ? EnergyMoments::DIRECTIONS : request.num_directions;
+  data_->collision = {};
   int64_t *begin = data_->begin.reserve(N + 1);
   int *candidate_edge = data_->candidate_edge.reserve(n.first[N]);
   int64_t *num_rigid = IS_DUAL<D> ? data_->num_rigid.reserve(N) : nullptr;
@@ -129,18 +125,40 @@ void Edges<T>::build(const EvaluationRequest &request) {
   });
   for (int i = 0; i < N; i++) begin[i + 1] += begin[i];
   data_->size = begin[N];
+}
 
-  int *sender_row = data_->sender_row.reserve(data_->size),
-      *sender_species = data_->sender_species.reserve(data_->size);
-  const int64_t size = data_->size;
+template <class T>
+void Edges<T>::set(const EvaluationRequest &request, int first, int last) {
+  const int num_directions = data_->num_directions, num_y = num_y_;
+  if (is_borrowed_) {
+    const int64_t width = num_y * num_directions;
+    parallel("equi:adjoint", data_->size, [&](int64_t e) { std::fill_n(adjoint() + width * e, width, D(0)); });
+    return;
+  }
+  const Neighborhood &n = *data_->neighborhood;
+  const double(*x)[3] = request.positions;
+  data_->first_receiver = first;
+  data_->last_receiver = last;
+  data_->first_present = data_->begin.data()[first];
+  data_->num_present = size(first, last);
+  data_->is_divided = last - first < n.num_receivers;
+  if (data_->is_divided) {
+    int64_t *present = data_->present_begin.reserve(n.num_receivers + 1);
+    for (int i = first; i <= last; i++) present[i] = data_->begin.data()[i] - data_->first_present;
+    data_->force.reserve(3 * num_directions * data_->size);
+  }
+  const int64_t size = data_->num_present;
+  int *sender_row = data_->sender_row.reserve(size), *sender_species = data_->sender_species.reserve(size);
   data_->distance.reserve(num_directions * size);
   data_->unit_vector.reserve(3 * num_directions * size);
   data_->harmonics.reserve(num_y * num_directions * size);
   data_->adjoint.reserve(num_y * num_directions * size);
+  const int64_t *begin = this->begin();
+  const int *candidate_edge = data_->candidate_edge.data();
   // The candidate of the closest pair, or -1 - i for a receiver i whose position is not finite.
   Kokkos::MinLoc<double, int64_t>::value_type closest;
   Kokkos::parallel_reduce(
-      "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
+      "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(first, last),
       [&](int64_t i, Kokkos::ValLocScalar<double, int64_t> &best) {
         if (!is_finite(x[n.receiver[i]])) best = {BROKEN_DISTANCE, -1 - i};
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
@@ -157,10 +175,11 @@ void Edges<T>::build(const EvaluationRequest &request) {
           std::fill_n(adjoint(d) + num_y * begin[i], num_y * (begin[i + 1] - begin[i]), D(0));
       },
       Kokkos::MinLoc<double, int64_t>(closest));
-  data_->collision = {};
-  if (closest.val < MIN_DISTANCE && closest.loc < 0) {
+  if (!(closest.val < MIN_DISTANCE)) return;
+  if (data_->collision.atom_i >= 0 && !(closest.val < data_->collision.distance)) return;
+  if (closest.loc < 0) {
     data_->collision = {n.receiver[-1 - closest.loc], -1, closest.val};
-  } else if (closest.val < MIN_DISTANCE) {
+  } else {
     const int64_t i = std::upper_bound(n.first.begin(), n.first.end(), closest.loc) - n.first.begin() - 1;
     data_->collision = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
   }
@@ -177,7 +196,7 @@ void Edges<T>::set_edges(const EvaluationRequest &request, int receiver, Closest
   const int lanes = kernels_.lanes;
   Lanes block;
   int64_t candidate[MAX_EDGE_LANES];
-  int64_t e = data_->begin.data()[receiver];
+  int64_t e = begin()[receiver];
   int filled = 0;
   const auto write = [&] {
     kernels_.harmonics(NORMS, lmax_, block.vector, block.length, block.unit, block.y);
@@ -205,8 +224,8 @@ template <class Closest>
 void Edges<T>::set_duals(const EvaluationRequest &request, int receiver, Closest &closest) {
   const Neighborhood &n = *data_->neighborhood;
   for (int64_t c = n.first[receiver]; c < n.first[receiver + 1]; c++) {
-    const int64_t e = edge_of_candidate(receiver, c);
-    if (e < 0) continue;
+    if (data_->candidate_edge.data()[c] < 0) continue;
+    const int64_t e = begin()[receiver] + data_->candidate_edge.data()[c];
     for (int along = 0; along < data_->num_directions; along++) {
       const int moment = request.energy_moments ? EnergyMoments::moment(along) : -1;
       const double(*v)[3] = request.along(request.energy_moments ? 0 : along).direction;
@@ -254,10 +273,42 @@ void Edges<T>::set_forces(const EdgeArrays<T> &edges, int64_t begin, int64_t end
 
 template <class T>
 EdgeArrays<T> Edges<T>::arrays(int d) {
-  D *const separate_force = EdgeArrays<T>::fits_force(lmax_) ? nullptr : data_->force.data();
-  return EdgeArrays<T>{lmax_,     data_->distance.data(), data_->unit_vector.data(), data_->harmonics.data(), num_y_,
-                       adjoint(), separate_force}
-      .along(d, data_->size);
+  EdgeArrays<T> all{
+      lmax_, data_->distance.data(), data_->unit_vector.data(), data_->harmonics.data(), num_y_, adjoint(), nullptr};
+  if (has_separate_forces()) all.separate_force = data_->force.data() + 3 * (d * data_->size + data_->first_present);
+  return all.along(d, data_->num_present);
+}
+
+// atom: its forces, or their tangents, become larger by f.
+template <class D>
+void add_to_atom(const EvaluationRequest &request, int atom, double sign, const D f[3]) {
+  for (int k = 0; k < 3; k++) {
+    if (request.forces) request.forces[atom][k] += sign * value_of(f[k]);
+    if (request.force_tangents) request.force_tangents[atom][k] += sign * tangent_of(f[k]);
+  }
+}
+
+template <class T>
+void Edges<T>::finish_receivers(const EvaluationRequest &request) {
+  const Neighborhood &n = *data_->neighborhood;
+  const bool virial = request.virial || request.atom_virial;
+  const int num_directions = data_->num_directions;
+  if (has_separate_forces()) data_->force.reserve(3 * num_directions * data_->size);
+  D *receiver_virial = virial ? data_->receiver_virial.reserve(9 * num_directions * n.num_receivers) : nullptr;
+  const int64_t *begin = this->begin();
+  for (int d = 0; d < num_directions; d++) {
+    const EdgeArrays<T> edges = arrays(d);
+    const EvaluationRequest along = request.along(d);
+    parallel("equi:edge_force", data_->last_receiver - data_->first_receiver, [&](int64_t number) {
+      const int64_t i = data_->first_receiver + number;
+      D f[3] = {0, 0, 0};
+      D v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+      set_forces(edges, begin[i], begin[i + 1]);
+      for (int64_t e = begin[i]; e < begin[i + 1]; e++) edges.add_force(e, f, v, virial);
+      add_to_atom(along, n.receiver[i], 1.0, f);
+      if (virial) std::copy_n(v, 9, receiver_virial + 9 * (d * n.num_receivers + i));
+    });
+  }
 }
 
 template <class T>
@@ -269,44 +320,34 @@ template <class T>
 void Edges<T>::finish_direction(const EvaluationRequest &request, int d, EvaluationResult &result) {
   const Neighborhood &n = *data_->neighborhood;
   const int N = n.num_receivers;
-  const int64_t *begin = data_->begin.data();
-  if (!EdgeArrays<T>::fits_force(lmax_)) data_->force.reserve(3 * data_->size);
-  const EdgeArrays<T> edges = arrays(d);
-  const bool virial = request.virial || request.atom_virial;
-  D *receiver_virial = virial ? data_->receiver_virial.reserve(9 * N) : nullptr;
-
-  const auto add_force = [&](int atom, double sign, const D f[3]) {
-    for (int k = 0; k < 3; k++) {
-      if (request.forces) request.forces[atom][k] += sign * value_of(f[k]);
-      if (request.force_tangents) request.force_tangents[atom][k] += sign * tangent_of(f[k]);
-    }
-  };
-
-  parallel("equi:edge_force", N, [&](int64_t i) {
-    D f[3] = {0, 0, 0};
-    D v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-    set_forces(edges, begin[i], begin[i + 1]);
-    for (int64_t e = begin[i]; e < begin[i + 1]; e++) edges.add_force(e, f, v, virial);
-    add_force(n.receiver[i], 1.0, f);
-    if (virial)
-      for (int k = 0; k < 9; k++) receiver_virial[9 * i + k] = v[k];
-  });
+  const double *x = request.positions[0], *direction = request.direction ? request.direction[0] : nullptr;
+  const int64_t width = has_separate_forces() ? 3 : num_y_;
+  const D *force = (has_separate_forces() ? data_->force.data() : data_->adjoint.data()) + width * d * data_->size;
 
   // Forces on senders, gathered row by row in a fixed order. Copies of an atom on this rank share its row, so most
   // ghosts need nothing.
   parallel("equi:senders", n.num_rows, [&](int64_t row) {
     D f[3] = {0, 0, 0};
-    double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    double of_row[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     if (data_->row_atom[row] < 0) return;
     for (int64_t k = data_->transposed_begin[row]; k < data_->transposed_begin[row + 1]; k++) {
       const int64_t e = transposed_edge(k);
-      if (e >= 0) edges.add_force(e, f, v, request.atom_virial != nullptr);
+      if (e < 0) continue;
+      D vector[3];
+      if (request.atom_virial) {
+        const int receiver = data_->transposed_receiver[k];
+        const int sender = n.sender_atom[n.first[receiver] + data_->transposed[k]];
+        set_edge_vector(x, direction, n.receiver[receiver], sender, -1, vector);
+      }
+      add_edge_force(force + width * e, request.atom_virial ? vector : nullptr, f, of_row);
     }
-    add_force(data_->row_atom[row], -1.0, f);
+    add_to_atom(request, data_->row_atom[row], -1.0, f);
     if (request.atom_virial)
-      for (int a = 0; a < 9; a++) request.atom_virial[data_->row_atom[row]][a] += 0.5 * v[a];
+      for (int a = 0; a < 9; a++) request.atom_virial[data_->row_atom[row]][a] += 0.5 * of_row[a];
   });
 
+  if (!request.virial && !request.atom_virial) return;
+  const D *receiver_virial = data_->receiver_virial.data() + 9 * static_cast<int64_t>(d) * N;
   if (request.atom_virial)
     for (int i = 0; i < N; i++)
       for (int k = 0; k < 9; k++) request.atom_virial[n.receiver[i]][k] += 0.5 * value_of(receiver_virial[9 * i + k]);
@@ -331,22 +372,27 @@ std::size_t Edges<T>::bytes_of_candidates() const {
 template <class T>
 std::size_t Edges<T>::bytes() const {
   if (is_borrowed_) return 0;
-  return bytes_of_candidates() + data_->begin.bytes() + data_->sender_row.bytes() + data_->sender_species.bytes() +
-         data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() + data_->force.bytes() +
-         data_->harmonics.bytes() + data_->num_rigid.bytes() + data_->receiver_virial.bytes();
+  return bytes_of_candidates() + data_->begin.bytes() + data_->present_begin.bytes() + data_->sender_row.bytes() +
+         data_->sender_species.bytes() + data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() +
+         data_->force.bytes() + data_->harmonics.bytes() + data_->num_rigid.bytes() + data_->receiver_virial.bytes();
 }
 
 template <class T>
-std::size_t Edges<T>::additional_bytes(int64_t num_edges) const {
+std::size_t Edges<T>::additional_bytes(int64_t num_edges, int64_t num_present) const {
   if (is_borrowed_) return 0;
-  const int64_t N = data_->neighborhood->num_receivers, of_directions = data_->num_directions * num_edges;
-  return data_->begin.additional_bytes(N + 1) + (IS_DUAL<D> ? data_->num_rigid.additional_bytes(N) : 0) +
+  const int64_t N = data_->neighborhood->num_receivers, directions = data_->num_directions;
+  const bool is_divided = num_present < num_edges;
+  return data_->begin.additional_bytes(N + 1) + (is_divided ? data_->present_begin.additional_bytes(N + 1) : 0) +
+         (IS_DUAL<D> ? data_->num_rigid.additional_bytes(N) : 0) +
          data_->candidate_edge.additional_bytes(data_->neighborhood->first[N]) +
-         data_->sender_row.additional_bytes(num_edges) + data_->sender_species.additional_bytes(num_edges) +
-         data_->distance.additional_bytes(of_directions) + data_->unit_vector.additional_bytes(3 * of_directions) +
-         data_->adjoint.additional_bytes(num_y_ * of_directions) +
-         (EdgeArrays<T>::fits_force(lmax_) ? 0 : data_->force.additional_bytes(3 * num_edges)) +
-         data_->harmonics.additional_bytes(num_y_ * of_directions) + data_->receiver_virial.additional_bytes(9 * N);
+         data_->sender_row.additional_bytes(num_present) + data_->sender_species.additional_bytes(num_present) +
+         data_->distance.additional_bytes(directions * num_present) +
+         data_->unit_vector.additional_bytes(3 * directions * num_present) +
+         data_->adjoint.additional_bytes(num_y_ * directions * num_present) +
+         (is_divided || !EdgeArrays<T>::fits_force(lmax_) ? data_->force.additional_bytes(3 * directions * num_edges)
+                                                          : 0) +
+         data_->harmonics.additional_bytes(num_y_ * directions * num_present) +
+         data_->receiver_virial.additional_bytes(9 * directions * N);
 }
 
 EQUI_INSTANTIATE_NUMBERS(Edges)

@@ -234,27 +234,41 @@ struct Sums {
 };
 
 template <class T>
-Sums<T> add_up(const ImageStructure &s, bool virial, bool atom_virial, InstructionSet set = best_instruction_set()) {
+void set_all(Edges<T> &edges, const ImageStructure &s) {
+  edges.set_neighborhood(s.neighborhood);
+  edges.find(at(s.positions));
+  edges.set(at(s.positions), 0, s.neighborhood.num_receivers);
+}
+
+// starts: the first receivers of parts whose edges are set one after the other.
+template <class T>
+Sums<T> add_up(const ImageStructure &s, bool virial, bool atom_virial, InstructionSet set = best_instruction_set(),
+               std::vector<int> starts = {0}) {
   Edges<T> edges(EDGE_LMAX, CUTOFF, {}, {}, set);
   edges.set_neighborhood(s.neighborhood);
-  edges.build(at(s.positions));
-  for (int64_t e = 0; e < edges.size(); ++e) {
-    const double r = edges.distance()[e];
-    double sum = 1.0;
-    for (int k = 1; k < EDGE_Y; ++k) {
-      sum += coefficient(k) * edges.harmonics()[e * EDGE_Y + k];
-      edges.adjoint()[e * EDGE_Y + k] = std::sin(r) * coefficient(k);
-    }
-    edges.adjoint()[e * EDGE_Y] = std::cos(r) * sum;
-  }
   Sums<T> sums;
   // Outputs are added to.
   sums.forces.assign(s.positions.size(), Vector3{1.0, 2.0, 3.0});
   sums.atom_virial.assign(s.positions.size(), std::array<double, 9>{});
-  EvaluationRequest request;
+  EvaluationRequest request = at(s.positions);
   request.forces = reinterpret_cast<double(*)[3]>(sums.forces.data());
   if (atom_virial) request.atom_virial = reinterpret_cast<double(*)[9]>(sums.atom_virial.data());
   request.virial = virial;
+  edges.find(request);
+  starts.push_back(s.neighborhood.num_receivers);
+  for (size_t part = 0; part + 1 < starts.size(); ++part) {
+    edges.set(request, starts[part], starts[part + 1]);
+    for (int64_t e = edges.begin()[starts[part]]; e < edges.begin()[starts[part + 1]]; ++e) {
+      const double r = edges.distance()[e];
+      double sum = 1.0;
+      for (int k = 1; k < EDGE_Y; ++k) {
+        sum += coefficient(k) * edges.harmonics()[e * EDGE_Y + k];
+        edges.adjoint()[e * EDGE_Y + k] = std::sin(r) * coefficient(k);
+      }
+      edges.adjoint()[e * EDGE_Y] = std::cos(r) * sum;
+    }
+    edges.finish_receivers(request);
+  }
   edges.finish(request, sums.result);
   for (Vector3 &f : sums.forces)
     for (int k = 0; k < 3; ++k) f[k] -= k + 1.0;
@@ -354,12 +368,44 @@ TEST(Edges, half_of_a_pairs_virial_goes_to_each_atom) {
   }
 }
 
+// Parts of any size, also without receivers.
+TEST(Edges, those_of_some_receivers_at_a_time_give_the_same_sums) {
+  const Cluster c = make_cluster();
+  const auto whole = add_up<double>(c.images, true, true);
+  const auto whole_float = add_up<float>(c.images, true, true);
+  for (const std::vector<int> &starts : {std::vector<int>{0, 1, 2, 5}, {0, 0, 4, 4}, {0, 7}}) {
+    const auto parts = add_up<double>(c.images, true, true, best_instruction_set(), starts);
+    const auto parts_float = add_up<float>(c.images, true, true, best_instruction_set(), starts);
+    for (size_t a = 0; a < whole.forces.size(); ++a) {
+      EXPECT_EQ(parts.forces[a], whole.forces[a]);
+      EXPECT_EQ(parts.atom_virial[a], whole.atom_virial[a]);
+      EXPECT_EQ(parts_float.forces[a], whole_float.forces[a]);
+    }
+    for (int k = 0; k < 6; ++k) EXPECT_EQ(parts.result.virial[k], whole.result.virial[k]);
+  }
+}
+
+TEST(Edges, the_closest_pair_of_all_parts_is_named) {
+  Cluster c = make_cluster();
+  ImageStructure &s = c.images;
+  s.positions[6] = s.positions[7];
+  s.positions[6][0] += 0.75 * MIN_DISTANCE;
+  s.positions[1] = s.positions[0];
+  s.positions[1][1] += 0.25 * MIN_DISTANCE;
+  Edges<float> edges(EDGE_LMAX, CUTOFF);
+  edges.set_neighborhood(s.neighborhood);
+  edges.find(at(s.positions));
+  for (int i = 0; i < s.neighborhood.num_receivers; ++i) edges.set(at(s.positions), i, i + 1);
+  EXPECT_EQ(edges.collision().atom_i + edges.collision().atom_j, 1);
+  edges.find(at(s.positions));
+  EXPECT_EQ(edges.collision().atom_i, -1);
+}
+
 TEST(Edges, pairs_within_the_cutoff_and_no_others_are_edges) {
   const Cluster c = make_cluster();
   const Neighborhood &n = c.images.neighborhood;
   Edges<double> edges(EDGE_LMAX, CUTOFF);
-  edges.set_neighborhood(n);
-  edges.build(at(c.images.positions));
+  set_all(edges, c.images);
   int64_t e = 0;
   for (int i = 0; i < n.num_receivers; ++i) {
     EXPECT_EQ(edges.begin()[i], e);
@@ -408,8 +454,7 @@ TEST(Edges, the_closest_pair_below_the_limit_is_named) {
   s.positions[1] = s.positions[0];
   s.positions[1][0] += 0.75 * MIN_DISTANCE;
   Edges<float> edges(EDGE_LMAX, CUTOFF);
-  edges.set_neighborhood(s.neighborhood);
-  edges.build(at(s.positions));
+  set_all(edges, s);
   EXPECT_EQ(edges.collision().atom_i + edges.collision().atom_j, 9);
   EXPECT_NEAR(edges.collision().distance, 0.25 * MIN_DISTANCE, 1e-12);
 }
