@@ -114,6 +114,20 @@ struct Batch {
   std::int64_t a, b, c;
 };
 
+// A block of a product, whose sums stay in registers: many of the tests' operations are those of products.
+constexpr int BLOCK_ROWS = 8, BLOCK_COLUMNS = 2;
+
+// Each number is summed in the order of l.
+template <class T>
+void multiply_block(std::int64_t k, const T *a, std::int64_t rows, const T *b, std::int64_t columns,
+                    T (&product)[BLOCK_COLUMNS][BLOCK_ROWS]) {
+  T sum[BLOCK_COLUMNS][BLOCK_ROWS] = {};
+  for (std::int64_t l = 0; l < k; l++)
+    for (int j = 0; j < BLOCK_COLUMNS; j++)
+      for (int i = 0; i < BLOCK_ROWS; i++) sum[j][i] += a[l * rows + i] * b[l * columns + j];
+  for (int j = 0; j < BLOCK_COLUMNS; j++) std::copy_n(sum[j], BLOCK_ROWS, product[j]);
+}
+
 template <class T>
 cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation_t op_a, cublasOperation_t op_b, int m,
                         int n, int k, T alpha, const T *a, int lda, const T *b, int ldb, T beta, T *c, int ldc,
@@ -128,26 +142,27 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
   const auto work = [=] {
     const std::int64_t step_a = op_a == CUBLAS_OP_N ? 1 : lda, next_a = op_a == CUBLAS_OP_N ? lda : 1,
                        step_b = op_b == CUBLAS_OP_N ? ldb : 1, next_b = op_b == CUBLAS_OP_N ? 1 : ldb;
-    // Each number is summed in the order of l, for all numbers of a column of C together: most of the time of tests is
-    // spent here.
-    std::vector<T> factors(static_cast<std::size_t>(m) * k), sum(m);
+    // op(A) and op(B) with adjacent numbers, l by l, and zeros up to whole blocks.
+    const int rows = (m + BLOCK_ROWS - 1) / BLOCK_ROWS * BLOCK_ROWS,
+              columns = (n + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS * BLOCK_COLUMNS;
+    std::vector<T> packed_a(static_cast<std::size_t>(rows) * k), packed_b(static_cast<std::size_t>(columns) * k);
     for (int p = 0; p < batch.count; p++) {
       const T *of_a = a + p * batch.a, *of_b = b + p * batch.b;
       T *of_c = c + p * batch.c;
-      for (std::int64_t l = 0; l < k; l++)
-        for (std::int64_t i = 0; i < m; i++) factors[l * m + i] = of_a[i * step_a + l * next_a];
-      for (std::int64_t j = 0; j < n; j++) {
-        std::fill(sum.begin(), sum.end(), T(0));
-        for (std::int64_t l = 0; l < k; l++) {
-          const T factor = of_b[l * next_b + j * step_b];
-          const T *column = factors.data() + l * m;
-          for (std::int64_t i = 0; i < m; i++) sum[i] += column[i] * factor;
-        }
-        for (std::int64_t i = 0; i < m; i++) {
-          T &to = of_c[i + j * ldc];
-          to = beta == T(0) ? alpha * sum[i] : alpha * sum[i] + beta * to;    // with beta = 0 it is not read
-        }
+      for (std::int64_t l = 0; l < k; l++) {
+        for (std::int64_t i = 0; i < m; i++) packed_a[l * rows + i] = of_a[i * step_a + l * next_a];
+        for (std::int64_t j = 0; j < n; j++) packed_b[l * columns + j] = of_b[l * next_b + j * step_b];
       }
+      for (int first_row = 0; first_row < m; first_row += BLOCK_ROWS)
+        for (int first_column = 0; first_column < n; first_column += BLOCK_COLUMNS) {
+          T sum[BLOCK_COLUMNS][BLOCK_ROWS];
+          multiply_block(k, packed_a.data() + first_row, rows, packed_b.data() + first_column, columns, sum);
+          for (int j = 0; j < std::min(BLOCK_COLUMNS, n - first_column); j++)
+            for (int i = 0; i < std::min(BLOCK_ROWS, m - first_row); i++) {
+              T &to = of_c[first_row + i + static_cast<std::int64_t>(first_column + j) * ldc];
+              to = beta == T(0) ? alpha * sum[j][i] : alpha * sum[j][i] + beta * to;    // with beta = 0 it is not read
+            }
+        }
     }
   };
   return emulation::enqueue(handle->stream, {name, &typeid(work), work}) ? CUBLAS_STATUS_SUCCESS

@@ -46,7 +46,7 @@ TEST(HostEvaluationProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_
       const long small = allocations_when_warm(model, 4, deterministic),
                  stages = make_evaluation_plan(model, deterministic).stages.size();
       EXPECT_LE(small, of_edges + MAX_KERNELS_OF_STAGE * stages) << c.name;
-      EXPECT_EQ(allocations_when_warm(model, 8, deterministic), small)
+      EXPECT_EQ(allocations_when_warm(model, 6, deterministic), small)
           << c.name << (deterministic ? ", deterministic" : "");
     }
   }
@@ -150,7 +150,7 @@ std::string all_bits(bool deterministic) {
   };
   for (const TinyCase &c : all_cases()) {
     const Model model = c.model();
-    const ImageStructure images = random_structure(model.num_species(), 5, 6).images(model.reach());
+    const ImageStructure images = random_structure(model.num_species(), 5, 5).images(model.reach());
     for (const Precision p : {Precision::mixed, Precision::double_}) {
       const Evaluation e = evaluate_whole(*make_kokkos(model, {p, false, deterministic}), images);
       add(e.energy);
