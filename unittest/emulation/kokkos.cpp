@@ -115,7 +115,7 @@ struct Batch {
 };
 
 // A block of a product, whose sums stay in registers: many of the tests' operations are those of products.
-constexpr int BLOCK_ROWS = 8, BLOCK_COLUMNS = 2;
+constexpr int BLOCK_ROWS = 4, BLOCK_COLUMNS = 4;
 
 // Each number is summed in the order of l.
 template <class T>
