@@ -435,6 +435,24 @@ def wave_vectors():
     )
 
 
+def sheets():
+    """What the sheets of models have, and the jumps of HIENet."""
+    page = "doc/data_sheets.rst"
+    found = {name: samples.sheet_of(name) for name in sorted(path.stem.removeprefix("data_sheet_") for path in samples.RESULTS.glob("data_sheet_*.json"))}
+
+    def names(condition):
+        return [name for name, sheet in found.items() if condition(sheet)]
+
+    yield page, f"Dynamics and times are in the sheets of {' and '.join(names(lambda sheet: 'dynamics' in sheet and 'speed' in sheet))};"
+    jumps = {pair: curve["jump_of_energy_eV"] for pair, curve in found["hienet-v3"]["equi"]["pairs"].items()}
+    yield page, f"the fit gives {found['hienet-v3']['equi']['crystals']['Al']['modulus_GPa']:.0f} GPa for Al"
+    # The sheet has magnitudes.
+    yield "doc/models/hienet.rst", f"changes there by {jumps['Na-Cl']:.2f} eV for Na and Cl,"
+    yield "doc/models/hienet.rst", f"for two Si and -{jumps['O-O']:.2f} eV for two O"
+    *others, last = names(lambda sheet: "framework" not in sheet)
+    yield page, f"The framework's values are missing in those of {', '.join(others)} and {last}"
+
+
 def certificates():
     number = len(list((ROOT / "doc" / "certificates").glob("*.json")))
     yield "CHANGELOG.md", f"The manual has such pages of {number} models."
@@ -442,7 +460,7 @@ def certificates():
 
 SUBJECTS = (
     speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, capacities, gpu_layers, gpu_registers, mirror_images,
-    single, tables, differences, potentials, wave_vectors, certificates,
+    single, tables, differences, potentials, wave_vectors, sheets, certificates,
 )  # fmt: skip
 
 
