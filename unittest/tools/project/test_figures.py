@@ -4,6 +4,7 @@
 Each of the functions below writes the sentences and table rows of a page as they must be. Only white space may differ.
 """
 
+import functools
 import math
 import re
 import statistics
@@ -423,6 +424,21 @@ def potentials():
     yield "examples/melting/README.md", f"adds errors of {liquids[0]} to {liquids[1]} meV/Angstrom in the liquid"
 
 
+def memory_of_arrays():
+    """Bytes per atom, by array. Pages write a comma from 10,000 on."""
+
+    def cells(one):
+        return [f"{int(number):,}" if int(number) >= 10_000 else number for number in list(one.values())[1:]]
+
+    arrays = samples.rows_of("memory_arrays")
+    for one in [*arrays, *samples.rows_of("memory_arrays_gpu")]:
+        yield "doc/evaluation.rst", row(one["array"], *cells(one))
+    # The whole of an evaluation of 4096 atoms.
+    for figure, column in (("memory_evaluation", "sevennet_0"), ("memory_lean", "sevennet_0_lean")):
+        (measured,) = [float(one["value"]) for one in samples.rows_of("measured") if one["name"] == figure]
+        assert round(sum(int(one[column]) for one in arrays) / 1000, 1) == measured
+
+
 def wave_vectors():
     """Tables of powers of a sum over wave vectors: 16 bytes for each integer of the three directions, one of them not negative."""
 
@@ -460,7 +476,7 @@ def certificates():
 
 SUBJECTS = (
     speed, accuracy, drifts, sizes, kernels_and_training, peers, gpu_agreement, gpu_speed, capacities, gpu_layers, gpu_registers, mirror_images,
-    single, tables, differences, potentials, wave_vectors, sheets, certificates,
+    single, tables, differences, potentials, memory_of_arrays, wave_vectors, sheets, certificates,
 )  # fmt: skip
 
 
@@ -478,9 +494,15 @@ def test_figures_are_those_of_the_results(subject):
     assert not found, "\n".join(found)
 
 
+@functools.cache
+def all_sentences():
+    """(page, sentence) of all subjects."""
+    return [(page, " ".join(sentence.split())) for subject in SUBJECTS for page, sentence in subject()]
+
+
 def unchecked_text(page):
     """A page without the sentences that the subjects check."""
-    checked = [" ".join(sentence.split()) for subject in SUBJECTS for name, sentence in subject() if name == page]
+    checked = [sentence for name, sentence in all_sentences() if name == page]
     text = page_text(page)
     for sentence in sorted(checked, key=len, reverse=True):
         text = text.replace(sentence, " ")
