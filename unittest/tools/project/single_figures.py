@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Sentences with figures of bench/results/measured.csv, and rows of tables that are those of a file there.
+"""Figures of files in bench/results that no driver writes: single ones of measured.csv, and tables of pages.
 
-Names in braces are those of the rows, with a format where a page rounds the value. RATIOS are computed from two rows.
+Names in braces are those of the rows of measured.csv, with a format where a page rounds the value. RATIOS are computed from two
+rows. The functions yield pairs of a page and of a text, as those of driver_figures.py.
 """
+
+import math
+
+from driver_figures import ROOT, row, samples
 
 RATIOS = {
     "demo_minutes": ("demo_time", 60),
@@ -79,3 +84,151 @@ SENTENCES = (
     ("doc/model_tool.rst", "a path group takes about {compile_path_group:.0f} s and a contraction {compile_contraction:.0f} s."),
     ("doc/model_tool.rst", "were then {compile_gain_path_groups} and {compile_gain_contractions} times faster."),
 )  # fmt: skip
+
+
+def single():
+    """Measurements that no driver writes into a file of its own."""
+    values = {one["name"]: float(one["value"]) for one in samples.rows_of("measured")}
+    values |= {name: values[a] / values.get(b, b) for name, (a, b) in RATIOS.items()}
+    for page, sentence in SENTENCES:
+        yield page, sentence.format(**values).replace("e-0", "e-")
+    longer = values["uma_memory_equi"] / samples.least_times("step_uma_s")[0]
+    yield "doc/models/uma_esen.rst", f"and takes about {longer:.1f} times as long"
+    yield "doc/models/uma_esen.rst", f"or {43 * values['uma_edge'] / 1000:.1f} MB for an atom with 43 neighbors"
+
+
+def tables():
+    """Tables and sentences of files whose rows stand on pages as they are."""
+    page = "doc/performance.rst"
+    for one in samples.rows_of("steps_zen4"):
+        times = (one["equi_us_per_atom_step"], one["framework_us_per_atom_step"], one["ratio"])
+        yield page, row(f"{one['model']}, {one['system']}", *times)
+    for one in samples.rows_of("batches"):
+        yield page, row(f"{one['model']}, ``{one['precision']}``, {one['cpu']}", *[one[f"batch_{n}"] for n in (8, 16, 32, 64, 128)])
+    for one in samples.rows_of("tables_tried"):
+        yield page, row(one["change"], one["time"])
+    ratios = []
+    for one in samples.rows_of("precisions"):
+        mixed, double = one["mixed_us_per_atom"], one["double_us_per_atom"]
+        ratios.append(float(double) / float(mixed))
+        if "Zen 4" in one["cpu"]:
+            yield "CHANGELOG.md", f"*double* takes {ratios[-1]:.1f} times the time of *mixed* on an AMD EPYC (Zen 4)"
+        yield page, row(f"{one['model']}, {one['cpu']}", mixed, double, f"{ratios[-1]:.1f}")
+    best = {}
+    for one in samples.rows_of("peers"):
+        key = one["model"], one["side"]
+        best[key] = min(best.get(key, 1e9), float(one["us_per_atom_step"]))
+    ratios += [best[model, "equi double"] / best[model, "equi"] for model, side in best if side == "equi"]
+    yield page, f"*Double* takes {min(ratios):.1f} to {max(ratios):.1f} times as long as *mixed*."
+    for one in samples.rows_of("phonons"):
+        equi, lammps = one["equi_dynamical_matrix_s"], one["dynamical_matrix_s"]
+        yield page, row(f"{one['symmetry']}, ``{one['precision']}``", f"{equi} s", f"{lammps} s", f"{float(lammps) / float(equi):.1f}")
+    for one in samples.rows_of("gaunt"):
+        pairs = (f"{one[form + '_forward_ns']} and {one[form + '_backward_ns']}" for form in ("tree", "grid"))
+        yield "doc/models/gaunt.rst", " ".join((one["L"], *pairs, one["used"]))
+    products = {int(one["L"]): {key: int(number) for key, number in one.items()} for one in samples.rows_of("gaunt_products")}
+    for name, column in (("tree, forward", "tree_forward"), ("grid, forward", "grid_forward"), ("tree, backward", "tree_backward"),
+                         ("grid, backward", "grid_backward"), ("all Clebsch-Gordan paths, only couplings", "clebsch_gordan")):  # fmt: skip
+        yield "doc/evaluation.rst", row(name, *(str(one[column]) for one in products.values()))
+    fewer = {order: one["tree_forward"] / one["grid_forward"] for order, one in products.items()}
+    yield "doc/models/gaunt.rst", f"The grid needs {fewer[5]:.1f} times fewer products at L = 5 and {fewer[8]:.1f} times fewer at L = 8"
+    for one in samples.rows_of("gaunt_training"):
+        yield "doc/models/gaunt.rst", " ".join(list(one.values())[2:])
+    for name in ("gpu_dense", "gpu_dense_errors"):
+        for one in samples.rows_of(name):
+            yield "doc/gpu_roofline.rst", " ".join(list(one.values())[1:])
+
+
+def differences():
+    """Largest differences from the frameworks, by subject."""
+    found = {(one["subject"], one["precision"]): one for one in samples.rows_of("differences")}
+    columns = ("energy_eV_per_atom", "force_eV_per_A", "stress_eV_per_A3")
+    for (subject, precision), one in found.items():
+        if precision in ("mixed", "double"):
+            label = subject if precision == "double" else ""
+            yield "doc/accuracy.rst", row(label, f"``{precision}``", *[one[column] for column in columns])
+    energy, force, stress = ("{" + column + "} " for column in columns)
+    for subject, sentence in (
+        ("mace versions", f"differences in all versions are {energy}eV/atom, {force}eV/Angstrom and {stress}eV/Angstrom^3."),
+        ("GeSbTe_mace_swa", f"The differences are {energy}eV/atom and {force}eV/Angstrom."),
+        ("MACE_SPICE and ani500k_small_CC", f"The differences are {energy}eV/atom and {force}eV/Angstrom."),
+        ("MACE-POLAR-1 periodic", f"the differences are at most {energy}eV/atom and {force}eV/Angstrom, of forces"),
+        ("MACE-POLAR-1 open", f"they are at most {energy}eV/atom and {force}eV/Angstrom, because"),
+    ):
+        yield "doc/models/mace.rst", sentence.format(**found[subject, "float64"])
+
+
+def potentials():
+    """Speeds of the small potentials, and the sizes of their files."""
+    page = "potentials/README.md"
+    for one in samples.rows_of("potentials"):
+        equi, sevennet = one["equi_us_per_atom_step"], one["sevennet_0_us_per_atom_step"]
+        yield page, f"{equi} microseconds of a core per atom, and with SevenNet-0 {sevennet}, {float(sevennet) / float(equi):.0f} times as much"
+    for name, framework in (("silicon", "sevenn"), ("nacl-melt", "sevenn"), ("water", "sevenn"), ("nacl-allegro", "nequip")):
+        size = (ROOT / "potentials" / f"{name}.equi").stat().st_size / 1000
+        yield page, f"file has {size:.0f} kB, including 3 kB of values of {framework} for checks."
+    yield page, f"The file has {(ROOT / 'potentials' / 'mgo-tensornet.equi').stat().st_size / 1000:.0f} kB."
+    tables = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (ROOT / page).read_text().splitlines() if line.startswith("|")]
+    for state, sentence in (("liquid, 2200 K", "2200 K the two densities differ by {0:.1f} %"), ("liquid, 1600 K", "1600 K the two densities differ by {0:.0f} %"),
+                            ("liquid, 300 K", "300 K the two densities differ by {0:.0f} %")):  # fmt: skip
+        (cells,) = [cells for cells in tables if cells[0] == state and "±" in cells[1]]
+        (own, error), (teacher, its_error) = (map(float, cell.split("±")) for cell in cells[1:3])
+        difference, of_difference = abs(own - teacher), math.hypot(error, its_error)
+        yield page, f"{sentence.format(100 * difference / teacher)}, which is {difference / of_difference:.1f} times the error of their difference."
+    # The first table with liquids is that of silicon.
+    liquids = [cells[3] for cells in tables if cells[0] in ("liquid, 1600 K", "liquid, 2200 K") and len(cells) == 6 and "±" not in cells[1]][:2]
+    yield "CHANGELOG.md", f"forces in the liquid err by {liquids[0]} to {liquids[1]} instead of"
+    yield "examples/melting/README.md", f"adds errors of {liquids[0]} to {liquids[1]} meV/Angstrom in the liquid"
+
+
+def memory_of_arrays():
+    """Bytes per atom, by array. Pages write a comma from 10,000 on."""
+
+    def cells(one):
+        return [f"{int(number):,}" if int(number) >= 10_000 else number for number in list(one.values())[1:]]
+
+    arrays = samples.rows_of("memory_arrays")
+    for one in [*arrays, *samples.rows_of("memory_arrays_gpu")]:
+        yield "doc/evaluation.rst", row(one["array"], *cells(one))
+    # The whole of an evaluation of 4096 atoms.
+    for figure, column in (("memory_evaluation", "sevennet_0"), ("memory_lean", "sevennet_0_lean")):
+        (measured,) = [float(one["value"]) for one in samples.rows_of("measured") if one["name"] == figure]
+        assert round(sum(int(one[column]) for one in arrays) / 1000, 1) == measured
+
+
+def wave_vectors():
+    """Tables of powers of a sum over wave vectors: 16 bytes for each integer of the three directions, one of them not negative."""
+
+    def kilobytes(atoms):
+        most = int(3.14 * (10 * atoms) ** (1 / 3) / (2 * math.pi))
+        return f"{16 * (most + 1 + 2 * (2 * most + 1)) / 1000:.0f} kB"
+
+    yield "doc/latent_ewald.rst", (
+        f"these are {kilobytes(1000)} per atom for 1000 atoms, {kilobytes(10_000)} for 10,000 and {kilobytes(100_000)} for 100,000."
+    )
+
+
+def sheets():
+    """What the sheets of models have, and the jumps of HIENet."""
+    page = "doc/data_sheets.rst"
+    found = {name: samples.sheet_of(name) for name in sorted(path.stem.removeprefix("data_sheet_") for path in samples.RESULTS.glob("data_sheet_*.json"))}
+
+    def names(condition):
+        return [name for name, sheet in found.items() if condition(sheet)]
+
+    yield page, f"Dynamics and times are in the sheets of {' and '.join(names(lambda sheet: 'dynamics' in sheet and 'speed' in sheet))};"
+    jumps = {pair: curve["jump_of_energy_eV"] for pair, curve in found["hienet-v3"]["equi"]["pairs"].items()}
+    yield page, f"the fit gives {found['hienet-v3']['equi']['crystals']['Al']['modulus_GPa']:.0f} GPa for Al"
+    # The sheet has magnitudes.
+    yield "doc/models/hienet.rst", f"changes there by {jumps['Na-Cl']:.2f} eV for Na and Cl,"
+    yield "doc/models/hienet.rst", f"for two Si and -{jumps['O-O']:.2f} eV for two O"
+    *others, last = names(lambda sheet: "framework" not in sheet)
+    yield page, f"The framework's values are missing in those of {', '.join(others)} and {last}"
+
+
+def certificates():
+    number = len(list((ROOT / "doc" / "certificates").glob("*.json")))
+    yield "CHANGELOG.md", f"The manual has such pages of {number} models."
+
+
+SUBJECTS = (single, tables, differences, potentials, memory_of_arrays, wave_vectors, sheets, certificates)
