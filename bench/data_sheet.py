@@ -95,8 +95,13 @@ class Driver:
         from equi_tools import model_properties
         from equi_tools.ase import EquiCalculator
 
-        calculator = EquiCalculator(self.file, threads=self.args.threads)
-        values = sheet_values.static_values(calculator, self.request(), report=lambda text: print(text, flush=True))
+        def values_of(calculator, parts):
+            return sheet_values.static_values(calculator, self.request() | {"parts": parts}, report=lambda text: print(text, flush=True))
+
+        calculator, exact = (EquiCalculator(self.file, radial=radial, threads=self.args.threads) for radial in (None, "exact"))
+        parts = self.request()["parts"]
+        # Mirror images are those of structures of many elements, whose tables may take longer than all evaluations.
+        values = values_of(calculator, [part for part in parts if part != "mirror"]) | values_of(exact, [part for part in parts if part == "mirror"])
         # Frameworks may refuse two atoms that do not interact.
         for pair, curve in values.get("pairs", {}).items():
             energy, force = model_properties.jump_of(calculator, tuple(pair.split("-")), self.document["cutoff"])

@@ -95,10 +95,17 @@ function(equi_framework_environment name)
   set(${result} ${EQUI_CACHE_DIR}/venv-${name}/bin/python PARENT_SCOPE)
 endfunction()
 
-# EQUI_FRAMEWORK_INTERPRETERS: the variables that tell the model tool of them, NAME=VALUE.
+# EQUI_FRAMEWORK_INTERPRETERS: the variables that tell the model tool of them, NAME=VALUE. EQUI_FRAMEWORK_EXPORTS: the
+# lines of a shell that set them where the environments have been made and the user has not set them.
 set(EQUI_FRAMEWORK_INTERPRETERS "")
+set(EQUI_FRAMEWORK_EXPORTS "")
 foreach(name IN LISTS known_frameworks)
   equi_framework_environment(${name})
   string(TOUPPER ${name} upper)
   list(APPEND EQUI_FRAMEWORK_INTERPRETERS EQUI_PYTHON_${upper}=${EQUI_PYTHON_${upper}_EXECUTABLE})
+  set(variable EQUI_PYTHON_${upper})
+  if(${variable}_EXECUTABLE)
+    string(APPEND EQUI_FRAMEWORK_EXPORTS "python='${${variable}_EXECUTABLE}'\n"
+                                         "[ -x \"$python\" ] && export ${variable}=\"\${${variable}:-$python}\"\n")
+  endif()
 endforeach()

@@ -81,7 +81,8 @@ def _threads(machine):
         return Finding("threads", found, SLOW, machine["threads_note"])
     cores, threads = int(min(float(machine["cores"]), float(machine["quota"]))), int(machine["threads"])
     if cores > threads:
-        advice = f"a run of one rank leaves {cores - threads} cores idle: unset OMP_NUM_THREADS, or start {cores // threads} ranks"
+        idle = f"{cores - threads} core{'s' if cores - threads > 1 else ''}"
+        advice = f"a run of one rank leaves {idle} idle: unset OMP_NUM_THREADS, or start {cores // threads} ranks"
         return Finding("threads", found, OK, advice)
     return Finding("threads", found)
 

