@@ -280,7 +280,7 @@ def dielectric(tmp_path_factory):
     finally:
         sys.path.remove(str(FOLDER))
     rng, file = np.random.default_rng(1), tmp_path_factory.mktemp("dielectric") / "clusters.xyz"
-    box = water(96, rng)
+    box = water(81, rng)
     box.wrap()  # breaks molecules at the boundary
     clusters = []
     for size in (1, 1, 1, 2, 2, 2, 4, 9):
