@@ -335,7 +335,8 @@ def labeled_in(path):
     return found
 
 
-def graph_of(atoms, elements, cutoff, dtype):
+def geometry_of(atoms, elements, cutoff, dtype):
+    """What a model reads of a structure."""
     i, j, shifts = neighbor_list("ijS", atoms, cutoff)
     return {
         "n": torch.tensor([len(atoms)]),
@@ -344,6 +345,12 @@ def graph_of(atoms, elements, cutoff, dtype):
         "edges": torch.tensor(np.array([i, j])),
         "shifts": torch.tensor(shifts, dtype=dtype),
         "species": torch.tensor([elements.index(s) for s in atoms.get_chemical_symbols()]),
+    }
+
+
+def graph_of(atoms, elements, cutoff, dtype):
+    return {
+        **geometry_of(atoms, elements, cutoff, dtype),
         "energy": torch.tensor([atoms.get_potential_energy()], dtype=dtype),
         "forces": torch.tensor(atoms.get_forces(), dtype=dtype),
         "stress": torch.tensor(atoms.get_stress(voigt=False), dtype=dtype)[None],

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from . import document as document_rules
 from . import equi_file, self_check
 from .model_units import ModelUnits
 
@@ -44,7 +45,8 @@ def add(document, version, entries):
 
 def missing(document):
     """The note about a file without values, or an empty text."""
-    if document.get("self_check"):
+    # Values are energies and their derivatives.
+    if document.get("self_check") or not document_rules.has_energy(document):
         return ""
     name = document["framework"]["name"]
     if "tasks" in document.get("mixture", {}):

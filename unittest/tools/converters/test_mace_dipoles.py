@@ -14,7 +14,7 @@ import pytest
 import tensornet_laws as laws
 from ase import Atoms
 from ase.calculators.calculator import CalculationFailed, InputError, PropertyNotImplementedError
-from equi_tools import equi_file, lammps_runner, library
+from equi_tools import equi_file, lammps_runner, library, reference_values
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
@@ -155,6 +155,7 @@ def test_models_without_energies_have_none(name, file_of, model, tmp_path, capsy
     assert result.energy == 0.0 and np.all(result.forces == 0.0)
     with pytest.raises(EquiError, match="no energies"):
         convert(model(name), tmp_path / "file.equi", quiet=True, reference=True)
+    assert reference_values.missing(equi_file.read(file_of(name))[0]) == ""  # no advice to store any
     assert main(["compare", str(file_of(name)), str(model(name)), "--builtin", "--quiet"]) == 1
     assert "the model has no energies to compare" in capsys.readouterr().err
 

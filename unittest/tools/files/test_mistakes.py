@@ -64,6 +64,7 @@ def test_a_command_names_the_mistake(words, expected, folder, capsys):
     ("surface/adsorption.py --energies {} --heights {}", "not what in.adsorption writes"),
     ("vacancy/barrier.py --log {}", "has no table of images"),
     ("water/water.py --rdf {} --msd {}", "is no table"),
+    ("water_spectra/spectra.py --data {}", "is no table of numbers"),
     ("phonons/phonons.py --atoms {} {}", "is no dump"),
 ])  # fmt: skip
 @pytest.mark.parametrize("file", ["text.dat", "bytes.dat"])

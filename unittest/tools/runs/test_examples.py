@@ -28,6 +28,7 @@ SHORT = {
     "surface/adsorption.py": {"energies.dat": "without surface -5\n", "heights.dat": "without 0.0 -5\n"},
     "tensornet/expansion.py": {f"lattice_tensornet_{t}.dat": "# a\n0 4.2\n10 4.3\n" for t in (300, 600, 900)},
     "vacancy/barrier.py": {"log.lammps": "LAMMPS\n   Step  Temp\n 0 300\n"},
+    "water_spectra/spectra.py": {"spectra.dat": "# a\n# b\n" + "".join(f"{4 * k} 1900 300 1 2 3 4 5 6 7 8 9\n" for k in range(20))},
     "water/water.py": {"rdf.dat": "# a\n# b\n# c\n", "msd.dat": "# a\n20 0.1\n40 0.2\n"},
 }
 

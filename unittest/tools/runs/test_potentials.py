@@ -13,12 +13,15 @@ import torch
 from ase import Atoms
 from ase.build import bulk
 from ase.io import read, write
+from equi_tools import document as document_rules
 from equi_tools import equi_file, model_properties
 from equi_tools.ase import EquiCalculator
 
 FOLDER = Path(__file__).resolve().parents[3] / "potentials"
 TEACHER = FOLDER / "nacl-nequip.equi"
 FILES = sorted(FOLDER.glob("*.equi"))
+# Models of dipoles and polarizabilities have no energy.
+POTENTIALS = [file for file in FILES if document_rules.has_energy(equi_file.read(file)[0])]
 # The environments of the families; None is the main one.
 FAMILIES = {"mace": "EQUI_PYTHON_MACE", "nequip": "EQUI_PYTHON_NEQUIP", "allegro": "EQUI_PYTHON_NEQUIP", "sevennet": None, 
             "tensornet": "EQUI_PYTHON_MATGL"}  # fmt: skip
@@ -253,7 +256,7 @@ def test_starting_structures(tmp_path):
         assert distances.min() > 0.9
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", POTENTIALS, ids=lambda file: file.stem)
 def test_mirror_images_have_one_energy(file):
     assert mirror_difference(file) < MIRROR
 
@@ -262,9 +265,60 @@ def test_mirror_images_have_one_energy(file):
 def test_a_potential_says_where_it_is_from(file):
     document, _ = equi_file.read(file)
     assert document["provenance"]["licence"] == "MIT"
-    assert "SevenNet-0" in document["provenance"]["citation"]
+    assert ("SevenNet-0" if file in POTENTIALS else "PySCF") in document["provenance"]["citation"]
     assert file.stat().st_size < LARGEST
     assert f"`{file.name}`" in (FOLDER / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def dielectric(tmp_path_factory):
+    """The module dielectric, and clusters of water with labels of rigid point charges and of one polarizability for each atom."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import dielectric
+        from start import water
+    finally:
+        sys.path.remove(str(FOLDER))
+    rng, file = np.random.default_rng(1), tmp_path_factory.mktemp("dielectric") / "clusters.xyz"
+    box = water(81, rng)
+    box.wrap()  # breaks molecules at the boundary
+    clusters = []
+    for size in (1, 1, 1, 2, 2, 2, 4, 9):
+        clusters.append(dielectric.cluster(box, size, rng))
+        charges = np.where(clusters[-1].symbols == "O", -0.8, 0.4)
+        alpha = 0.5 * len(charges) * np.eye(3) + 0.1 * charges @ clusters[-1].positions**2
+        clusters[-1].info = {"REF_dipole": charges @ clusters[-1].positions, "REF_polarizability": alpha.ravel(), "molecules": size, "kind": f"{size}"}
+    write(file, clusters, format="extxyz")
+    return dielectric, file
+
+
+def test_clusters_are_whole_molecules_next_to_each_other(dielectric):
+    for atoms in read(dielectric[1], ":"):
+        size = atoms.info["molecules"]
+        assert atoms.get_chemical_formula() == Atoms("OHH" * size).get_chemical_formula() and not atoms.pbc.any()
+        _, molecules = dielectric[0].molecules_of(atoms)
+        assert len(molecules) == size
+        assert all(np.abs(atoms.positions[one] - atoms.positions[one[0]]).max() < 1.1 for one in molecules)
+        # The center, with six of a dozen neighbors or with the nearest ones.
+        assert np.linalg.norm(atoms[molecules[0]].get_center_of_mass()) < 1e-7  # eight digits of the file
+        assert max(np.linalg.norm(atoms[one].get_center_of_mass()) for one in molecules) < 6.0
+
+
+def test_a_training_of_dipoles_ends_in_a_file_with_the_errors_of_its_table(dielectric, tmp_path):
+    output = tmp_path / "out.equi"
+    words = ("--data", dielectric[1], "--held-out", dielectric[1], "--channels", 4, "--width", 8, "--cutoff", 4.0, "--epochs", 2)
+    text = call("dielectric.py", "train", output, *words, python=python_of("mace"))
+    row = [float(cell) for cell in re.search(r"^\| all \| 8 \| (.*) \|$", text, re.M)[1].split("|")]
+    dipoles, alphas = [], []
+    for atoms in read(dielectric[1], ":"):
+        expected, size = atoms.info, atoms.info["molecules"]
+        atoms.calc = EquiCalculator(output, precision="double", threads=1)
+        assert np.all(atoms.get_charges() == 0.0)
+        dipoles.append((atoms.get_dipole_moment() - expected["REF_dipole"]) / size)
+        alphas.append((atoms.calc.get_property("polarizability", atoms) - np.reshape(expected["REF_polarizability"], (3, 3))) / size)
+    assert root_mean_square(dipoles) == pytest.approx(row[0], abs=1e-4)
+    assert root_mean_square(dipoles) / 0.20819434 == pytest.approx(row[1], abs=1e-3)
+    assert root_mean_square(alphas) == pytest.approx(row[3], abs=1e-4)
 
 
 def test_densities_of_the_data_sheet_are_those_of_natural_hydrogen(monkeypatch):
