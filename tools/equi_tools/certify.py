@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from . import __version__, bench, certificate, compare, equi_file, kernels, lammps_runner, model_properties, run_log
+from . import document as document_rules
 from .errors import EquiError
 from .progress import Steps
 
@@ -131,6 +132,8 @@ def _radial(file, atoms):
 def facts(file, build_dir=None, quiet=False):
     """All facts of the page; `passed` is whether every value and law is met."""
     document, _ = equi_file.read(file)
+    if not document_rules.has_energy(document):
+        raise EquiError(f"{file}: the model has no energies, and a certificate is of energies and forces")
     native = compare.Native(str(file), "double", build_dir=build_dir)
     machine = _machine(build_dir)  # first: its load is that of other programs
     with Steps(6, quiet) as steps:

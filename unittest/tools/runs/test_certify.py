@@ -50,6 +50,11 @@ def test_the_page_of_a_sound_model(page):
     assert facts["radial"] and all(1.0 <= r["steepest_A"] <= document["cutoff"] for r in facts["radial"])
 
 
+def test_models_without_energies_have_no_certificate(capsys):
+    assert main(["certify", str(ROOT / "potentials" / "water-dielectric.equi")]) == 1
+    assert "water-dielectric.equi: the model has no energies" in capsys.readouterr().err
+
+
 class Cells(HTMLParser):
     def __init__(self):
         super().__init__()
