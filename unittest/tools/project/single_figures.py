@@ -80,6 +80,9 @@ SENTENCES = (
     (ROOFLINE, "takes {gpu_pair_64} and {gpu_pair_1000} ms of these"),
     (ROOFLINE, "Mixed precision spends {gpu_convolutions} ns on convolutions, {gpu_products} on dense products"),
     ("doc/models/gaunt.rst", "the grid takes {gaunt_float64_3} times as long as couplings at L = 3 and {gaunt_float64_4:.2f} times at L = 4."),
+    # Examples.
+    ("examples/water_spectra/README.md", "A step took {spectra_step:.0f} microseconds of a core per atom, and an evaluation of the dielectric "
+                                         "model {spectra_dielectric} (AMD EPYC, Zen 5,"),
     # The model tool.
     ("doc/model_tool.rst", "a path group takes about {compile_path_group:.0f} s and a contraction {compile_contraction:.0f} s."),
     ("doc/model_tool.rst", "were then {compile_gain_path_groups} and {compile_gain_contractions} times faster."),
