@@ -77,6 +77,17 @@ def compiler_of(header, commands):
     return [word for word in words if word != "-c" and not word.endswith(files[0]) and "ccache" not in word]
 
 
+def test_files_are_in_folders_and_have_plain_names():
+    if not (ROOT / ".git").exists():
+        pytest.skip("no repository")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
+    files = listed.split("\0")[:-1]
+    assert [name for name in files if not re.fullmatch(r"(?!.*(^|/)-)[\w./+-]+", name)] == []
+    at_the_door = {name for name in files if "/" not in name and not name.startswith(".")}
+    assert at_the_door == {"CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "README.md",
+                           "SECURITY.md"}  # fmt: skip
+
+
 @pytest.mark.slow
 def test_each_header_compiles_alone(tmp_path):
     commands = {}
