@@ -145,7 +145,6 @@ void Edges<T>::set(const EvaluationRequest &request, int first, int last) {
   if (data_->is_divided) {
     int64_t *present = data_->present_begin.reserve(n.num_receivers + 1);
     for (int i = first; i <= last; i++) present[i] = data_->begin.data()[i] - data_->first_present;
-    data_->force.reserve(3 * num_directions * data_->size);
   }
   const int64_t size = data_->num_present;
   int *sender_row = data_->sender_row.reserve(size), *sender_species = data_->sender_species.reserve(size);
@@ -279,7 +278,7 @@ EdgeArrays<T> Edges<T>::arrays(int d) {
   return all.along(d, data_->num_present);
 }
 
-// atom: its forces, or their tangents, become larger by f.
+// Adds sign times f to the force of an atom, and its tangent to the tangents.
 template <class D>
 void add_to_atom(const EvaluationRequest &request, int atom, double sign, const D f[3]) {
   for (int k = 0; k < 3; k++) {
@@ -292,12 +291,17 @@ template <class T>
 void Edges<T>::finish_receivers(const EvaluationRequest &request) {
   const Neighborhood &n = *data_->neighborhood;
   const bool virial = request.virial || request.atom_virial;
-  const int num_directions = data_->num_directions;
-  if (has_separate_forces()) data_->force.reserve(3 * num_directions * data_->size);
-  D *receiver_virial = virial ? data_->receiver_virial.reserve(9 * num_directions * n.num_receivers) : nullptr;
+  const int64_t num_directions = data_->num_directions;
+  if (data_->first_receiver == 0) {    // the first part
+    if (has_separate_forces()) data_->force.reserve(3 * num_directions * data_->size);
+    if (virial) data_->receiver_virial.reserve(9 * num_directions * n.num_receivers);
+  }
+  D *const force = has_separate_forces() ? data_->force.data() : nullptr,
+           *receiver_virial = data_->receiver_virial.data();
   const int64_t *begin = this->begin();
   for (int d = 0; d < num_directions; d++) {
-    const EdgeArrays<T> edges = arrays(d);
+    EdgeArrays<T> edges = arrays(d);
+    if (force) edges.separate_force = force + 3 * (d * data_->size + data_->first_present);
     const EvaluationRequest along = request.along(d);
     parallel("equi:edge_force", data_->last_receiver - data_->first_receiver, [&](int64_t number) {
       const int64_t i = data_->first_receiver + number;

@@ -43,7 +43,8 @@ class Edges {
   // Finds the edges of all receivers at the positions of a request.
   void find(const EvaluationRequest &request);
   // After find(): computes the arrays below for the edges of receivers first .. last - 1, in all directions of the
-  // request. Those of other receivers are lost. Call it once for all receivers, or for one part of them after another.
+  // request. Those of other receivers are lost. Call it once for all receivers, or for one part of them after
+  // another, in order.
   void set(const EvaluationRequest &request, int first, int last);
   // Turns the derivatives in adjoint() into forces of edges, which it keeps, and adds those on the receivers.
   // Overwrites adjoint().
