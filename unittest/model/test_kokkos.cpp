@@ -91,19 +91,34 @@ TEST_P(SharpAttention, is_a_softmax_for_any_scores) {
 
 INSTANTIATE_TEST_SUITE_P(, SharpAttention, ::testing::ValuesIn(sharp_cases()), name_of_sharp_case);
 
-// The edges of a receiver are computed together, whatever other receivers are in its batch.
+// The edges of a receiver are computed together, whatever other receivers are in its batch. With small batches only
+// some edges are in memory at a time.
 TEST(HostEvaluation, local_networks_have_the_same_bits_in_batches_of_any_size) {
   const Model model = case_named("local_of_2_layers").model();
   const ImageStructure images = random_structure(2, 11, 4).images(model.reach());
-  for (const Precision precision : {Precision::double_, Precision::mixed}) {
-    EvaluatorOptions options;
-    options.precision = precision;
-    const Evaluation whole = evaluate_whole(*make_host_evaluator(model, options), images);
-    for (const int batch : {1, 7}) {
-      options.batch = batch;
-      expect_same(evaluate_whole(*make_host_evaluator(model, options), images), whole, {0.0}, std::to_string(batch));
+  const std::vector<Vector3> direction = random_direction(images.neighborhood.num_receivers, 12);
+  for (const Precision precision : {Precision::double_, Precision::mixed})
+    for (const bool directional : {false, true}) {
+      EvaluatorOptions options;
+      options.precision = precision;
+      options.directional = directional;
+      const auto all_at_once = make_host_evaluator(model, options);
+      const std::vector<Vector3> *const along = directional ? &direction : nullptr;
+      const Evaluation whole = evaluate_whole(*all_at_once, images, along);
+      for (const int batch : {1, 7}) {
+        options.batch = batch;
+        const auto evaluator = make_host_evaluator(model, options);
+        for (const char *step : {"first", "warm"}) {
+          const Evaluation found = evaluate_whole(*evaluator, images, along);
+          expect_same(found, whole, {0.0}, std::to_string(batch) + ", " + step);
+          EXPECT_EQ(found.force_tangents, whole.force_tangents) << batch;
+          EXPECT_EQ(found.virial_tangent, whole.virial_tangent) << batch;
+        }
+        if (batch == 1) {
+          EXPECT_LT(evaluator->memory_bytes(), all_at_once->memory_bytes());
+        }
+      }
     }
-  }
 }
 
 // ---- shapes of models that the builder does not make
