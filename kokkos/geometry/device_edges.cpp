@@ -439,47 +439,56 @@ std::size_t DeviceEdges<T>::bytes_of_candidates() const {
   return edge_before_.bytes() + seen_.bytes();
 }
 
+// Calls f(buffer, the size that it has for these) for the buffers of an evaluation.
+template <class T>
+template <class F>
+void DeviceEdges<T>::for_buffers(const Sizes &sizes, const F &f) const {
+  const int64_t N = sizes.receivers, of_slices = sizes.slices * sizes.rows + 1,
+                of_directions = sizes.directions * sizes.edges;
+  f(row_forces_, 3 * sizes.rows);
+  f(row_tangents_, IS_DUAL<D> ? 3 * sizes.rows * sizes.directions : 0);
+  f(receiver_virial_, 9 * N);
+  f(receiver_virial_tangent_, IS_DUAL<D> ? 9 * N : 0);
+  f(row_virial_, sizes.with_atom_virial ? 9 * sizes.rows : 0);
+  f(seen_, nearest_.count > 0 ? sizes.candidates : 0);
+  f(edge_before_, 2 * sizes.candidates + 1);
+  f(begin_, N + 1);
+  f(sender_begin_, of_slices);
+  f(pair_, sizes.edges);
+  f(distance_, of_directions);
+  f(unit_vector_, 3 * of_directions);
+  f(adjoint_, num_y_ * of_directions);
+  f(harmonics_, harmonics_row(num_y_) * of_directions);
+  f(force_, EdgeArrays<T>::fits_force(lmax_) ? 0 : 3 * sizes.edges);
+  for (const DeviceBuffer<int> *of_edge : {&sender_row_, &sender_species_, &sender_receiver_}) f(*of_edge, sizes.edges);
+  f(sender_edge_, sizes.edges);
+  const int64_t of_parts = sizes.divides ? sizes.edges : 0;
+  f(part_before_, sizes.divides ? sizes.edges + 1 : 0);
+  f(is_rigid_, of_parts);
+  for (const List &list : lists_) {
+    f(list.begin, sizes.divides ? N + 1 : 0);
+    f(list.sender_begin, sizes.divides ? of_slices : 0);
+    for (const DeviceBuffer<int64_t> *edge : {&list.edge, &list.sender_edge}) f(*edge, of_parts);
+    for (const DeviceBuffer<int> *of_edge : {&list.sender_row, &list.sender_species, &list.sender_receiver})
+      f(*of_edge, of_parts);
+  }
+}
+
 template <class T>
 std::size_t DeviceEdges<T>::bytes() const {
-  std::size_t of_lists = part_before_.bytes() + is_rigid_.bytes();
-  for (const List &list : lists_)
-    of_lists += list.begin.bytes() + list.edge.bytes() + list.sender_begin.bytes() + list.sender_edge.bytes() +
-                list.sender_row.bytes() + list.sender_species.bytes() + list.sender_receiver.bytes();
-  return of_lists + cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() +
-         receiver_virial_.bytes() + receiver_virial_tangent_.bytes() + row_virial_.bytes() + bytes_of_candidates() +
-         begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
-         sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() + distance_.bytes() + unit_vector_.bytes() +
-         adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+  std::size_t bytes = cut_row_.bytes() + cut_edge_.bytes() + cutoff_.bytes();
+  for_buffers({}, [&](const auto &buffer, int64_t) { bytes += buffer.bytes(); });
+  return bytes;
 }
 
 template <class T>
 std::size_t DeviceEdges<T>::additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
                                              int num_directions, bool divides, bool with_atom_virial) const {
-  const int64_t of_directions = num_directions * num_edges, N = n.num_receivers, rows = n.num_rows,
-                candidates = n.num_candidates;
-  std::size_t of_lists = 0;
-  if (divides) {
-    of_lists = part_before_.additional_bytes(num_edges + 1) + is_rigid_.additional_bytes(num_edges);
-    for (const List &list : lists_)
-      of_lists += list.begin.additional_bytes(N + 1) + list.edge.additional_bytes(num_edges) +
-                  list.sender_begin.additional_bytes(n.slices_of(slice_size) * rows + 1) +
-                  list.sender_edge.additional_bytes(num_edges) + list.sender_row.additional_bytes(num_edges) +
-                  list.sender_species.additional_bytes(num_edges) + list.sender_receiver.additional_bytes(num_edges);
-  }
-  return of_lists + row_forces_.additional_bytes(3 * rows) +
-         (IS_DUAL<D> ? row_tangents_.additional_bytes(3 * rows * num_directions) : 0) +
-         receiver_virial_.additional_bytes(9 * N) +
-         (IS_DUAL<D> ? receiver_virial_tangent_.additional_bytes(9 * N) : 0) +
-         (with_atom_virial ? row_virial_.additional_bytes(9 * rows) : 0) +
-         edge_before_.additional_bytes(2 * candidates + 1) + begin_.additional_bytes(N + 1) +
-         sender_begin_.additional_bytes(n.slices_of(slice_size) * rows + 1) + sender_edge_.additional_bytes(num_edges) +
-         sender_row_.additional_bytes(num_edges) + sender_species_.additional_bytes(num_edges) +
-         sender_receiver_.additional_bytes(num_edges) + pair_.additional_bytes(num_edges) +
-         distance_.additional_bytes(of_directions) + unit_vector_.additional_bytes(3 * of_directions) +
-         (nearest_.count > 0 ? seen_.additional_bytes(candidates) : 0) +
-         adjoint_.additional_bytes(num_y_ * of_directions) +
-         (EdgeArrays<T>::fits_force(lmax_) ? 0 : force_.additional_bytes(3 * num_edges)) +
-         harmonics_.additional_bytes(harmonics_row(num_y_) * of_directions);
+  std::size_t bytes = 0;
+  for_buffers({n.num_receivers, n.num_rows, n.num_candidates, n.slices_of(slice_size), num_edges, num_directions,
+               divides, with_atom_virial},
+              [&](const auto &buffer, int64_t size) { bytes += buffer.additional_bytes(size); });
+  return bytes;
 }
 
 EQUI_INSTANTIATE_NUMBERS(DeviceEdges)

@@ -157,6 +157,12 @@ class DeviceEdges {
   void divide(const DeviceExec &exec, const DeviceDirections &directions);
 
  private:
+  struct Sizes {
+    int64_t receivers = 0, rows = 0, candidates = 0, slices = 0, edges = 0, directions = 0;
+    bool divides = false, with_atom_virial = false;
+  };
+  template <class F>
+  void for_buffers(const Sizes &sizes, const F &f) const;
   EdgeArrays<T> arrays() const;
   const int64_t *counts(EdgePart part) const { return host_cuts_.data() + static_cast<int>(part) * num_cuts_; }
 

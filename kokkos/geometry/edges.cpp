@@ -366,6 +366,27 @@ void Edges<T>::finish_direction(const EvaluationRequest &request, int d, Evaluat
     }
 }
 
+// Calls f(buffer, the size that it has for this many edges).
+template <class T>
+template <class F>
+void Edges<T>::for_buffers(int64_t num_edges, int64_t num_present, const F &f) const {
+  const Data &d = *data_;
+  const int64_t N = d.neighborhood ? d.neighborhood->num_receivers : 0, directions = d.num_directions;
+  const bool is_divided = num_present < num_edges;
+  f(d.begin, N + 1);
+  f(d.present_begin, is_divided ? N + 1 : 0);
+  f(d.num_rigid, IS_DUAL<D> ? N : 0);
+  f(d.candidate_edge, d.neighborhood ? d.neighborhood->first[N] : 0);
+  f(d.sender_row, num_present);
+  f(d.sender_species, num_present);
+  f(d.distance, directions * num_present);
+  f(d.unit_vector, 3 * directions * num_present);
+  f(d.adjoint, num_y_ * directions * num_present);
+  f(d.harmonics, num_y_ * directions * num_present);
+  f(d.force, is_divided || !EdgeArrays<T>::fits_force(lmax_) ? 3 * directions * num_edges : 0);
+  f(d.receiver_virial, 9 * directions * N);
+}
+
 template <class T>
 std::size_t Edges<T>::bytes_of_candidates() const {
   if (is_borrowed_) return 0;
@@ -376,27 +397,17 @@ std::size_t Edges<T>::bytes_of_candidates() const {
 template <class T>
 std::size_t Edges<T>::bytes() const {
   if (is_borrowed_) return 0;
-  return bytes_of_candidates() + data_->begin.bytes() + data_->present_begin.bytes() + data_->sender_row.bytes() +
-         data_->sender_species.bytes() + data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() +
-         data_->force.bytes() + data_->harmonics.bytes() + data_->num_rigid.bytes() + data_->receiver_virial.bytes();
+  std::size_t bytes = bytes_of_candidates() - data_->candidate_edge.bytes();
+  for_buffers(0, 0, [&](const auto &buffer, int64_t) { bytes += buffer.bytes(); });
+  return bytes;
 }
 
 template <class T>
 std::size_t Edges<T>::additional_bytes(int64_t num_edges, int64_t num_present) const {
   if (is_borrowed_) return 0;
-  const int64_t N = data_->neighborhood->num_receivers, directions = data_->num_directions;
-  const bool is_divided = num_present < num_edges;
-  return data_->begin.additional_bytes(N + 1) + (is_divided ? data_->present_begin.additional_bytes(N + 1) : 0) +
-         (IS_DUAL<D> ? data_->num_rigid.additional_bytes(N) : 0) +
-         data_->candidate_edge.additional_bytes(data_->neighborhood->first[N]) +
-         data_->sender_row.additional_bytes(num_present) + data_->sender_species.additional_bytes(num_present) +
-         data_->distance.additional_bytes(directions * num_present) +
-         data_->unit_vector.additional_bytes(3 * directions * num_present) +
-         data_->adjoint.additional_bytes(num_y_ * directions * num_present) +
-         (is_divided || !EdgeArrays<T>::fits_force(lmax_) ? data_->force.additional_bytes(3 * directions * num_edges)
-                                                          : 0) +
-         data_->harmonics.additional_bytes(num_y_ * directions * num_present) +
-         data_->receiver_virial.additional_bytes(9 * directions * N);
+  std::size_t bytes = 0;
+  for_buffers(num_edges, num_present, [&](const auto &buffer, int64_t n) { bytes += buffer.additional_bytes(n); });
+  return bytes;
 }
 
 EQUI_INSTANTIATE_NUMBERS(Edges)

@@ -131,6 +131,8 @@ class Edges {
   void set_forces(const EdgeArrays<T> &edges, int64_t begin, int64_t end) const;
   // Whether the forces of edges have an array of their own: else they replace numbers of the adjoints.
   bool has_separate_forces() const { return data_->is_divided || !EdgeArrays<T>::fits_force(lmax_); }
+  template <class F>
+  void for_buffers(int64_t num_edges, int64_t num_present, const F &f) const;
   EdgeArrays<T> arrays(int direction);
   void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
 
