@@ -324,7 +324,6 @@ template <class T>
 void Edges<T>::finish_direction(const EvaluationRequest &request, int d, EvaluationResult &result) {
   const Neighborhood &n = *data_->neighborhood;
   const int N = n.num_receivers;
-  const double *x = request.positions[0], *direction = request.direction ? request.direction[0] : nullptr;
   const int64_t width = has_separate_forces() ? 3 : num_y_;
   const D *force = (has_separate_forces() ? data_->force.data() : data_->adjoint.data()) + width * d * data_->size;
 
@@ -341,7 +340,8 @@ void Edges<T>::finish_direction(const EvaluationRequest &request, int d, Evaluat
       if (request.atom_virial) {
         const int receiver = data_->transposed_receiver[k];
         const int sender = n.sender_atom[n.first[receiver] + data_->transposed[k]];
-        set_edge_vector(x, direction, n.receiver[receiver], sender, -1, vector);
+        set_edge_vector(request.positions[0], request.direction ? request.direction[0] : nullptr, n.receiver[receiver],
+                        sender, -1, vector);
       }
       add_edge_force(force + width * e, request.atom_virial ? vector : nullptr, f, of_row);
     }
