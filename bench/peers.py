@@ -196,7 +196,9 @@ class Driver:
 
         file, peak = self.folder / "forces", PeakMemory(side.ranks)
         dump = f'write_dump all custom "{file}" id fx fy fz modify sort id format float %.17g'
-        self.run(side, ["run 0 post no", dump, f"run {self.args.warm_up}"], peak.watch)
+        # At the end all ranks wait for the first one, so that a busy machine has the time to look at each.
+        wait = f"shell sleep {250 * SECONDS_BETWEEN_LOOKS:g}"
+        self.run(side, ["run 0 post no", dump, f"run {self.args.warm_up}", wait], peak.watch)
         return np.loadtxt(file, skiprows=9)[:, 1:], peak.megabytes()
 
 
