@@ -96,12 +96,14 @@ class Driver:
         from equi_tools.ase import EquiCalculator
 
         def values_of(calculator, parts):
-            return sheet_values.static_values(calculator, self.request() | {"parts": parts}, report=lambda text: print(text, flush=True))
+            request = self.request() | {"parts": parts}
+            return sheet_values.static_values(calculator, request, report=lambda text: print(text, flush=True))
 
-        calculator, exact = (EquiCalculator(self.file, radial=radial, threads=self.args.threads) for radial in (None, "exact"))
-        parts = self.request()["parts"]
-        # Mirror images are those of structures of many elements, whose tables may take longer than all evaluations.
-        values = values_of(calculator, [part for part in parts if part != "mirror"]) | values_of(exact, [part for part in parts if part == "mirror"])
+        calculator, parts = EquiCalculator(self.file, threads=self.args.threads), self.request()["parts"]
+        values = values_of(calculator, [part for part in parts if part != "mirror"])
+        if "mirror" in parts:
+            # The structures have many elements, whose tables may take longer than all evaluations.
+            values |= values_of(EquiCalculator(self.file, radial="exact", threads=self.args.threads), ["mirror"])
         # Frameworks may refuse two atoms that do not interact.
         for pair, curve in values.get("pairs", {}).items():
             energy, force = model_properties.jump_of(calculator, tuple(pair.split("-")), self.document["cutoff"])

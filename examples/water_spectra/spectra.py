@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Infrared and Raman spectra from the dipoles and polarizabilities that in.spectra writes.
 
-Reads columns step, volume (Angstrom^3), temperature (K), the dipole (e Angstrom; x, y, z) and the polarizability (xx, yy, zz, xy, xz, yz)
-of the box; prints the positions of the bands, for the whole run and for its halves, and draws a picture. Needs numpy and matplotlib.
+Reads columns step, volume (Angstrom^3), temperature (K), the dipole (e Angstrom; x, y, z) and the polarizability (xx,
+yy, zz, xy, xz, yz) of the box; prints the positions of the bands, for the whole run and for its halves, and draws a
+picture. Needs numpy and matplotlib.
 
-The motion is classical. Both spectra have the correction for harmonic oscillators, x / (1 - exp(-x)) with x = hbar w / kT. With it
-the absorption, refractive index times absorption coefficient, is
+The motion is classical. Both spectra have the correction for harmonic oscillators, x / (1 - exp(-x)) with
+x = hbar w / kT. With it the absorption, refractive index times absorption coefficient, is
 
     n(w) a(w) = 1 / (6 eps0 c V kT) * integral of <dM/dt(0) . dM/dt(t)> exp(-i w t) dt
 
