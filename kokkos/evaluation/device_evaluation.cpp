@@ -49,17 +49,17 @@ EvaluationPlan DeviceEvaluation<T>::plan_for(const Model &model, const Evaluator
 }
 
 template <class T>
-DeviceEvaluation<T>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
-    : Base(model, options, plan_for(model, options, {options.lean, false})),
+DeviceEvaluation<T>::DeviceEvaluation(Model model, const EvaluatorOptions &options)
+    : Base(std::move(model), options, plan_for(model, options, {options.lean, false})),
       own_exec_(make_own_instance()),
       dense_(DeviceExec()),
       own_dense_(own_exec_),
-      edges_(DeviceExec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff, model.nearest),
-      state_{plan_, features_, edges_, model.num_species()},
+      edges_(DeviceExec(), model_.lmax_edge, model_.num_species(), model_.cutoff, model_.pair_cutoff, model_.nearest),
+      state_{plan_, features_, edges_, model_.num_species()},
       exec_(state_.exec),
       summary_("equi:summary") {
   if (Base::far_cutoff_ > 0.0)
-    state_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::far_cutoff_, Matrix());
+    state_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model_.num_species(), Base::far_cutoff_, Matrix());
   state_.energy_moments = options.energy_moments;
   assign(exec_, device_shift_, Base::energies_.shift);
   DeviceContext context{{model_, plan_, options_, Base::energies_.scale}, exec_};

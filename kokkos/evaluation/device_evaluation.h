@@ -51,7 +51,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
-  DeviceEvaluation(const Model &model, const EvaluatorOptions &options);
+  DeviceEvaluation(Model model, const EvaluatorOptions &options);
 
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;

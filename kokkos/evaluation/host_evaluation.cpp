@@ -49,11 +49,11 @@ EvaluationPlan HostEvaluation<T>::plan_for(const Model &model, const EvaluatorOp
 }
 
 template <class T>
-HostEvaluation<T>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
-    : Base(model, options, plan_for(model, options, options.lean)),
+HostEvaluation<T>::HostEvaluation(Model model, const EvaluatorOptions &options, InstructionSet set)
+    : Base(std::move(model), options, plan_for(model, options, options.lean)),
       set_(set),
-      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest, set),
-      state_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
+      edges_(model_.lmax_edge, model_.cutoff, model_.pair_cutoff, model_.nearest, set),
+      state_{host_kernels<T>(set), plan_, features_, edges_, model_.num_species(), options.deterministic} {
   if (Base::far_cutoff_ > 0.0)
     state_.far_edges = &far_edges_.emplace(0, Base::far_cutoff_, Matrix(), NearestNeighbors(), set);
   const int concurrency = HostExec().concurrency();
@@ -61,12 +61,12 @@ HostEvaluation<T>::HostEvaluation(const Model &model, const EvaluatorOptions &op
   HostContext context{{model_, plan_, options_, Base::energies_.scale}, set};
   Base::prepare_layers(context);
   kept_per_edge_ = context.kept_per_edge;
-  std::vector<int> species(model.num_species());
+  std::vector<int> species(model_.num_species());
   std::iota(species.begin(), species.end(), 0);
   state_.planes = {0, plan_.planes};
   state_.energy_moments = options.energy_moments;
   features_.for_fixed_arrays([](Buffer<R> &array, int64_t n) { std::fill_n(array.reserve(n), n, R(0)); });
-  Batch of_species{state_, threads_[0]->scratch, 0, model.num_species(), species.data()};
+  Batch of_species{state_, threads_[0]->scratch, 0, model_.num_species(), species.data()};
   Base::evaluate_fixed_features(of_species);
 }
 

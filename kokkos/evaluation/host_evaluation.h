@@ -33,7 +33,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
-  HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set);
+  HostEvaluation(Model model, const EvaluatorOptions &options, InstructionSet set);
 
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;

@@ -33,13 +33,13 @@ class LayeredEvaluation : public Interface {
   using Array = typename Backend::template Array<R>;
   using SenderLayer = typename Backend::SenderLayer;
 
-  LayeredEvaluation(const Model &model, const EvaluatorOptions &options, EvaluationPlan plan)
-      : model_(model), options_(options), plan_(std::move(plan)), features_(plan_, model.num_species()) {
+  LayeredEvaluation(Model &&model, const EvaluatorOptions &options, EvaluationPlan plan)
+      : model_(std::move(model)), options_(options), plan_(std::move(plan)), features_(plan_, model_.num_species()) {
     if (is_direct_ && options.directional)
       throw std::invalid_argument(
           "there are no second derivatives and no energy moments with direct forces, which are no derivatives of the "
           "energy");
-    if (options.energy_moments && sums_over_atoms(model.layers))
+    if (options.energy_moments && sums_over_atoms(model_.layers))
       throw std::invalid_argument(
           "there are no energy moments of a model with sums over all atoms (channel_balance, ewald): the energy of an "
           "atom depends on atoms at any distance");

@@ -236,23 +236,24 @@ double operations_of(const Model &model, const EvaluationPlan &plan) {
 }    // namespace
 
 Model fold_linears(const Model &model) {
-  Model best = model;
+  std::optional<Model> folded;
   double operations = 0.0, unfolded = 0.0;    // counts of the best model and of the original one
   for (size_t f = 0; f < model.features.size(); ++f) {
+    const Model &best = folded ? *folded : model;
     if (!may_fold(best, static_cast<int>(f))) continue;
     const EvaluationPlan plan = make_evaluation_plan(best, false);
     std::vector<bool> fixed;
     for (const FeaturePlan &feature : plan.features) fixed.push_back(feature.storage == Storage::fixed);
     if (fixed[f]) continue;
-    std::optional<Model> folded = Fold(best, fixed, static_cast<int>(f)).make();
-    if (!folded) continue;
+    std::optional<Model> next = Fold(best, fixed, static_cast<int>(f)).make();
+    if (!next) continue;
     if (unfolded == 0.0) operations = unfolded = operations_of(best, plan);
-    const double of_folded = operations_of(*folded, make_evaluation_plan(*folded, false));
-    if (of_folded >= operations) continue;
-    best = std::move(*folded);
-    operations = of_folded;
+    const double of_next = operations_of(*next, make_evaluation_plan(*next, false));
+    if (of_next >= operations) continue;
+    folded = std::move(next);
+    operations = of_next;
   }
-  return operations < (1.0 - LEAST_SAVING) * unfolded ? best : model;
+  return operations < (1.0 - LEAST_SAVING) * unfolded ? std::move(*folded) : model;
 }
 
 }    // namespace equi

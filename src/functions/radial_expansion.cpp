@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 namespace equi {
@@ -14,15 +15,19 @@ namespace {
 // Distances sampled for each pair: four per function of the basis, with a minimum per pair and a maximum for all pairs.
 constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4, MOST_SAMPLES_OF_ALL = 20000;
 
+// A sum waits for each of its terms, so several sums run at the same time.
+constexpr int SIDE_BY_SIDE = 4, PARTS = 8;
+
 double sum_of_products(const double *a, const double *b, int n) {
-  double sum = 0.0;
-  for (int k = 0; k < n; ++k) sum += a[k] * b[k];
-  return sum;
+  double parts[PARTS] = {};
+  int k = 0;
+  for (; k + PARTS <= n; k += PARTS)
+    for (int c = 0; c < PARTS; ++c) parts[c] += a[k + c] * b[k + c];
+  for (; k < n; ++k) parts[0] += a[k] * b[k];
+  return std::accumulate(parts, parts + PARTS, 0.0);
 }
 
-// Subtracts from COUNT vectors of n numbers their parts along a normalized one; left: the squares of their lengths. A
-// sum waits for each of its terms, so several sums run at the same time.
-constexpr int SIDE_BY_SIDE = 4;
+// Subtracts from COUNT vectors of n numbers their parts along a normalized one; left: the squares of their lengths.
 template <int COUNT>
 void take_along(double *vectors, const double *along, int n, double *left) {
   double part[COUNT] = {}, square[COUNT] = {};
