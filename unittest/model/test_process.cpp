@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tests of the process as a whole: memory of a warm step, and results with other numbers of threads.
 #include "kokkos/plan/evaluation_plan.h"
+#include "kokkos/runtime/buffer.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/allocation_counter.h"
 #include "unittest/support/child_process.h"
