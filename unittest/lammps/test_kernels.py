@@ -246,6 +246,7 @@ HIGH_ORDERS = dict(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_kernels
 def test_kernels_of_order_8_give_the_same_results(lammps, build_dir, equi, tmp_path):
     from equi_tools.convert import convert

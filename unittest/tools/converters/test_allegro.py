@@ -448,6 +448,7 @@ def test_models_of_older_versions_are_what_these_evaluate(version, tmp_path):
             laws.assert_within_bars(found)
 
 
+@pytest.mark.slow
 def test_a_model_trained_by_the_nequip_command(folder):
     """Training, packaging and conversion of checkpoint and package."""
     assert convert_trained(folder, MODEL)["architecture"] == "Allegro"

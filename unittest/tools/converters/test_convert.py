@@ -242,6 +242,7 @@ def test_universal_models_have_no_element_x(folder):
     assert largest_difference(folder / "univ.equi") < TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_model_trained_by_the_sevenn_command(folder):
     work = folder / "training"
     work.mkdir()

@@ -571,6 +571,7 @@ def test_global_settings_are_left_alone(folder, variant):
     assert before == (torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist())
 
 
+@pytest.mark.slow
 def test_a_model_trained_by_the_nequip_command(folder):
     """Training, packaging and conversion of checkpoint and package."""
     assert convert_trained(folder, MODEL)["elements"] == ["Na", "Cl"]

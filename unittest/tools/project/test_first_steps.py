@@ -73,7 +73,7 @@ def clone(tmp_path_factory):
     (folder / ".cache" / "venv").symlink_to(sys.prefix)
     shutil.copytree(ROOT / "examples", folder / "examples")
     for script in (folder / "examples").glob("*/in.*"):  # the same runs, but short
-        script.write_text(re.sub(r"^(variable +(?:steps|settle) index) \d+$", r"\1 80", script.read_text(), flags=re.M))
+        script.write_text(re.sub(r"^(variable +(?:steps|settle) index) \d+$", r"\1 40", script.read_text(), flags=re.M))
     write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
     write(folder / "molecule.xyz", Atoms("OCl2", [[0, 0, 0], [1.4, 0.9, 0], [-1.4, 0.9, 0]]))
     for name, model in (
