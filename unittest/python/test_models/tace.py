@@ -10,7 +10,9 @@ import sys
 from . import atomic_numbers_of_many, command
 
 NUMBERS = [8, 11, 17]
-DEFAULTS = {
+DEFAULTS = {key: {} for key in (
+    "node_embedding", "edge_embedding", "edge_update", "atomic_basis", "product_basis", "short_range", "long_range", "universal_embedding",
+)} | {
     "cutoff": 4.2, "Lmax": 1, "lmax": 2, "num_layers": 2, "num_channel": 5, "target_property": ["energy", "forces", "stress"],
     "max_neighbors": None, "fidelity": [{"name": "PBE", "atomic_energy": None}],
     "radial_basis": {"num_radial_basis": 5, "hidden": [7, 9], "polynomial_cutoff": 6},

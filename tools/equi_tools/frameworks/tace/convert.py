@@ -69,6 +69,10 @@ class _Converter(Layers):
     def option(self, name):
         return option(self.config, name)
 
+    def numbers(self, name):
+        """Floating-point numbers of any shape."""
+        return self.state.take(name, *self.state.array(name).shape)
+
     # ---- numbers of the package's linear maps
 
     def flat(self, name, shapes, *lead):
@@ -97,7 +101,7 @@ class _Converter(Layers):
         biases, width = {}, sum(irreps_out[j].mul for j in scalars)
         if f"{name}.bias" in self.state and width:
             # With separate matrices the biases of all elements are one row.
-            array = self.state.take(f"{name}.bias")
+            array = self.numbers(f"{name}.bias")
             expect_used(f"{name}.bias", array, int(np.prod(lead)) * width)
             array, offset = array.reshape(*lead, width), 0
             for j in scalars:
@@ -167,7 +171,7 @@ class _Converter(Layers):
 
     def pair_radii(self, name):
         """Sum of the covalent radii of each pair of species."""
-        radii = self.state.take(name).astype(np.float64)[self.atomic_numbers()]
+        radii = self.numbers(name).astype(np.float64)[self.atomic_numbers()]
         return radii[:, None] + radii[None, :]
 
     def dense(self, name, kind, widths, tag, first=None, has_norms=None, has_biases=False):
@@ -310,7 +314,10 @@ class _Converter(Layers):
         scale = self.table.add(f"{name}.scale", self.state.take(f"{name}.affine_weight", len(irs), self.channels))
         centered = kind == "merge_layer_norm" and SCALAR in irs
         bias = {"bias": self.table.add(f"{name}.bias", self.state.take(f"{name}.affine_bias", self.channels))} if centered else {}
-        weights = [1.0 / (ir.dim * len(irs) * self.channels) for ir in irs]
+        # The file has the weights of the squares, one for each component, in the precision of the training.
+        firsts = np.cumsum([0, *(ir.dim for ir in irs)])[:-1]
+        balance = self.state.take(f"{name}.balance_degree_weight", 1, sum(ir.dim for ir in irs))[0].astype(np.float64)
+        weights = [float(balance[first] / self.channels) for first in firsts]
         groups = [(range(len(irs)), weights, centered)]
         self.add_spherical_norm(source, _irreps(self.channels, irs), target, groups, NORM_EPSILON, scale, **bias)
 
@@ -447,7 +454,7 @@ class _Converter(Layers):
                 shifts[j * self.experts + e] = factor * (bias[:, e] if kind == "expert" else bias[..., e * split : (e + 1) * split]).astype(np.float64)
         return found, shifts
 
-    def add_products(self, name, source, irs, members, target, pieces, of_elements, accumulate=True):
+    def add_products(self, name, source, irs, members, target, pieces, of_elements, accumulate=True, biases=None):
         """Adds products, blocks of a feature, by linear maps. members: for each block [(factor, coefficients of one product)]."""
         blocks = []
         for k, member in enumerate(members):
@@ -458,7 +465,8 @@ class _Converter(Layers):
                 else:
                     matrix = sum(factor * matrix.astype(np.float64) for factor, matrix, _ in parts)
                 blocks.append((k, j, self.table.add(f"{name}.{k}.{j}", matrix[self.species] if of_elements else matrix), parts[0][2]))
-        self.add_linear(source, _irreps(self.hidden, irs), target, pieces, blocks, per_species=of_elements, accumulate=accumulate)
+        own = [(j, self.table.add(f"{name}.bias.{j}", bias), 1.0) for j, bias in (biases or {}).items()]
+        self.add_linear(source, _irreps(self.hidden, irs), target, pieces, blocks, own, per_species=of_elements, accumulate=accumulate)
 
     def product(self, block, a):
         """Products of the atomic basis `a`, up to the linear map behind them, which writes x{t+1}."""
@@ -480,36 +488,27 @@ class _Converter(Layers):
         stages = self.product_stages(block, has_gates)
         if has_gates:
             gates = self.linear_to_factors(name, a, irreps_in, sources, partner, hidden, len(stages[0]))
-        shifts = {label: {} for label, _ in kinds}
-
-        def coefficients(nu, label, kind, irs):
-            found, biases = self.coefficients(f"{name}.{label}.{nu - 1}", irs, last, kind, factor)
-            for j, bias in biases.items():
-                shifts[label][j] = shifts[label].get(j, 0.0) + bias
-            return found
-
-        is_begun = False
+        degrees = [irs, *([ir for _, ir in paths] for paths in stages)]
+        found, biases = {}, {}
         for label, kind in kinds:
-            found = coefficients(1, label, kind, irs)
-            members = [[(1.0, one)] for one in found]
-            self.add_products(f"{name}.{label}.0", sources, irs, members, sums, pieces, kind != "plain", accumulate=is_begun)
-            is_begun = True
+            parts = [self.coefficients(f"{name}.{label}.{n}", degree, last, kind, factor) for n, degree in enumerate(degrees)]
+            found[label] = [numbers for numbers, _ in parts]
+            biases[label] = {j: sum(shift[j] for _, shift in parts) for j in parts[0][1]}
+        for n, (label, kind) in enumerate(kinds):
+            members = [[(1.0, one)] for one in found[label][0]]
+            own = biases[label] if kind == "plain" else {}
+            self.add_products(f"{name}.{label}.0", sources, irs, members, sums, pieces, kind != "plain", accumulate=n > 0, biases=own)
         for nu, paths in enumerate(stages, 2):
-            found = [(label, kind, coefficients(nu, label, kind, [ir for _, ir in paths])) for label, kind in kinds]
+            of_degree = [(label, kind, found[label][nu - 1]) for label, kind in kinds]
             if has_gates:
-                self.gated_products(name, paths, sources, partner, hidden, a, irreps_in, gates, found, sums, pieces)
+                self.gated_products(name, paths, sources, partner, hidden, a, irreps_in, gates, of_degree, sums, pieces)
             elif nu == 2:
-                self.pair_products(name, paths, sources, hidden, found, sums, pieces)
+                self.pair_products(name, paths, sources, hidden, of_degree, sums, pieces)
             else:
-                self.higher_products(name, stages, paths, nu, sources, hidden, found, sums, pieces)
+                self.higher_products(name, stages, paths, nu, sources, hidden, of_degree, sums, pieces)
         for label, kind in kinds:
-            of_elements = kind != "plain"
-            biases = {j: bias for j, bias in shifts[label].items() if np.any(bias)}
-            if of_elements:
-                self.element_biases(f"{name}.{label}", biases, sums, pieces)
-            elif biases:
-                rows = {j: np.broadcast_to(bias, (self.count, len(bias))) for j, bias in biases.items()}
-                self.element_biases(f"{name}.{label}", rows, sums, pieces)
+            if kind != "plain":
+                self.element_biases(f"{name}.{label}", biases[label], sums, pieces)
         self.linear(f"{name}.linear", sums, _irreps(self.hidden, last), f"x{t + 1}", _irreps(self.channels, last), pieces=pieces)
 
     def product_stages(self, block, has_gates):
@@ -666,27 +665,31 @@ class _Converter(Layers):
         """Numbers of the chosen level of theory by species."""
         if name not in self.state:
             return np.full(len(self.species), missing)
-        found = np.atleast_2d(self.state.take(name)).astype(np.float64)
+        found = np.atleast_2d(self.numbers(name)).astype(np.float64)
         if found.shape[1] != self.count or self.head >= len(found):
             raise EquiError(f"tensor {name}: shape {list(found.shape)} does not fit {self.count} elements and head {self.head}")
         return found[self.head][self.species]
 
+    def repulsion(self):
+        z = self.atomic_numbers().astype(np.float64)
+        powers = z ** self.state.number("zbl.a_exp")
+        length = self.state.number("zbl.a_prefactor") * BOHR / (powers[:, None] + powers[None, :])
+        cutoff = self.pair_radii("zbl.covalent_radii")
+        if np.any(cutoff > self.checkpoint.cutoff):
+            raise EquiError("option short_range.zbl.enable: radii of two elements reach beyond the cutoff, where the package cuts their repulsion off")
+        coefficients = [float(c) for c in self.state.take("zbl.c", 4)]
+        p = int(self.state.array("zbl.p"))
+        self.add_pair_repulsion("zbl", 0.5 * COULOMB * np.outer(z, z), length, cutoff, p, coefficients, ZBL_EXPONENTS)
+
     def energy(self):
+        has_repulsion, is_scaled = self.option("short_range.zbl.enable"), self.option("scale_shift.scale_zbl")
+        if has_repulsion and is_scaled:
+            self.repulsion()
         scale, shift = (self.of_head(f"scale_shift.{key}", value) for key, value in (("scale", 1.0), ("shift", 0.0)))
-        if self.option("short_range.zbl.enable"):
-            z = self.atomic_numbers().astype(np.float64)
-            powers = z ** self.state.number("zbl.a_exp")
-            length = self.state.number("zbl.a_prefactor") * BOHR / (powers[:, None] + powers[None, :])
-            prefactor, cutoff = 0.5 * COULOMB * np.outer(z, z), self.pair_radii("zbl.covalent_radii")
-            if self.option("scale_shift.scale_zbl"):
-                prefactor = scale[:, None] * prefactor
-            if np.any(cutoff > self.checkpoint.cutoff):
-                raise EquiError("option short_range.zbl.enable: radii of two elements reach beyond the cutoff, where the package cuts their repulsion off")
-            self.add_pair_repulsion(
-                "zbl", prefactor, length, cutoff, int(self.state.array("zbl.p")), [float(c) for c in self.state.take("zbl.c", 4)], ZBL_EXPONENTS
-            )
         shift = shift + self.of_head("atomic_energy_layer.atomic_energy", 0.0)
         self.add_scale_shift(self.table.add("scale", scale), self.table.add("shift", shift))
+        if has_repulsion and not is_scaled:
+            self.repulsion()
 
     def document(self):
         lmax = self.config["lmax"]
