@@ -58,8 +58,8 @@ def changed(files, tmp_path):
 
     def change(function, name=FIRST):
         raw = torch.load(files(name)[0])
-        raw = function(raw) or raw
-        torch.save(raw, tmp_path / "changed.pt")
+        made = function(raw)
+        torch.save(made if made is not None else raw, tmp_path / "changed.pt")
         return tmp_path / "changed.pt"
 
     return change
@@ -102,7 +102,8 @@ def test_forces_are_derivatives_and_turn_with_a_structure_and_its_mirror_image(n
         moved = Atoms(atoms.symbols, atoms.positions @ matrix.T)
         found = evaluate(evaluator, moved)
         assert found[0] == pytest.approx(energy, abs=1e-11) and np.abs(found[1] - forces @ matrix.T).max() < 1e-11
-    step, direction = 1e-3, np.random.default_rng(4).standard_normal(atoms.positions.shape)
+    # The layer norms of these networks are steep; a larger step shows the fifth derivative.
+    step, direction = 2e-4, np.random.default_rng(4).standard_normal(atoms.positions.shape)
     slope = sum(
         weight * evaluate(evaluator, Atoms(atoms.symbols, atoms.positions + n * step * direction))[0] / (12 * step)
         for n, weight in ((-2, 1), (-1, -8), (1, 8), (2, -1))
@@ -113,7 +114,7 @@ def test_forces_are_derivatives_and_turn_with_a_structure_and_its_mirror_image(n
 @pytest.mark.parametrize("name", [FIRST, EXPERTS])
 def test_stress_is_the_derivative_of_the_energy_and_ranks_agree(name, files):
     named = dict(laws.structures(ELEMENTS, 4.2))
-    assert laws.strain_error(files(name)[1], named["sheared"]) <= laws.STRAIN
+    assert laws.strain_error(files(name)[1], named["sheared"], step=5e-4) <= laws.STRAIN
     assert laws.rank_error(files(name)[1], named["rocksalt"] * (2, 1, 1), 4) <= laws.RANKS
 
 
@@ -228,6 +229,15 @@ def config(section=None, **values):
     return change
 
 
+def without(*places):
+    def change(raw):
+        for place in places[:-1]:
+            raw = raw[place]
+        del raw[places[-1]]
+
+    return change
+
+
 def tensor(name, function):
     def change(raw):
         name_in_file = f"readout_fn.{name}"
@@ -273,11 +283,11 @@ REFUSED = [
     (config(resnet=3), "option resnet: expected a section"),
     (lambda raw: raw.update(target_property=["energy", "direct_forces"]), "option target_property: direct_forces is not supported"),
     (lambda raw: raw.update(target_property=["direct_dipole"]), "option target_property: the model has no energy"),
-    (lambda raw: raw.pop("cfg"), "its settings are not those of a model of TACE: no options"),
+    (without("cfg"), "its settings are not those of a model of TACE: no options"),
     (lambda raw: raw.update(statistics=[{}]), "statistics: expected avg_num_neighbors of each data set"),
     (put("representation.interactions.0.linear_up.lora_A.0", torch.ones(3, 2)), "lora_A.0: the model has low-rank updates .*tace-convert-lora"),
     (put("les.weight", torch.ones(3)), "tensor les.weight is not part of a TACE model of these options"),
-    (lambda raw: raw["state_dict"].pop("readout_fn.representation.products.1.linear.weight"), "products.1.linear.weight is missing"),
+    (without("state_dict", "readout_fn.representation.products.1.linear.weight"), "products.1.linear.weight is missing"),
     (tensor("representation.interactions.1.edge_info.mlp.0.weight", lambda w: w[:-1]), "edge_info.mlp.0.weight: expected the shape"),
     (tensor("atomic_numbers", lambda z: z.flip(0)), "atomic_numbers: expected different atomic numbers in ascending order"),
 ]  # fmt: skip
