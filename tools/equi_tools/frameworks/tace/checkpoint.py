@@ -92,14 +92,21 @@ WITHOUT_EFFECT = {
     "radial_basis": {"num_mag_radial_basis", "order", "dydynamic_cutoff_mu"},
     "atomic_basis": {
         "edge_nonlinear", "use_asymmetric_contraction", "use_radial_rotary_attention", "num_head", "edge_ace_hidden", "node_wise_hidden",
-        "edge_wise_hidden", "use_o2_asymmetric_contraction",
+        "edge_wise_hidden", "use_o2_asymmetric_contraction", "so2_l1l3", "so2_linear_type", "use_so2_edge_ace", "so2_agnostic",
+        "use_graph_softmax", "use_temperature", "use_radial_phase",
     },
+    "product_basis": {"resolution"},
     "readout_emlp": {"use_one_body_magmoms"},
     "scale_shift": {"scale_trainable", "shift_trainable"},
     "long_range.les": {"les_arguments"},
 }  # fmt: skip
 # Options of other versions with the only value at which they have no effect.
-NEUTRAL = {"radial_basis.use_dydynamic_cutoff": False, "radial_basis.r_min": 0.0, "readout_emlp.use_uie": False}
+NEUTRAL = {
+    "radial_basis.use_dydynamic_cutoff": False, "radial_basis.r_min": 0.0, "readout_emlp.use_uie": False, "atomic_basis.edge_info_type": "mlp",
+}  # fmt: skip
+# Options that only models of tace 0.1 have.
+OF_VERSION_1 = {"inter", "prod", "radial_mlp", "num_levels"}
+WHY_NOT_VERSION_1 = "a model of tace 0.1 (TACEV1), whose Cartesian tensors are not supported: train it again with tace 0.2"
 # In the metadata of a compiled package.
 SIGN_OF_COMPILED = b"tace_format"
 MODEL_CLASSES = ("tace.models.e3nnTACE", "tace.models._e3nn.e3nnTACE", "tace.models.compile.e3nnTACE")
@@ -179,6 +186,8 @@ def _class_of(config):
 def _audit(config, properties, ignore_keys):
     """Refuses options by name that the converter does not represent exactly; returns the complete ones."""
     outer = config.get("kwargs") if isinstance(config.get("kwargs"), dict) else {}
+    if str(_class_of(config)).endswith("TACEV1") or not OF_VERSION_1.isdisjoint(config):
+        raise EquiError(WHY_NOT_VERSION_1)
     for what, found, known in (
         ("_target_", _class_of(config) or _class_of(outer), MODEL_CLASSES),
         ("wrapper", _class_of(config.get("wrapper")) or _class_of(outer.get("wrapper")), WRAPPERS),
@@ -280,10 +289,11 @@ def _read(path):
     raw = torch_archive.read(path)
     if isinstance(raw, torch_archive.Unknown):
         root = torch_modules.plain(raw)
+        if root.class_name.endswith("ModelV1"):
+            raise EquiError(WHY_NOT_VERSION_1)
         if root.class_name not in ("TensorModel", "CompileTensorModel") or "readout_fn" not in root.submodules:
-            what = printable(root.qualified_name, 60)
             way = "give the file from which tace-export-lammps made it" if "Lammps" in root.class_name else "export it with tace-export-eval"
-            raise EquiError(f"it contains an object of {what}, not a model of TACE: {way}")
+            raise EquiError(f"it contains an object of {printable(root.qualified_name, 60)}, not a model of TACE: {way}")
         model = root.readout_fn
         numbers = dict(model.named_parameters()) | dict(model.named_buffers())
         return model.model_config, numbers, model.target_property, model.statistics, None
