@@ -20,7 +20,9 @@ ELEMENTS = ["O", "Na", "Cl"]
 # (variant, changes of its options, the level of theory)
 STORED = {
     "tace-0.2.4": ("example", {"num_channel": 3, "num_layers": 2, "Lmax": 1, "lmax": 2}, None),
-    "tace-0.2.4-experts": ("experts", {"num_channel": 3, "Lmax": 1, "lmax": 1, "product_basis": {"num_expert": 2, "num_channel_per_expert": 2}}, None),
+    "tace-0.2.4-experts": (
+        "experts", {"num_channel": 3, "Lmax": 1, "lmax": 1, "product_basis": {"num_expert": 2, "num_channel_per_expert": 2}}, None,
+    ),
     "tace-0.2.4-three": ("three_factors", {"num_channel": 2, "Lmax": 1, "lmax": 1}, "r2SCAN"),
 }  # fmt: skip
 

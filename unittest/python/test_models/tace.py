@@ -113,7 +113,8 @@ def make_model(config, seed=1):
     torch.manual_seed(seed)
     model = create_model(copy.deepcopy(config), config["statistics"], config["target_property"], [])
     for name, parameter in model.named_parameters():
-        if name.endswith(("affine_weight", "bessel_weights", "zbl.a_exp", "zbl.a_prefactor")) or parameter.ndim == 1 and name.endswith(".weight"):
+        is_of_norm = parameter.ndim == 1 and name.endswith(".weight")
+        if name.endswith(("affine_weight", "bessel_weights", "zbl.a_exp", "zbl.a_prefactor")) or is_of_norm:
             parameter.data.mul_(1.0 + 0.2 * torch.rand_like(parameter))
         elif "embedding" in name and "edge_updates" in name:
             parameter.data.add_(torch.randn_like(parameter))

@@ -167,10 +167,11 @@ def as_checkpoint(raw):
     """What lightning writes, with an exponential average in the order of the parameters."""
     state = {f"model.{name}": torch.zeros_like(t) if is_trained(name, t) else t for name, t in raw["state_dict"].items()}
     average = [t for name, t in raw["state_dict"].items() if is_trained(name, t)]
-    cfg = {"model": {"config": {key: value for key, value in raw["cfg"].items() if key != "statistics"}}, "loss": {"loss_property": raw["target_property"]}}
+    options = {key: value for key, value in raw["cfg"].items() if key != "statistics"}
+    cfg = {"model": {"config": options}, "loss": {"loss_property": raw["target_property"]}}
     return {
-        "state_dict": state, "hyper_parameters": {"cfg": cfg, "statistics": raw["statistics"]}, "ema_state_dict": {"shadow_params": average},
-        "pytorch-lightning_version": "2.5.0",
+        "state_dict": state, "hyper_parameters": {"cfg": cfg, "statistics": raw["statistics"]},
+        "ema_state_dict": {"shadow_params": average}, "pytorch-lightning_version": "2.5.0",
     }  # fmt: skip
 
 
@@ -202,7 +203,7 @@ def test_a_checkpoint_has_the_numbers_of_its_exponential_average(name, files, ch
 
 
 def test_old_names_of_tensors_are_those_of_new_ones(files, changed, tmp_path):
-    """Of an embedding by a linear map of the one-hot, and of the numbers of a density."""
+    """Those of an embedding by a linear map of the one-hot, and of the numbers of a density."""
 
     def older(raw):
         state = raw["state_dict"]

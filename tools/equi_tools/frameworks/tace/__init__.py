@@ -4,6 +4,6 @@
 from ..framework import Framework
 
 FRAMEWORK = Framework(
-    name="tace", title="TACE", package="tace", requirement="tace", choice="head", ignores_keys=True, modules=("torch_geometric", "e3nn", "lightning"),
-    tensor_names=("readout_fn.representation.",),
+    name="tace", title="TACE", package="tace", requirement="tace", choice="head", ignores_keys=True,
+    modules=("torch_geometric", "e3nn", "lightning"), tensor_names=("readout_fn.representation.",),
 )  # fmt: skip

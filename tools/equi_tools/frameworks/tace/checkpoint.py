@@ -23,8 +23,8 @@ DEFAULTS = {
     "Lmax": 2, "lmax": 3, "parity": False, "num_channel": 64, "num_layers": 2, "fidelity": {"name": "PBE"},
     "node_embedding": {"type": "linear"}, "edge_embedding": {"type": "identity"}, "edge_update": {"type": "identity"},
     "radial_basis": {
-        "bias": False, "radial_basis": "j0", "num_radial_basis": 8, "distance_transform": None, "cutoff_fn": "c2poly", "polynomial_cutoff": 5,
-        "trainable": False, "apply_cutoff": True, "hidden": [64, 64, 64], "mlp_type": "mlp", "mlp_norm": None, "gaussian_width": 2.0,
+        "bias": False, "radial_basis": "j0", "num_radial_basis": 8, "distance_transform": None, "cutoff_fn": "c2poly",
+        "polynomial_cutoff": 5, "trainable": False, "apply_cutoff": True, "hidden": [64, 64, 64], "mlp_type": "mlp", "mlp_norm": None, "gaussian_width": 2.0,
     },
     "atomic_basis": {
         "type": "cgtp", "l1l2": None, "scatter_norm": "avg_num_neighbors", "nonlinear": "gate", "gate_m0": True, "scalar_act": None,
@@ -115,9 +115,7 @@ WRAPPERS = ("tace.models.TensorModel", "tace.models.CompileTensorModel")
 DERIVATIVES = {"energy", "forces", "stress", "virials", "hessian", "atomic_stresses", "atomic_virials", "edge_forces"}
 CITATION = "Z. Xu et al., TACE: A unified Irreducible Cartesian Tensor Framework for Atomistic Machine Learning, arXiv:2509.14961"
 # Names of parameters under which files of version 0.2.0 have them.
-OLD_NAMES = tuple(
-    (re.compile(rf"(representation\.interactions\.\d+)\.({name})\b(?!\.linear)"), rf"\1.scatter_norm.\2") for name in ("alpha", "beta", "edge_density")
-)
+OLD_NAMES = re.compile(r"(representation\.interactions\.\d+)\.(alpha|beta|edge_density)\b")
 
 
 @dataclass
@@ -264,9 +262,8 @@ def _audit_values(found, refuse):
     if found["edge_update"]["type"] == "element2_v2" and radial["apply_cutoff"]:
         raise EquiError("option edge_update.type: element2_v2 needs radial_basis.apply_cutoff false")
     if found["edge_update"]["type"] != "identity" and found["edge_embedding"]["type"] == "nonlinear":
-        raise EquiError(
-            f"option edge_embedding.type: nonlinear is not supported with edge_update.type {found['edge_update']['type']}, only identity, linear"
-        )
+        kind = found["edge_update"]["type"]
+        raise EquiError(f"option edge_embedding.type: nonlinear is not supported with edge_update.type {kind}, only identity, linear")
     if isinstance(atomic["scalar_act"], list) and len(atomic["scalar_act"]) != 2:
         refuse("atomic_basis.scalar_act", "an activation, or those of 0e and 0o")
     for one in atomic["nonlinear"]:
@@ -292,7 +289,8 @@ def _read(path):
         if root.class_name.endswith("ModelV1"):
             raise EquiError(WHY_NOT_VERSION_1)
         if root.class_name not in ("TensorModel", "CompileTensorModel") or "readout_fn" not in root.submodules:
-            way = "give the file from which tace-export-lammps made it" if "Lammps" in root.class_name else "export it with tace-export-eval"
+            is_of_lammps = "Lammps" in root.class_name
+            way = "give the file from which tace-export-lammps made it" if is_of_lammps else "export it with tace-export-eval"
             raise EquiError(f"it contains an object of {printable(root.qualified_name, 60)}, not a model of TACE: {way}")
         model = root.readout_fn
         numbers = dict(model.named_parameters()) | dict(model.named_buffers())
@@ -360,12 +358,6 @@ def _averaged(numbers, average, config):
     return numbers | dict(zip(names, average))
 
 
-def _new_name(name):
-    for old, new in OLD_NAMES:
-        name = old.sub(new, name)
-    return name
-
-
 def _heads(config):
     """The names of the levels of theory, or their numbers if names are missing or repeated."""
     fidelity = config["fidelity"]
@@ -393,7 +385,9 @@ def load(source, ignore_keys=()):
     path = file_of(source)
     with naming(source):
         if path.suffix == ".pt2":
-            raise EquiError("it is compiled by AOTInductor (.pt2), and its layers cannot be read back; give the file that it was compiled from (.pt)")
+            raise EquiError(
+                "it is compiled by AOTInductor (.pt2), and its layers cannot be read back; give the file that it was compiled from (.pt)"
+            )
         try:
             config, numbers, properties, statistics, average = _read(path)
         except (KeyError, AttributeError, TypeError) as error:
@@ -403,7 +397,7 @@ def load(source, ignore_keys=()):
         config = _audit(config, properties, ignore_keys)
         if tuned := next((name for name in numbers if ".lora_" in name), None):
             raise EquiError(f"tensor {tuned}: the model has low-rank updates (LoRA): merge them with tace-convert-lora")
-        numbers = {_new_name(str(name)): array for name, array in _averaged(numbers, average, config).items()}
+        numbers = {OLD_NAMES.sub(r"\1.scatter_norm.\2", str(name)): array for name, array in _averaged(numbers, average, config).items()}
         state = State(numbers, "a TACE model of these options")
         z = state.array("atomic_numbers").reshape(-1)
         if z.dtype.kind != "i" or np.any(np.diff(z) <= 0) or not z.size or not 0 < z[0] <= z[-1] < len(chemical_symbols):

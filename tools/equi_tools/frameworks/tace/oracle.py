@@ -63,7 +63,8 @@ class Float64Calculator(Oracle):
                 self.model.get_torch_element(), atoms, self.model.get_cutoff(), max_neighbors=None, target_property=list(self.PROPERTIES),
                 embedding_property=[], keyspec=self.keys, training=False, dtype=torch.float64,
             )  # fmt: skip
-            found = {key: value.detach().numpy() for key, value in self.model(Batch.from_data_list([data])).items() if hasattr(value, "detach")}
+            found = self.model(Batch.from_data_list([data]))
+        found = {key: found[key].detach().numpy() for key in ("energy", "node_energy", "forces", "virials")}
         # The package's virial is minus the derivative of the energy by a strain.
         virial = -np.asarray(found["virials"]).reshape(3, 3)
         self.set_results(float(found["energy"].item()), found["forces"], found["node_energy"], virial=0.5 * (virial + virial.T))
