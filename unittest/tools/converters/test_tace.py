@@ -31,6 +31,7 @@ FIRST, EXPERTS, THREE = STORED
 # As test_models.tace makes them, with the level of theory.
 VARIANTS = {
     "example": None, "defaults": "r2SCAN", "three_factors": "r2SCAN", "experts": None, "parity": None, "scalars": None, "tensors": None,
+    "parity_three": None,
 }  # fmt: skip
 ELEMENTS = ["O", "Na", "Cl"]
 # A change of 1e-3 in any tensor changes energies or forces by more than this.

@@ -325,7 +325,7 @@ def is_constant(name):
     """Whether a tensor only repeats constants of the modules."""
     return bool(
         name.endswith((".output_mask", ".num_elements", "._bias_index", "._bias_mask", ".balance_degree_weight", ".expand_index", ".offset"))
-        or re.search(r"\._w3j_|(^|\.)(o3|o2|co3)_angular_basis\.|\.(tp|eqx_tp|fused_tp|reshape\w*|harmonic_degrees)(\.|$)", name)
+        or re.search(r"\._w3j_|(^|\.)(o3|o2|co3)_angular_basis\.|\.(tp|eqx_tp|fused_tp|\w*reshape\w*|harmonic_degrees)(\.|$)", name)
         or name in ("representation.atomic_numbers", "scale_shift.atomic_numbers", "representation.radial_basis.cutoff_fn.cutoff",
                     "representation.radial_basis.radial_fn.cutoff")
         or re.search(r"\.distance_transform\.covalent_radii$", name)

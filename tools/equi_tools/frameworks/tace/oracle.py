@@ -2,6 +2,8 @@
 """The package's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
 import logging
+import os
+from unittest import mock
 
 import numpy as np
 from ase.calculators.calculator import all_changes
@@ -21,13 +23,17 @@ def import_tace():
     return tace
 
 
+# With this models have e3nn's products. The derivatives of the package's own products of three factors are wrong if `parity` is true.
+PLAIN_PRODUCTS = {"TACE_USE_EQT": "0"}
+
+
 def model_of(checkpoint, properties, dtype="float64"):
     """The package's modules of a checkpoint, by default with couplings in float64."""
     import_tace()
     from tace.lightning import load_tace
 
     try:
-        with quiet():
+        with quiet(), mock.patch.dict(os.environ, PLAIN_PRODUCTS):
             model = load_tace(str(checkpoint.path), device="cpu", target_property=list(properties), dtype=dtype)
     except Exception as error:
         raise EquiError(f"{checkpoint.source}: tace cannot build its model: {type(error).__name__}: {error}") from error
