@@ -63,10 +63,11 @@ VARIANTS = {
         "layer_norm": {"final_norm_type": "merge_layer_norm"},
     },
     "parity_three": {
-        "parity": True, "Lmax": 1, "lmax": 1, "num_channel": 3, "product_basis": {"correlation": 3}, "radial_basis": {"apply_cutoff": False},
+        "parity": True, "Lmax": 1, "lmax": 1, "neighbors": 2.0, "num_channel": 3, "product_basis": {"correlation": 3},
+        "radial_basis": {"apply_cutoff": False},
     },
     "one_element": {
-        "elements": [14], "num_channel": 13, "num_layers": 1, "Lmax": 2, "lmax": 2,
+        "elements": [14], "neighbors": 2.0, "num_channel": 13, "num_layers": 1, "Lmax": 2, "lmax": 2,
         "product_basis": {"nonlinear": "silu_bilineargate", "agnostic": True},
         "short_range": {"zbl": {"enable": True, "trainable": True}}, "scale_shift": {"scale_zbl": False},
     },
@@ -93,11 +94,11 @@ def _merged(config, more):
 def config_of(name, **options):
     """The options of a variant, with statistics of as many data sets as it has levels of theory."""
     config = _merged(_merged(DEFAULTS, (VARIANTS | LARGE)[name]), options)
-    numbers = config.pop("elements", NUMBERS)
+    numbers, neighbors = config.pop("elements", NUMBERS), config.pop("neighbors", 11.3)
     numbers = atomic_numbers_of_many() if numbers == "many" else numbers
     config["statistics"] = [
         {
-            "atomic_numbers": numbers, "avg_num_neighbors": 11.3 + 2.0 * n, "available": True,
+            "atomic_numbers": numbers, "avg_num_neighbors": neighbors + 2.0 * n, "available": True,
             "atomic_energy": {z: -1.3 - 0.1 * n - 0.01 * z for z in numbers},
             "rms_forces_by_element": {z: 1.1 + 0.2 * n + 0.01 * z for z in numbers},
             "mean_delta": {z: 0.3 - 0.1 * n + 0.02 * z for z in numbers},

@@ -48,7 +48,7 @@ class _Converter(Products):
             more |= {"sender": of_species, "receiver": of_species}
         norms = self.norms_of_networks(width)
         widths = [width, *options["hidden"], len(irs) * self.channels]
-        steps = self.dense(f"{prefix}.edge_info", options["mlp_type"], widths, "embedding.radial", has_norms=norms)
+        steps = self.dense(f"{prefix}.edge_info", options["mlp_type"], widths, norms)
         scale = sqrt(self.checkpoint.average_neighbors)
         paths = [path(0, ir.l, n, (-1) ** ir.l * sqrt(ir.dim) / scale) for n, ir in enumerate(irs)]
         radial = self.network_of("embedding.radial", steps, **more)
@@ -113,9 +113,9 @@ class _Converter(Products):
 
     def density(self, block, name, source, irreps, target):
         options, kind = self.config["radial_basis"], self.option("atomic_basis.scatter_norm")
-        has_norms = "layer_norm" if self.edge_features(block.number)[0] != options["num_radial_basis"] else None
+        norms = "layer_norm" if self.edge_features(block.number)[0] != options["num_radial_basis"] else None
         radial = self.edge_network(
-            block.number, f"{name}.edge_density", f"{name}.radial", [64], 1, "mlp", has_norms, options["bias"],
+            block.number, f"{name}.edge_density", f"{name}.radial", [64], 1, "mlp", norms, options["bias"],
             kind == "density" and not options["apply_cutoff"],
         )  # fmt: skip
         offset, factor = (self.state.number(f"{name}.{key}") for key in ("alpha", "beta"))

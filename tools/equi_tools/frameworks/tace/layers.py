@@ -142,22 +142,22 @@ class TaceLayers(Layers):
         radii = self.numbers(name).astype(np.float64)[self.atomic_numbers()]
         return radii[:, None] + radii[None, :]
 
-    def dense(self, name, kind, widths, tag, first=None, has_norms=None, has_biases=False):
+    def dense(self, name, kind, widths, norms=None, has_biases=False):
         """[(matrix, scale, bias or None, norm or None, factor of the activation)] of one of the package's networks.
 
-        kind: mlp or mlp_v2. first: the first matrix, if it is another one than that of the file. has_norms: layer_norm, rms_norm or None.
+        kind: mlp or mlp_v2. norms: layer_norm, rms_norm or None.
         """
-        steps, stride = [], 3 if has_norms else 2
+        steps, stride = [], 3 if norms else 2
         for n, (rows, columns) in enumerate(zip(widths, widths[1:])):
             place, is_last = f"{name}.mlp.{n * stride}", n == len(widths) - 2
             matrix = self.state.take(f"{place}.weight", rows, columns)
             bias = self.state.take(f"{place}.bias", columns) if has_biases else None
             gain = sqrt(2) if kind == "mlp" and n > 0 else 1.0
             norm = None
-            if has_norms and not is_last:
+            if norms and not is_last:
                 place = f"{name}.mlp.{n * stride + 1}"
                 norm = [self.state.take(f"{place}.weight", columns)]
-                norm.append(self.state.take(f"{place}.bias", columns) if has_norms == "layer_norm" else None)
+                norm.append(self.state.take(f"{place}.bias", columns) if norms == "layer_norm" else None)
             steps.append([matrix, gain / sqrt(rows), bias, norm, SCALED_SILU if kind == "mlp_v2" else 1.0])
         return steps
 
@@ -208,7 +208,7 @@ class TaceLayers(Layers):
     def edge_network(self, t, name, tag, hidden, outputs, kind, norms, has_biases, times_cutoff):
         """The radial network `name` of layer t, behind the embedding of edges."""
         width, of_basis, factor, rows = self.edge_features(t)
-        steps = self.dense(name, kind, [width, *hidden, outputs], tag, has_norms=norms, has_biases=has_biases)
+        steps = self.dense(name, kind, [width, *hidden, outputs], norms, has_biases)
         more = {"times_cutoff": True} if times_cutoff else {}
         first, embedding = steps[0][0], self.option("edge_embedding.type")
         of_radial, others = first[:of_basis], first[of_basis:]
