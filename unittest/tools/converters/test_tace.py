@@ -405,6 +405,36 @@ def test_whole_models_and_separate_matrices_are_the_same_model(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_checkpoint_of_a_training_gives_the_packages_own_results(tmp_path):
+    """Lightning writes it, with an exponential average that differs from the last numbers."""
+    import lightning
+    from equi_tools.frameworks.tace import oracle as tace_oracle
+    from tace.lightning.lit_model import LightningWrapperModel
+    from tace.utils.callbacks import EMACallback
+    from test_models import tace as tace_models
+
+    options = tace_models.config_of("experts")
+    model, statistics = tace_models.make_model(options), options.pop("statistics")
+    loss = {
+        "_target_": "tace.utils.loss.NormalLoss", "loss_property": options.pop("target_property")[:2],
+        "loss_function_name": ["mse_energy_per_atom", "mse_forces"], "loss_property_weights": [1.0, 5.0],
+    }  # fmt: skip
+    cfg = {"model": {"config": options}, "loss": loss, "misc": {}, "dataset": {}, "optimizer": {"_target_": "torch.optim.AdamW", "lr": 1e-3}}
+    training, average = LightningWrapperModel(cfg, model, loss["loss_property"], [], statistics), EMACallback()
+    trainer = lightning.Trainer(logger=False, enable_checkpointing=False, callbacks=[average], accelerator="cpu", enable_progress_bar=False)
+    trainer.strategy.connect(training)
+    average.on_fit_start(trainer, training)
+    for parameter in model.parameters():
+        parameter.data.add_(0.05 * torch.randn_like(parameter))
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    convert(tmp_path / "last.ckpt", tmp_path / "model.equi", quiet=True)
+    atoms = dict(laws.structures(ELEMENTS, 4.2))["cluster"]
+    atoms.calc = tace_oracle.float64_calculator(tmp_path / "last.ckpt")
+    found = evaluate(EquiEvaluator(tmp_path / "model.equi"), atoms)
+    assert found[0] == pytest.approx(atoms.get_potential_energy(), abs=1e-11) and np.abs(found[1] - atoms.get_forces()).max() < 1e-11
+
+
+@pytest.mark.slow
 def test_the_packages_calculator_is_near():
     """In float32, as its users run it."""
     from equi_tools.frameworks.tace import oracle as tace_oracle
