@@ -66,8 +66,8 @@ def changed(files, tmp_path):
     return change
 
 
-def assert_stored(path, results, precision, radial, bars=laws.assert_within_bars):
-    native, found = laws.native(path, precision, radial), []
+def assert_stored(path, results, precision, radial, bars=laws.assert_within_bars, keywords=()):
+    native, found = laws.native(path, precision, radial, keywords=keywords), []
     for name, (atoms, energy, forces, stress) in old_versions.stored(results):
         found.append(laws.compare.difference(name, native(atoms), energy, forces, stress, laws.compare.bars_for(precision, radial)))
     bars(found)
@@ -78,6 +78,11 @@ def test_lammps_gives_the_stored_results(name, files):
     assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", "exact")
     assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", None)
     assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "mixed", None, laws.assert_mixed)
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_the_libtorch_reference_gives_the_stored_results(name, files):
+    assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", "exact", keywords=("reference", "yes"))
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -154,6 +159,12 @@ def test_a_level_of_theory_is_chosen_by_its_name(files, tmp_path):
     atoms = dict(laws.structures(ELEMENTS, 4.2))["cluster"]
     energies = [evaluate(EquiEvaluator(path), atoms)[0] for path in (files(THREE)[1], tmp_path / "model.equi")]
     assert abs(energies[0] - energies[1]) > 1e-3
+
+
+def test_the_energy_of_a_single_atom_is_remarked_on(files):
+    """The options of the first file ask for another one in the package."""
+    notes = [equi_file.read(files(name)[1])[0]["provenance"].get("notes", "") for name in (FIRST, EXPERTS)]
+    assert "one atom without neighbors another energy" in notes[0] and "one atom" not in notes[1]
 
 
 def test_published_models_are_listed():
@@ -354,6 +365,7 @@ def oracle(name):
 def test_lammps_gives_the_packages_own_results(name):
     path, named = built(f"tace/{name}.equi"), structures(name)
     laws.assert_within_bars(laws.differences(path, oracle(name), named, radial="exact"))
+    laws.assert_within_bars(laws.differences(path, oracle(name), named, radial="exact", keywords=("reference", "yes")))
     laws.assert_within_bars(laws.differences(path, oracle(name), named))
     laws.assert_mixed(laws.differences(path, oracle(name), named, "mixed"))
     atoms = named[0][1]

@@ -127,6 +127,17 @@ class Checkpoint(Origin):
     average_neighbors: float
     state: State
 
+    @property
+    def remarks(self):
+        """What the user should know about the conversion."""
+        options = self.config["scale_shift"]
+        if not options["enable"] or options["all_atoms"]:
+            return ()
+        return (
+            "the package gives one atom without neighbors another energy than an atom far from others: it sets the scale and shift of such a "
+            "structure to zero (all_atoms false)",
+        )
+
     def head_index(self, name):
         """Number of a head; raises EquiError if the name does not fit."""
         if name is None and len(self.heads) == 1:
