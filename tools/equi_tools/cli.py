@@ -93,7 +93,7 @@ def _model_file(name):
 # purpose.
 MODEL_OPTIONS = (
     ("modality", None, "NAME", "the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"),
-    ("head", None, "NAME", "the head that is converted, of a MACE, mlip or SO3LR model that has several"),
+    ("head", None, "NAME", "the head that is converted, of a MACE, mlip, SO3LR or TACE model that has several"),
     ("task", None, "NAME", "the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ..."),
     ("types", _types, "a=Na,b=Cl", "elements of a NequIP model's types, if the types are not chemical symbols"),
     (

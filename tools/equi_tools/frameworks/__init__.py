@@ -16,13 +16,14 @@ from .nequip import FRAMEWORK as NEQUIP
 from .nequix import FRAMEWORK as NEQUIX
 from .sevenn import FRAMEWORK as SEVENN
 from .so3krates import FRAMEWORK as SO3KRATES
+from .tace import FRAMEWORK as TACE
 from .torchmd import FRAMEWORK as TORCHMD
 
 __all__ = ["FRAMEWORKS", "SETTINGS", "MissingFramework", "detect", "require"]
 
 FRAMEWORKS = {
     framework.name: framework
-    for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM, SO3KRATES, HIENET)
+    for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP, NEQUIX, EQNORM, SO3KRATES, HIENET, TACE)
 }
 
 

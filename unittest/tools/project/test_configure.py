@@ -104,7 +104,7 @@ def test_an_interrupted_fetch_is_not_taken_for_a_whole_one(tmp_path, interpreter
     assert done.returncode != 0 and "configure again" in " ".join(done.stderr.split())
 
 
-FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem", "mlip", "nequix", "so3krates", "hienet")
+FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem", "mlip", "nequix", "so3krates", "hienet", "tace")
 
 
 def frameworks(folder, interpreter, value):
@@ -135,6 +135,7 @@ def frameworks(folder, interpreter, value):
         ("nequip,nequix", ["nequip", "nequix"]),
         ("so3krates", ["so3krates"]),
         ("hienet", ["hienet"]),
+        ("tace", ["tace"]),
         ("", []),
     ],
 )

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SITE = Path(os.environ.get("EQUI_BUILD_DIR", "build")) / "manual"
 WORDS = (
     "MACE-MP-0", "MPA-0", "OMAT-0", "MACE-OFF", "OMOL", "MatPES", "SevenNet-0", "SevenNet-Omni", "MF-ompa", "NequIP-OAM",
-    "UMA", "eSEN", "EquiformerV2", "EquiformerV3", "eSCN", "Nequix", "SO3LR", "AceFF",
+    "UMA", "eSEN", "EquiformerV2", "EquiformerV3", "eSCN", "Nequix", "SO3LR", "AceFF", "TACE-OAM",
     "conda", "macOS", "Windows", "WSL", "Docker", "Slurm", "phonopy", "thermal conductivity", "cite", "license", "D3", "ZBL",
     "restart", "charge", "GPU memory", "mirror images",
 )  # fmt: skip

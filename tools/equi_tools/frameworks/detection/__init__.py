@@ -13,6 +13,7 @@ from ..mlip.checkpoint import is_archive_of_mlip
 from ..nequip.files import is_training
 from ..nequix.checkpoint import begins_as_nequix
 from ..sevenn.checkpoint import is_name
+from ..tace.checkpoint import SIGN_OF_COMPILED
 from . import other_families
 from .archive import Archive
 
@@ -34,7 +35,7 @@ def _of_archive(archive, frameworks):
             if framework.package in parts[:-1] or parts[-1:] == [f"{framework.package}.py"]:
                 return framework.name
     if any("aotinductor" in name for name in archive.names):
-        return "nequip"
+        return "tace" if any(SIGN_OF_COMPILED in text for text in archive.texts("metadata.json")) else "nequip"
     for modules, strings in archive.pickles():
         if NAMES_OF_FAIRCHEM1 <= set(strings):
             return "fairchem1"

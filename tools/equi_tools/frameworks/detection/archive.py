@@ -6,6 +6,8 @@ import zipfile
 
 from ... import torch_archive
 
+MAX_TEXT_BYTES = 1 << 24
+
 
 class Archive:
     """Reads each pickle at most once, on request, inside a `with`."""
@@ -19,6 +21,12 @@ class Archive:
 
     def __exit__(self, *error):
         self._file.close()
+
+    def texts(self, ending):
+        """The bytes of each entry whose name has this ending."""
+        for name in self.names:
+            if name.endswith(ending):
+                yield torch_archive.entry(self._file, name, MAX_TEXT_BYTES)
 
     def pickles(self):
         """(modules of classes and functions, strings) of each pickle."""
