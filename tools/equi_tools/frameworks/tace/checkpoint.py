@@ -87,7 +87,7 @@ WHY_NOT = {
 WITHOUT_EFFECT = {
     "": {
         "mmax", "mag_Lmax", "max_neighbors", "statistics", "target_property", "embedding_property", "atomic_numbers", "angular_basis",
-        "node_update", "special", "dropout", "kwargs", "wrapper", "_target_", "cutoff",
+        "node_update", "special", "dropout", "kwargs", "wrapper", "_target_", "cutoff", "normalizer",
     },
     "radial_basis": {"num_mag_radial_basis", "order", "dydynamic_cutoff_mu"},
     "atomic_basis": {
