@@ -386,6 +386,25 @@ def test_energies_of_atoms_and_ranks_agree(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["spherical_tensor", "wigner_tensor", "wigner_tensor_element2"])
+@pytest.mark.parametrize("applies_cutoff", [True, False])
+def test_embeddings_by_neighbors_are_those_of_the_package(kind, applies_cutoff, tmp_path):
+    from equi_tools.frameworks.tace import oracle as tace_oracle
+    from test_models.tace import config_of, make_file
+
+    options = {"node_embedding": {"type": kind}, "radial_basis": {"apply_cutoff": applies_cutoff}}
+    source = make_file(tmp_path / "model.pt", config_of("defaults", **options))
+    convert(source, tmp_path / "model.equi", head="PBE", quiet=True)
+    calculator, evaluator = tace_oracle.float64_calculator(str(source), "PBE"), EquiEvaluator(tmp_path / "model.equi")
+    for title in ("cluster", "sheared"):
+        atoms = dict(laws.structures(ELEMENTS, 4.2))[title]
+        atoms.calc = calculator
+        found = evaluate(evaluator, atoms)
+        assert found[0] == pytest.approx(atoms.get_potential_energy(), abs=1e-12)
+        assert np.abs(found[1] - atoms.get_forces()).max() < 1e-12 and np.abs(found[1]).max() > 1e-2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORED)
 def test_every_number_matters(name, files, tmp_path):
     atoms = dict(laws.structures(ELEMENTS, 4.2))["cluster"]
