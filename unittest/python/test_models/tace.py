@@ -118,6 +118,14 @@ def make_model(config, seed=1, size=1.0):
 
     torch.manual_seed(seed)
     model = create_model(copy.deepcopy(config), config["statistics"], config["target_property"], [])
+    vary(model, size)
+    return model.eval()
+
+
+def vary(model, size=1.0):
+    """Changes numbers that are zero, one or small when a training begins."""
+    import torch
+
     for name, parameter in model.named_parameters():
         is_of_norm = ".mlp." in name and parameter.ndim == 1 and name.endswith(".weight")
         if name.endswith(("affine_weight", "bessel_weights", "zbl.a_exp", "zbl.a_prefactor")) or is_of_norm:
@@ -128,7 +136,6 @@ def make_model(config, seed=1, size=1.0):
             parameter.data.add_(0.3 * torch.rand_like(parameter))
         if "energy_readouts" in name:
             parameter.data.mul_(size)
-    return model.eval()
 
 
 def make_file(path, config, seed=1, model=None):

@@ -34,6 +34,13 @@ VARIANTS = {
     "parity_three": None,
 }  # fmt: skip
 ELEMENTS = ["O", "Na", "Cl"]
+# Hashes of the wheels of older versions.
+WHEELS = {
+    "0.2.0": "3cb64f8a410f1d79eaaffc307aad8b676a0c1790aa0275a8fe4eae3ff8918b43",
+    "0.2.1": "fb15353b3fade14786e2cd6b926b543729f9ffbc0d6c9f7b65e22da4a1a4a1e7",
+    "0.2.2": "55d7ec25816b114d29a66586809afbc387f99974558a5c485b7c1fbb954a85ee",
+    "0.2.3": "ebcafd661c4b7cabc495d22726f3f4d0b121eb4e70ce518b2e08660702d4bb3f",
+}
 # A change of 1e-3 in any tensor changes energies or forces by more than this.
 NOTICED = 1e-12
 
@@ -433,6 +440,22 @@ def test_whole_models_and_separate_matrices_are_the_same_model(tmp_path):
     for name in ("whole.pth", "matrices.pt"):
         convert(tmp_path / name, tmp_path / "model.equi", quiet=True)
         assert_same_model(tmp_path / "model.equi", built("tace/experts.equi"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", WHEELS)
+def test_older_versions_give_the_same(version, tmp_path):
+    """Their constants are float32, and so is the precision of their results."""
+    old_versions.run("made_by_tace.py", [f"tace=={version} --hash=sha256:{WHEELS[version]}"], tmp_path)
+    sources = sorted(tmp_path.glob("*.pt"))
+    assert len(sources) == 4
+    for source in sources:
+        head = "PBE" if source.stem in ("defaults", "three_factors") else None
+        convert(source, tmp_path / "model.equi", head=head, quiet=True)
+        evaluator = EquiEvaluator(tmp_path / "model.equi")
+        for title, (atoms, energy, forces, _) in old_versions.stored(source.with_suffix(".npz")):
+            found = evaluate(evaluator, atoms)
+            assert abs(found[0] - energy) / len(atoms) < 1e-7 and np.abs(found[1] - forces).max() < 1e-6, (source.stem, title)
 
 
 @pytest.mark.slow
