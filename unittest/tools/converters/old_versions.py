@@ -81,6 +81,14 @@ def stored(path):
         yield name, (atoms, float(part["energy"]), part["forces"], part["stress"] if part["stress"].size else None)
 
 
+def assert_stored(path, results, precision="double", radial=None, bars=laws.assert_within_bars, keywords=()):
+    """LAMMPS with a converted file gives the results of a file of `store`, by one of the checks of tensornet_laws."""
+    native, found = laws.native(path, precision, radial, keywords=keywords), []
+    for name, (atoms, energy, forces, stress) in stored(results):
+        found.append(compare.difference(name, native(atoms), energy, forces, stress, compare.bars_for(precision, radial)))
+    bars(found)
+
+
 def differences(source, results, target, **settings):
     """compare.Difference between LAMMPS, with a file converted from the source, and the results that an older version
     stored."""

@@ -115,17 +115,9 @@ def neutral(path, folder):
     return folder / "neutral.equi"
 
 
-def assert_stored(path, results, keywords=()):
-    native, bars = laws.native(path, radial="exact", keywords=keywords), laws.compare.bars_for("double", "exact")
-    found = []
-    for name, (atoms, energy, forces, stress) in old_versions.stored(results):
-        found.append(laws.compare.difference(name, native(atoms), energy, forces, stress, bars))
-    laws.assert_within_bars(found)
-
-
 @pytest.mark.parametrize("name, ending", [(SHORT, ""), *((SO3LR, ending) for ending in SYSTEMS)])
 def test_lammps_gives_the_stored_results(name, ending, files):
-    assert_stored(files(name)[1], GOLDEN / f"{name}{ending}.npz", SYSTEMS[ending])
+    old_versions.assert_stored(files(name)[1], GOLDEN / f"{name}{ending}.npz", radial="exact", keywords=SYSTEMS[ending])
 
 
 @pytest.mark.parametrize("name", [SO3LR, SHORT])
@@ -142,10 +134,7 @@ def test_a_second_reader_gives_the_stored_results(name, files, tmp_path):
 def test_tables_and_mixed_precision_stay_within_their_bars(files):
     _, path = files(SO3LR)
     for precision, radial, bars in (("double", None, laws.assert_within_bars), ("mixed", None, laws.assert_mixed)):
-        native, found = laws.native(path, precision, radial), []
-        for name, (atoms, energy, forces, stress) in old_versions.stored(GOLDEN / f"{SO3LR}.npz"):
-            found.append(laws.compare.difference(name, native(atoms), energy, forces, stress, laws.compare.bars_for(precision, radial)))
-        bars(found)
+        old_versions.assert_stored(path, GOLDEN / f"{SO3LR}.npz", precision, radial, bars)
 
 
 def test_the_stress_is_the_derivative_of_the_energy(files):

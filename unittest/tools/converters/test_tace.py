@@ -73,23 +73,16 @@ def changed(files, tmp_path):
     return change
 
 
-def assert_stored(path, results, precision, radial, bars=laws.assert_within_bars, keywords=()):
-    native, found = laws.native(path, precision, radial, keywords=keywords), []
-    for name, (atoms, energy, forces, stress) in old_versions.stored(results):
-        found.append(laws.compare.difference(name, native(atoms), energy, forces, stress, laws.compare.bars_for(precision, radial)))
-    bars(found)
-
-
 @pytest.mark.parametrize("name", STORED)
 def test_lammps_gives_the_stored_results(name, files):
-    assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", "exact")
-    assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", None)
-    assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "mixed", None, laws.assert_mixed)
+    old_versions.assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", "exact")
+    old_versions.assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", None)
+    old_versions.assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "mixed", None, laws.assert_mixed)
 
 
 @pytest.mark.parametrize("name", STORED)
 def test_the_libtorch_reference_gives_the_stored_results(name, files):
-    assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", "exact", keywords=("reference", "yes"))
+    old_versions.assert_stored(files(name)[1], GOLDEN / f"{name}.npz", "double", "exact", keywords=("reference", "yes"))
 
 
 @pytest.mark.parametrize("name", STORED)
