@@ -25,6 +25,10 @@ template <class T>
 using Simd = typename SimdOf<T>::type;
 template <class T>
 constexpr int LANES = EQUI_SIMD_BYTES / sizeof(Real<T>);
+// Numbers of a line of the caches, which is at least a register.
+template <class T>
+constexpr int LINE = 64 / sizeof(Real<T>);
+static_assert(EQUI_SIMD_BYTES <= 64);
 
 // Duals in two registers. Factors may be plain, and the same for all lanes.
 template <class T>
@@ -256,14 +260,31 @@ EQUI_INLINE void split_polynomial(SplitRow row, int stride, DualSimd<double> f, 
   dw = {p[1], 2.0 * p[2] * f.tangent};
 }
 
+// The rows of edge e in a table, of the channel block with channel c, which is not negative: division of unsigned
+// numbers takes fewer instructions.
+template <int ROW, class T>
+EQUI_INLINE const Real<T> *block_rows(const PathGroupCall<T> &u, int e, int c) {
+  return u.table + unsigned(c) / CHANNEL_PAD * u.channel_block + static_cast<int64_t>(u.table_row[e]) * ROW;
+}
 // Where the radial rows of edge e for channel c begin, in a table or in weights of edges.
 template <int ROWS, int ROW, class T>
 EQUI_INLINE auto radial_row(const PathGroupCall<T> &u, int e, int c) {
   if constexpr (ROWS == 1)
     return u.weights + (u.table_row[e] * u.weights_row + c);
   else
-    return bin_at<ROWS>(
-        u.table + c / CHANNEL_PAD * u.channel_block + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW, c);
+    return bin_at<ROWS>(block_rows<ROW>(u, e, c) + unsigned(c) % CHANNEL_PAD, c);
+}
+
+// Prefetches the rows of a later edge from a table. The registers of a channel block share its rows: each fetches an
+// equal part. This was measured with AVX2 alone, where tables exceed the second-level cache (512 kB on Zen 3).
+template <int ROWS, int ROW, class T>
+EQUI_INLINE void prefetch_rows(const PathGroupCall<T> &u, int e, int c) {
+  if constexpr (ROWS > 1 && EQUI_SIMD_BYTES < 64) {
+    constexpr int PART = ROWS * ROW / (CHANNEL_PAD / LANES<T>);
+    const Real<T> *part = block_rows<ROW>(u, e, c) + unsigned(c) % CHANNEL_PAD / LANES<T> * PART;
+    EQUI_UNROLL_SIMD
+    for (int k = 0; k < PART; k += LINE<T>) __builtin_prefetch(part + k);
+  }
 }
 
 // The weight of path q from such rows. F: a register of T, or of its values.

@@ -20,11 +20,13 @@ void begin_function(Text &text, const char *name, const char *number) {
   text.line("  using V = Simd<T>;");
 }
 
-// The loops over channels and blocks of edges that forward and gather share.
+// The loops over channels and blocks of edges that forward and gather share. The registers of one line of the caches
+// take a block of edges one after another, so that this line of each table row is still in the first-level cache.
 void begin_blocks(Text &text) {
-  text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("  for (int line = 0; line < u.channels; line += LINE<T>) {");
   text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
   text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
+  text.line("      for (int c = line; c < line + LINE<T>; c += LANES<T>) {");
 }
 
 // The radial rows of edge e, and its fraction.
@@ -96,7 +98,7 @@ void generate_forward(Text &text, const PathGroupSchedule &u) {
     add_forward_products(text, u, run, weight_of);
     text.line("      }");
     generate_store_sums(text, u, run, "u.out[%d]");
-    text.close(4, 2);
+    text.close(6, 2);
   }
   text.close(0);
 }
@@ -155,7 +157,7 @@ void generate_rigid_forward(Text &text, const PathGroupSchedule &u) {
     generate_block_weights(text, u, run, false);
     text.line("      for (int k = 0; k < u.directions; k++) {");
     generate_plane(text, u, run, "tangents(u.x, k)", "tangents(u.out[%d], k)", false);
-    text.close(6, 2);
+    text.close(8, 2);
   }
   text.close(0);
 }
@@ -235,7 +237,7 @@ void generate_moving_forward(Text &text, const PathGroupSchedule &u) {
     text.line("        h++;");
     text.line("      }");
     generate_store_sums(text, u, run, "tangents(u.out[%d], k)");
-    text.close(6, 2);
+    text.close(8, 2);
   }
   text.close(0);
 }
@@ -254,7 +256,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   });
   text.line("      }");
   for (int a = 0; a < d1; ++a) text.line("      add_to(u.x_adj + %d * u.x_stride + c, a%d);", a, a);
-  text.close(4);
+  text.close(6);
 }
 
 // D of all paths for the channels from c, stored at d. g: address of the cotangents of path %d.
@@ -310,6 +312,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u) {
   begin_harmonic_sums(text, harmonics);
   text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
   text.line("      const auto t = radial_row<ROWS, ROW>(u, e, c);");
+  text.line("      prefetch_rows<ROWS, ROW>(u, e + 1 < u.count ? e + 1 : e, c);");
   text.line("      const auto d = u.d + c * NUM_D;");
   for (int a = 0; a < d1; ++a) text.line("      const V x%d = in_register(load(x + %d * u.x_stride + c));", a, a);
   for (int a = 0; a < d1; ++a) text.line("      V p%d = V{};", a);
