@@ -308,7 +308,7 @@ void parts(const Model &model, EvaluatorOptions options, const char *precision, 
     const auto print = [&](const char *name, double bytes) {
       std::printf("%s,%.0f,%s,%s,%.0f\n", precision, num_atoms, mode.c_str(), name, bytes / num_atoms);
     };
-    for (const MemoryPart &part : evaluator->memory_parts()) print(part.name, static_cast<double>(part.bytes));
+    for (const MemoryPart &part : memory_parts(*evaluator)) print(part.name, static_cast<double>(part.bytes));
     print("all without tables", static_cast<double>(evaluator->memory_bytes()) - without_atoms);
   }
 }

@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
                 1e6 * best / atoms, 1e6 * best / edges, 1e-6 * constants, 1e-3 * bytes / atoms, 1e-3 * bytes / edges);
     std::printf("%.2f MFLOP per atom forward, %.2f backward; %.1f GFLOP/s of at most %.1f in registers (%.0f %%)\n",
                 1e-6 * operations.forward, 1e-6 * operations.backward, rate, bound, 100.0 * rate / bound);
-    for (const MemoryPart &part : evaluator->memory_parts())
+    for (const MemoryPart &part : memory_parts(*evaluator))
       std::printf("%8.0f B per atom: %s\n", static_cast<double>(part.bytes) / atoms, part.name);
     std::vector<int> batches;
     for (int k = 7; k < argc; ++k) batches.push_back(std::atoi(argv[k]));

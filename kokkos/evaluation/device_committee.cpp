@@ -2,6 +2,7 @@
 // Evaluates the members of a committee on a device and averages their results there.
 #include "kokkos/evaluation/device_committee.h"
 
+#include "src/base/owned_memory.h"
 #include "src/evaluation/native_evaluators.h"
 
 #include <utility>
@@ -16,7 +17,7 @@ void DeviceCommittee::set_neighborhood(const Neighborhood &n) {
 void DeviceCommittee::set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) {
   num_rows_ = list.num_rows;
   num_receivers_ = list.num_receivers;
-  shared_bytes_ = list.bytes();
+  shared_bytes_ = bytes_of(list);
   for (int m = 0; m < committee_.size(); m++) member(m).set_neighborhood(list, box);
 }
 
@@ -63,8 +64,8 @@ EvaluationResult DeviceCommittee::evaluate(const DeviceRequest &request, GhostEx
 }
 
 std::size_t DeviceCommittee::memory_bytes() const {
-  return committee_.memory_bytes() - (committee_.size() - 1) * shared_bytes_ + forces_.bytes() + tangents_.bytes() +
-         virial_.bytes() + energy_.bytes();
+  return committee_.memory_bytes() - (committee_.size() - 1) * shared_bytes_ +
+         bytes_of(forces_, tangents_, virial_, energy_);
 }
 
 std::unique_ptr<Evaluator> make_device_committee(std::vector<std::unique_ptr<Evaluator>> members) {

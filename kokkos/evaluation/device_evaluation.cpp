@@ -4,6 +4,7 @@
 
 #include "kokkos/geometry/radial_set.h"
 #include "kokkos/plan/linear_folds.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -877,30 +878,21 @@ EvaluationResult DeviceEvaluation<T>::evaluate(const EvaluationRequest &request,
 }
 
 template <class T>
-std::size_t DeviceEvaluation<T>::memory_bytes() const {
-  return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
-         energy_.bytes() + returned_.bytes() + state_.in_place.bytes() + state_.layer_scratch.bytes() +
-         state_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
-         system_gradient_.bytes() + system_atom_virial_.bytes() + sender_adjoints_.bytes() + aside_.bytes() +
-         positions_.bytes() + direction_.bytes() + image_shifts_.bytes() + neighborhood_.bytes() + recorder_.bytes() +
-         staging_.size() * sizeof(R);
-}
-
-template <class T>
-std::vector<MemoryPart> DeviceEvaluation<T>::memory_parts() const {
-  std::vector<MemoryPart> parts;
-  Base::add_memory_parts(parts);
-  const std::size_t candidates = edges_.bytes_of_candidates() + (far_edges_ ? far_edges_->bytes_of_candidates() : 0);
-  parts.push_back({"adjoints of senders, by edge", sender_adjoints_.bytes()});
-  parts.push_back({"adjoints of remote rows in transit", returned_.bytes() + staging_.size() * sizeof(R)});
-  parts.push_back({"edges", edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) - candidates});
-  parts.push_back({"candidates for edges", candidates + neighborhood_.bytes()});
-  parts.push_back({"scratch of batches", batch_features_.bytes() + state_.in_place.bytes() +
-                                             state_.layer_scratch.bytes() + state_.scratch.bytes()});
-  std::size_t known = 0;
-  for (const MemoryPart &part : parts) known += part.bytes;
-  parts.push_back({"results, positions and others", memory_bytes() - known});
-  return parts;
+void DeviceEvaluation<T>::for_memory(const MemoryPartVisitor &f) const {
+  Base::for_memory(f);
+  const auto candidates = part_of_memory("candidates for edges", f), edges = part_of_memory("edges", f),
+             in_transit = part_of_memory("adjoints of remote rows in transit", f),
+             others = part_of_memory("results, positions and others", f);
+  edges_.for_memory(candidates, edges);
+  if (far_edges_) far_edges_->for_memory(candidates, edges);
+  visit_memory(candidates, neighborhood_);
+  visit_memory(part_of_memory("adjoints of senders, by edge", f), sender_adjoints_);
+  visit_memory(in_transit, returned_);
+  in_transit(staging_.data(), staging_.size() * sizeof(R));
+  visit_memory(part_of_memory("scratch of batches", f), batch_features_, state_);
+  visit_memory(others, energy_, species_order_, device_shift_, sum_, system_gradient_, system_atom_virial_, aside_,
+               positions_, direction_, image_shifts_);
+  others(&recorder_, recorder_.bytes());
 }
 
 template <class T>
@@ -908,10 +900,11 @@ std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_
   const auto additional_edge_bytes = [&](const DeviceEdges<T> &edges, int64_t number, int directions, bool divides) {
     return edges.additional_bytes(neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
-  std::size_t bytes = memory_bytes() +
+  std::size_t bytes = this->memory_bytes() +
                       additional_edge_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
                       (far_edges_ ? additional_edge_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
-                      Base::additional_system_bytes(box_, num_owned()) + neighborhood_.additional_bytes(slice_size_) +
+                      Base::additional_system_bytes(box_, num_owned()) +
+                      sum_of_additional_bytes([&](const auto &f) { neighborhood_.for_arrays(slice_size_, f); }) +
                       species_order_.additional_bytes(num_owned()) +
                       sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
               scratch = 0;
@@ -923,10 +916,8 @@ std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_
     if (layer) layer->for_batch_arrays(atoms_of_batch, edges_of_batch, add_additional);
   for (auto *layer : Base::sender_layers_) {
     if (keeps_bins_) layer->for_bins(num_edges, add_additional);
-    std::size_t of_layer = 0;
-    layer->for_edge_scratch(state_, edges_of_batch,
-                            [&](ArrayRef array, int64_t n) { of_layer += array.additional_bytes(n); });
-    scratch = std::max(scratch, of_layer);
+    scratch = std::max(
+        scratch, sum_of_additional_bytes([&](const auto &f) { layer->for_edge_scratch(state_, edges_of_batch, f); }));
   }
   return bytes + scratch;
 }

@@ -59,8 +59,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   void set_neighborhood(const DeviceNeighborList &list, const PeriodicBox &box) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
-  std::size_t memory_bytes() const override;
-  std::vector<MemoryPart> memory_parts() const override;
+  void for_memory(const MemoryPartVisitor &f) const override;
   // Number of slices of the current neighborhood: more than one if the memory limit requires it.
   int num_slices() const { return neighborhood_.num_slices; }
   // Whether evaluations wait for their edges to be counted; if not, they are recorded.

@@ -8,6 +8,7 @@
 #include "kokkos/plan/operation_count.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/base/host_resources.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -502,9 +503,9 @@ void HostEvaluation<T>::keep_edges(bool backward_is_wanted) {
   if (kept_per_edge_ == 0) return;
   int64_t count = edges_.size();
   if (options_.memory_limit > 0.0) {
-    const double others = static_cast<double>(memory_estimate()) - static_cast<double>(kept_.bytes());
+    const double others = static_cast<double>(memory_estimate()) - static_cast<double>(bytes_of(kept_));
     const double room = std::max(0.0, KEEPING_SHARE * options_.memory_limit - others);
-    if (static_cast<double>(kept_.bytes()) > room) kept_ = {};
+    if (static_cast<double>(bytes_of(kept_)) > room) kept_ = {};
     const double of_edge = BUFFER_ROOM * sizeof(R) * static_cast<double>(kept_per_edge_);
     count = std::min(count, static_cast<int64_t>(room / of_edge));
   }
@@ -579,40 +580,21 @@ EvaluationResult HostEvaluation<T>::evaluate(const EvaluationRequest &request, G
 }
 
 template <class T>
-std::size_t HostEvaluation<T>::memory_bytes() const {
-  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
-                      kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + observables_.bytes() +
-                      observable_weights_.bytes() + bytes_of_partial_lists();
-  for (const auto &t : threads_) bytes += t->partial.bytes() + t->scratch.bytes();
-  return bytes;
-}
-
-template <class T>
-std::size_t HostEvaluation<T>::bytes_of_partial_lists() const {
-  std::size_t bytes = edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
-                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
-  for (const auto &t : threads_) bytes += t->partial_rows.size() * sizeof(int);
-  return bytes;
-}
-
-template <class T>
-std::vector<MemoryPart> HostEvaluation<T>::memory_parts() const {
-  std::vector<MemoryPart> parts;
-  Base::add_memory_parts(parts);
-  std::size_t partial = 0, scratch = 0;
-  for (const auto &t : threads_) {
-    partial += t->partial.bytes();
-    scratch += t->scratch.bytes();
+void HostEvaluation<T>::for_memory(const MemoryPartVisitor &f) const {
+  Base::for_memory(f);
+  const auto candidates = part_of_memory("candidates for edges", f), edges = part_of_memory("edges", f),
+             scratch = part_of_memory("scratch of threads", f);
+  edges_.for_memory(candidates, edges);
+  if (far_edges_) far_edges_->for_memory(candidates, edges);
+  visit_memory(candidates, edge_partial_row_, candidate_partial_row_, partial_source_, partial_begin_);
+  visit_memory(part_of_memory("values kept of edges", f), kept_);
+  visit_memory(scratch, state_);
+  for (const auto &thread : threads_) {
+    visit_memory(part_of_memory("adjoints of senders, by thread", f), thread->partial);
+    visit_memory(candidates, thread->partial_rows);
+    visit_memory(scratch, thread->scratch);
   }
-  const std::size_t candidates = edges_.bytes_of_candidates() + (far_edges_ ? far_edges_->bytes_of_candidates() : 0);
-  parts.push_back({"adjoints of senders, by thread", partial});
-  parts.push_back({"values kept of edges", kept_.bytes()});
-  parts.push_back({"edges", edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) - candidates});
-  parts.push_back({"candidates for edges", candidates + bytes_of_partial_lists()});
-  parts.push_back({"scratch of threads", scratch});
-  parts.push_back({"results of receivers",
-                   energy_.bytes() + direct_forces_.bytes() + observables_.bytes() + observable_weights_.bytes()});
-  return parts;
+  visit_memory(part_of_memory("results of receivers", f), energy_, direct_forces_, observables_, observable_weights_);
 }
 
 // Largest number of arrays of a thread's scratch in the estimate of memory.
@@ -653,7 +635,7 @@ std::size_t HostEvaluation<T>::additional_scratch_bytes(int64_t num_edges) const
 template <class T>
 std::size_t HostEvaluation<T>::memory_estimate() const {
   const int64_t num_edges = edges_.size();
-  std::size_t bytes = memory_bytes() + edges_.additional_bytes(num_edges, most_present(edges_)) +
+  std::size_t bytes = this->memory_bytes() + edges_.additional_bytes(num_edges, most_present(edges_)) +
                       (far_edges_ ? far_edges_->additional_bytes(far_edges_->size(), most_present(*far_edges_)) : 0) +
                       Base::additional_array_bytes(num_owned()) + additional_scratch_bytes(num_edges) +
                       energy_.additional_bytes(static_cast<int64_t>(state_.num_directions()) * num_owned()) +

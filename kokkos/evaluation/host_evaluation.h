@@ -38,8 +38,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  std::size_t memory_bytes() const override;
-  std::vector<MemoryPart> memory_parts() const override;
+  void for_memory(const MemoryPartVisitor &f) const override;
   bool borrow_edges(const Evaluator &other) override;
 
  private:
@@ -92,7 +91,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   void return_senders(int stage, GhostExchange &exchange);
   void add_partials(int stage);
   void gather_senders(int stage);
-  std::size_t bytes_of_partial_lists() const;
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
   InstructionSet set_;

@@ -9,6 +9,7 @@
 #include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layer_interface/feature_memory.h"
 #include "kokkos/plan/evaluation_plan.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
@@ -57,6 +58,17 @@ class LayeredEvaluation : public Interface {
   }
   int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
+  void for_memory(const MemoryPartVisitor &f) const override {
+    features_.for_memory(f);
+    const auto kept = part_of_memory("values that layers keep of receivers", f),
+               others = part_of_memory("tables, weights and scratch of layers", f);
+    for (const auto &layer : layers_) {
+      if (!layer) continue;
+      layer->for_arrays(without_sizes(kept));
+      layer->for_batch_arrays(0, 0, without_sizes(others));
+      layer->for_memory(others);
+    }
+  }
 
  protected:
   // with_moments, with_backward: whether a request has energy moments, and whether it has results of a backward pass.
@@ -188,35 +200,7 @@ class LayeredEvaluation : public Interface {
     for_arrays(num_receivers, [](ArrayRef array, int64_t n) { array.reserve(n); });
   }
   std::size_t additional_array_bytes(int64_t num_receivers) const {
-    std::size_t bytes = 0;
-    for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); });
-    return bytes;
-  }
-  // Bytes of arrays and of the layers' constants.
-  std::size_t bytes_of_layers() const {
-    std::size_t bytes = 0;
-    features_.for_fixed_arrays([&](Array &array, int64_t) { bytes += array.bytes(); });
-    for_arrays(0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
-    for (const auto &layer : layers_)
-      if (layer) {
-        bytes += layer->bytes();
-        layer->for_batch_arrays(0, 0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
-      }
-    return bytes;
-  }
-
-  // Adds the parts of bytes_of_layers().
-  void add_memory_parts(std::vector<MemoryPart> &parts) const {
-    const typename FeatureMemory<R, Array>::Bytes of_features = features_.bytes();
-    std::size_t kept = 0;
-    for (const auto &layer : layers_)
-      if (layer) layer->for_arrays([&](ArrayRef array, int64_t) { kept += array.bytes(); });
-    parts.push_back({"features of receivers", of_features.receivers});
-    parts.push_back({"inputs of convolutions and their adjoints", of_features.exchanged});
-    parts.push_back({"adjoints of convolutions' outputs", of_features.stage});
-    parts.push_back({"values that layers keep of receivers", kept});
-    parts.push_back({"tables, weights and scratch of layers",
-                     bytes_of_layers() - kept - of_features.receivers - of_features.exchanged - of_features.stage});
+    return sum_of_additional_bytes([&](const auto &f) { for_arrays(num_receivers, f); });
   }
 
   const char *precision_name() const {

@@ -434,24 +434,20 @@ int64_t DeviceEdges<T>::capacity_between_cuts() const {
   return most;
 }
 
+// Calls of_candidates(array, the size that it has for these) for the arrays for candidates, and f for all others of an
+// evaluation.
 template <class T>
-std::size_t DeviceEdges<T>::bytes_of_candidates() const {
-  return edge_before_.bytes() + seen_.bytes();
-}
-
-// Calls f(buffer, the size that it has for these) for the buffers of an evaluation.
-template <class T>
-template <class F>
-void DeviceEdges<T>::for_buffers(const Sizes &sizes, const F &f) const {
+template <class F, class G>
+void DeviceEdges<T>::for_arrays(const Sizes &sizes, const F &of_candidates, const G &f) const {
   const int64_t N = sizes.receivers, of_slices = sizes.slices * sizes.rows + 1,
                 of_directions = sizes.directions * sizes.edges;
+  of_candidates(seen_, nearest_.count > 0 ? sizes.candidates : 0);
+  of_candidates(edge_before_, 2 * sizes.candidates + 1);
   f(row_forces_, 3 * sizes.rows);
   f(row_tangents_, IS_DUAL<D> ? 3 * sizes.rows * sizes.directions : 0);
   f(receiver_virial_, 9 * N);
   f(receiver_virial_tangent_, IS_DUAL<D> ? 9 * N : 0);
   f(row_virial_, sizes.with_atom_virial ? 9 * sizes.rows : 0);
-  f(seen_, nearest_.count > 0 ? sizes.candidates : 0);
-  f(edge_before_, 2 * sizes.candidates + 1);
   f(begin_, N + 1);
   f(sender_begin_, of_slices);
   f(pair_, sizes.edges);
@@ -475,20 +471,17 @@ void DeviceEdges<T>::for_buffers(const Sizes &sizes, const F &f) const {
 }
 
 template <class T>
-std::size_t DeviceEdges<T>::bytes() const {
-  std::size_t bytes = cut_row_.bytes() + cut_edge_.bytes() + cutoff_.bytes();
-  for_buffers({}, [&](const auto &buffer, int64_t) { bytes += buffer.bytes(); });
-  return bytes;
+void DeviceEdges<T>::for_memory(const MemoryVisitor &of_candidates, const MemoryVisitor &of_edges) const {
+  visit_memory(of_edges, cutoff_, cut_row_, cut_edge_);
+  for_arrays({}, without_sizes(of_candidates), without_sizes(of_edges));
 }
 
 template <class T>
 std::size_t DeviceEdges<T>::additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
                                              int num_directions, bool divides, bool with_atom_virial) const {
-  std::size_t bytes = 0;
-  for_buffers({n.num_receivers, n.num_rows, n.num_candidates, n.slices_of(slice_size), num_edges, num_directions,
-               divides, with_atom_virial},
-              [&](const auto &buffer, int64_t size) { bytes += buffer.additional_bytes(size); });
-  return bytes;
+  const Sizes sizes{n.num_receivers, n.num_rows,     n.num_candidates, n.slices_of(slice_size),
+                    num_edges,       num_directions, divides,          with_atom_virial};
+  return sum_of_additional_bytes([&](const auto &f) { for_arrays(sizes, f, f); });
 }
 
 EQUI_INSTANTIATE_NUMBERS(DeviceEdges)

@@ -8,6 +8,7 @@
 #include "kokkos/kernel_interface/harmonics_row.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_sum.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/evaluator.h"
 #include "src/geometry/nearest_neighbors.h"
 
@@ -145,8 +146,8 @@ class DeviceEdges {
   // [E][num_y] dE/dY, slot 0 dE/dr. It is 0 after build(), and the caller adds to it before finish().
   D *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * capacity_; }
 
-  std::size_t bytes() const;
-  std::size_t bytes_of_candidates() const;    // the part of them that is for candidates
+  // Visits the arrays for candidates and all others.
+  void for_memory(const MemoryVisitor &of_candidates, const MemoryVisitor &of_edges) const;
   // Bytes that an evaluation of num_edges edges and this many directions will add, in a neighborhood with slices of
   // this size.
   std::size_t additional_bytes(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions,
@@ -161,8 +162,8 @@ class DeviceEdges {
     int64_t receivers = 0, rows = 0, candidates = 0, slices = 0, edges = 0, directions = 0;
     bool divides = false, with_atom_virial = false;
   };
-  template <class F>
-  void for_buffers(const Sizes &sizes, const F &f) const;
+  template <class F, class G>
+  void for_arrays(const Sizes &sizes, const F &of_candidates, const G &f) const;
   EdgeArrays<T> arrays() const;
   const int64_t *counts(EdgePart part) const { return host_cuts_.data() + static_cast<int>(part) * num_cuts_; }
 

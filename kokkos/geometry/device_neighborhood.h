@@ -4,7 +4,10 @@
 #define EQUI_DEVICE_NEIGHBORHOOD_H
 
 #include "kokkos/runtime/device_exec.h"
+#include "src/base/owned_memory.h"
 #include "src/geometry/neighbor_graph.h"
+
+#include <tuple>
 
 namespace equi {
 
@@ -15,9 +18,7 @@ struct DeviceNeighborList {
   DeviceBuffer<int> receiver, row_species, sender_atom, sender_row;
   DeviceBuffer<int64_t> first;
 
-  std::size_t bytes() const {
-    return receiver.bytes() + row_species.bytes() + sender_atom.bytes() + sender_row.bytes() + first.bytes();
-  }
+  auto members() const { return std::tie(receiver, row_species, sender_atom, sender_row, first); }
 };
 
 // A list with the results of transpose_neighborhood(). Receivers are cut into slices of slice_size; the last one may
@@ -31,16 +32,20 @@ struct DeviceNeighborhood : DeviceNeighborList {
   DeviceBuffer<int> row_atom;                    // [A] an atom that represents the row, -1: no edge can reach it
 
   int slices_of(int size) const { return num_receivers > 0 ? (num_receivers - 1) / size + 1 : 1; }
-  std::size_t bytes() const {
-    return DeviceNeighborList::bytes() + candidate_receiver.bytes() + sender_first.bytes() + transposed.bytes() +
-           unsorted.bytes() + count.bytes() + row_atom.bytes();
-  }
-  // Bytes that a transposition will add.
-  std::size_t additional_bytes(int size) const {
+  // Calls f(array, its size for slices of this size) for the results of a transposition.
+  template <class F>
+  void for_arrays(int size, const F &f) const {
     const int64_t positions = static_cast<int64_t>(slices_of(size)) * num_rows;
-    return candidate_receiver.additional_bytes(num_candidates) + transposed.additional_bytes(num_candidates) +
-           unsorted.additional_bytes(num_candidates) + sender_first.additional_bytes(positions + 1) +
-           count.additional_bytes(positions) + row_atom.additional_bytes(num_rows);
+    f(candidate_receiver, num_candidates);
+    f(sender_first, positions + 1);
+    f(transposed, num_candidates);
+    f(unsorted, num_candidates);
+    f(count, positions);
+    f(row_atom, num_rows);
+  }
+  void for_memory(const MemoryVisitor &f) const {
+    visit_memory(f, static_cast<const DeviceNeighborList &>(*this));
+    for_arrays(1, without_sizes(f));
   }
 };
 

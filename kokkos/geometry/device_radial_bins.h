@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -21,7 +22,7 @@ template <class T>
 struct DeviceRadialBins {
   DeviceBuffer<DeviceEdgeRecord<T>> records;
   DeviceBuffer<Real<T>> bins_per_length;
-  std::size_t bytes() const { return records.bytes() + bins_per_length.bytes(); }
+  auto members() const { return std::tie(records, bins_per_length); }
   // Calls f(array, its size for this number of edges).
   template <class F>
   void for_arrays(int64_t num_edges, const F &f) {

@@ -7,6 +7,7 @@
 #include "kokkos/geometry/radial_set.h"
 #include "kokkos/runtime/device_exec.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -19,7 +20,7 @@ struct DeviceRadialEdges {
   DeviceBuffer<int> device_function;
   std::vector<D> distance;
   std::vector<int> function;
-  std::size_t bytes() const { return device_distance.bytes() + device_function.bytes(); }
+  auto members() const { return std::tie(device_distance, device_function); }
 };
 
 class DeviceRadialSet {
@@ -57,7 +58,7 @@ class DeviceRadialSet {
     copy_to_host(exec, edges.function.data(), function, n);
   }
 
-  std::size_t bytes() const { return pairs_.bytes() + pieces_.bytes() + tables_.bytes(); }
+  auto members() const { return std::tie(pairs_, pieces_, tables_); }
 
  private:
   DeviceBuffer<int> pairs_;    // RadialSet::pairs

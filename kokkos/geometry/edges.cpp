@@ -366,17 +366,18 @@ void Edges<T>::finish_direction(const EvaluationRequest &request, int d, Evaluat
     }
 }
 
-// Calls f(buffer, the size that it has for this many edges).
+// Calls of_candidates(array, the size that it has for this many edges) for the array for candidates, and f for all
+// others of an evaluation.
 template <class T>
-template <class F>
-void Edges<T>::for_buffers(int64_t num_edges, int64_t num_present, const F &f) const {
+template <class F, class G>
+void Edges<T>::for_arrays(int64_t num_edges, int64_t num_present, const F &of_candidates, const G &f) const {
   const Data &d = *data_;
   const int64_t N = d.neighborhood ? d.neighborhood->num_receivers : 0, directions = d.num_directions;
   const bool is_divided = num_present < num_edges;
   f(d.begin, N + 1);
   f(d.present_begin, is_divided ? N + 1 : 0);
   f(d.num_rigid, IS_DUAL<D> ? N : 0);
-  f(d.candidate_edge, d.neighborhood ? d.neighborhood->first[N] : 0);
+  of_candidates(d.candidate_edge, d.neighborhood ? d.neighborhood->first[N] : 0);
   f(d.sender_row, num_present);
   f(d.sender_species, num_present);
   f(d.distance, directions * num_present);
@@ -388,26 +389,16 @@ void Edges<T>::for_buffers(int64_t num_edges, int64_t num_present, const F &f) c
 }
 
 template <class T>
-std::size_t Edges<T>::bytes_of_candidates() const {
-  if (is_borrowed_) return 0;
-  return data_->candidate_edge.bytes() + data_->transposed.size() * (sizeof(int) + sizeof(int)) +
-         data_->transposed_begin.size() * sizeof(int64_t) + data_->row_atom.size() * sizeof(int);
-}
-
-template <class T>
-std::size_t Edges<T>::bytes() const {
-  if (is_borrowed_) return 0;
-  std::size_t bytes = bytes_of_candidates() - data_->candidate_edge.bytes();
-  for_buffers(0, 0, [&](const auto &buffer, int64_t) { bytes += buffer.bytes(); });
-  return bytes;
+void Edges<T>::for_memory(const MemoryVisitor &of_candidates, const MemoryVisitor &of_edges) const {
+  if (is_borrowed_) return;
+  visit_memory(of_candidates, data_->transposed_begin, data_->transposed_receiver, data_->transposed, data_->row_atom);
+  for_arrays(0, 0, without_sizes(of_candidates), without_sizes(of_edges));
 }
 
 template <class T>
 std::size_t Edges<T>::additional_bytes(int64_t num_edges, int64_t num_present) const {
   if (is_borrowed_) return 0;
-  std::size_t bytes = 0;
-  for_buffers(num_edges, num_present, [&](const auto &buffer, int64_t n) { bytes += buffer.additional_bytes(n); });
-  return bytes;
+  return sum_of_additional_bytes([&](const auto &f) { for_arrays(num_edges, num_present, f, f); });
 }
 
 EQUI_INSTANTIATE_NUMBERS(Edges)

@@ -8,6 +8,7 @@
 #include "kokkos/geometry/edge_functions.h"
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/runtime/buffer.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/evaluator.h"
 #include "src/geometry/nearest_neighbors.h"
 #include "src/geometry/neighbor_graph.h"
@@ -96,8 +97,8 @@ class Edges {
   int transposed_receiver(int64_t k) const { return data_->transposed_receiver[k]; }
 
   const Collision &collision() const { return data_->collision; }
-  std::size_t bytes() const;                  // 0 if borrowed
-  std::size_t bytes_of_candidates() const;    // the part of them that depends on the neighbor list alone
+  // Visits the arrays that depend only on the neighbor list and all others; none if borrowed.
+  void for_memory(const MemoryVisitor &of_candidates, const MemoryVisitor &of_edges) const;
   // Bytes that an evaluation of num_edges edges will add, at most num_present of which are present at a time.
   std::size_t additional_bytes(int64_t num_edges, int64_t num_present) const;
 
@@ -131,8 +132,8 @@ class Edges {
   void set_forces(const EdgeArrays<T> &edges, int64_t begin, int64_t end) const;
   // Whether the forces of edges have an array of their own: else they replace numbers of the adjoints.
   bool has_separate_forces() const { return data_->is_divided || !EdgeArrays<T>::fits_force(lmax_); }
-  template <class F>
-  void for_buffers(int64_t num_edges, int64_t num_present, const F &f) const;
+  template <class F, class G>
+  void for_arrays(int64_t num_edges, int64_t num_present, const F &of_candidates, const G &f) const;
   EdgeArrays<T> arrays(int direction);
   void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
 

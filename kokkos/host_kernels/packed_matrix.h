@@ -8,6 +8,7 @@
 #include "src/numbers/matrix.h"
 
 #include <cstddef>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -77,7 +78,7 @@ class PackedMatrix {
   bool is_split() const { return !parts_.empty(); }
   const R *numbers() const { return numbers_.data(); }
   const BFloat16 *parts() const { return parts_.data(); }
-  std::size_t bytes() const { return numbers_.size() * sizeof(R) + parts_.size() * sizeof(BFloat16); }
+  auto members() const { return std::tie(numbers_, parts_); }
   // [in][out], the layout for devices.
   std::vector<R> row_by_row() const {
     std::vector<R> rows(static_cast<std::size_t>(in_) * out_);

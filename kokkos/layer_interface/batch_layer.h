@@ -7,6 +7,7 @@
 
 #include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/plan/evaluation_plan.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/evaluator.h"
 
 #include <cstddef>
@@ -28,10 +29,12 @@ class ArrayRef {
       : array_(&array),
         reserve_([](void *a, int64_t n) { static_cast<A *>(a)->reserve(n); }),
         additional_bytes_([](const void *a, int64_t n) { return static_cast<const A *>(a)->additional_bytes(n); }),
-        bytes_([](const void *a) { return static_cast<const A *>(a)->bytes(); }) {}
+        bytes_([](const void *a) { return static_cast<const A *>(a)->bytes(); }),
+        data_([](const void *a) -> const void * { return static_cast<const A *>(a)->data(); }) {}
   void reserve(int64_t n) const { reserve_(array_, n); }
   std::size_t additional_bytes(int64_t n) const { return additional_bytes_(array_, n); }
   std::size_t bytes() const { return bytes_(array_); }
+  const void *data() const { return data_(array_); }
   const void *address() const { return array_; }    // identifies the array
 
  private:
@@ -39,6 +42,7 @@ class ArrayRef {
   void (*reserve_)(void *, int64_t);
   std::size_t (*additional_bytes_)(const void *, int64_t);
   std::size_t (*bytes_)(const void *);
+  const void *(*data_)(const void *);
 };
 // f(array, its size), or the size per receiver where a function says so
 using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
@@ -74,8 +78,9 @@ class BatchLayer {
   virtual int64_t edge_scratch_size(int64_t) const { return 0; }
   // On devices, visits the arrays that the layer needs for a batch, with their size for this number of atoms and edges.
   virtual void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
-  // Bytes of all other arrays: the constants, and values that the layer keeps between passes.
-  virtual std::size_t bytes() const { return 0; }
+  // Visits all other arrays, on devices only those in their memory: the constants, and values that the layer keeps
+  // between passes.
+  virtual void for_memory(const MemoryVisitor &) const {}
   // A line of the log without its indentation, or empty.
   virtual std::string describe() const { return ""; }
   // Lines of the log about the system of the last evaluation, without their indentation, or empty.

@@ -13,6 +13,7 @@
 #include "kokkos/plan/evaluation_plan.h"
 #include "kokkos/runtime/device_exec.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -29,7 +30,7 @@ struct DeviceSo2Scratch {
   DeviceBuffer<T> numbers;            // rotations and other numbers stored once per edge
   DeviceBuffer<DoubleOf<T>> exact;    // rotations in float64, if T is not
   DeviceBuffer<Real<T>> work;         // features in the frames of edges
-  std::size_t bytes() const { return rows.bytes() + numbers.bytes() + exact.bytes() + work.bytes(); }
+  auto members() const { return std::tie(rows, numbers, exact, work); }
 };
 
 // Memory for the rigid edges of a batch. R: the type of plain numbers.
@@ -37,7 +38,7 @@ template <class R>
 struct DeviceRigidScratch {
   DeviceRadialBins<R> bins;
   DeviceBuffer<R> y, coupled, parts;
-  std::size_t bytes() const { return bins.bytes() + y.bytes() + coupled.bytes() + parts.bytes(); }
+  auto members() const { return std::tie(bins, y, coupled, parts); }
 };
 
 // Memory that all convolutions share; it is filled for one batch at a time.
@@ -64,10 +65,9 @@ struct DeviceConvScratch {
   std::vector<T> host_fraction;
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
-  std::size_t bytes() const {
-    return bins.bytes() + table_row.bytes() + fraction.bytes() + coupled.bytes() + parts.bytes() + exact_rows.bytes() +
-           own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() + weights_adj.bytes() +
-           edge_rows.bytes() + edges.bytes() + so2.bytes() + y.bytes() + rigid.bytes();
+  auto members() const {    // in the device's memory
+    return std::tie(bins, coupled, parts, y, rigid, table_row, fraction, exact_rows, own_row, other_row, network,
+                    weights, weights_adj, edge_rows, edges, so2);
   }
 };
 
@@ -104,6 +104,7 @@ struct DeviceEvaluationState {
   DeviceBuffer<R> layer_scratch = {};    // shared by layers that run one after the other, BatchLayer::scratch_size
   DeviceConvScratch<T> scratch = {};
 
+  auto members() const { return std::tie(in_place, layer_scratch, scratch); }
   const DeviceExec &work() const { return exec; }
   bool tangents_alone() const { return planes.tangents_alone(); }
   int num_directions() const { return planes.num_directions(); }

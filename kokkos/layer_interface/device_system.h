@@ -10,8 +10,8 @@
 #include "src/numbers/dual.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -103,7 +103,7 @@ class SystemOnDevice {
                 SubtractNumbers<double, double>{strains, system.atom_virial});
   }
 
-  std::size_t bytes() const { return sum_.bytes(); }
+  auto members() const { return std::tie(sum_); }
 
  private:
   static void write_positions(const Work &exec, const System &system, int count, const double *shifts, D *to) {

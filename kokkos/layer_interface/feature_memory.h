@@ -7,6 +7,7 @@
 #include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/plan/evaluation_plan.h"
+#include "src/base/owned_memory.h"
 
 #include <algorithm>
 #include <functional>
@@ -104,19 +105,13 @@ class FeatureMemory {
       if (plan_.stages[s].repeated_stage >= 0)
         f(set_aside_[s], (num_rows_ - num_receivers_) * input_of(static_cast<int>(s)).layout.row_size());
   }
-  // Bytes of the arrays for receivers, for exchanged inputs and their adjoints, and of storage stage.
-  struct Bytes {
-    std::size_t receivers = 0, exchanged = 0, stage = 0;
-  };
-  Bytes bytes() const {
-    Bytes bytes;
-    for (const Array &array : receiver_) bytes.receivers += array.bytes();
-    for (const Array &array : exchanged_) bytes.exchanged += array.bytes();
-    for (const Array &array : set_aside_) bytes.exchanged += array.bytes();
-    bytes.stage = stage_.bytes();
-    return bytes;
+  void for_memory(const MemoryPartVisitor &f) const {
+    visit_memory(part_of_memory("features of receivers", f), receiver_);
+    visit_memory(part_of_memory("inputs of convolutions and their adjoints", f), exchanged_, set_aside_);
+    visit_memory(part_of_memory("adjoints of convolutions' outputs", f), stage_);
+    visit_memory(part_of_memory("tables, weights and scratch of layers", f), fixed_);
   }
-  // The same for fixed features, which have a row per species.
+  // Calls f(array, size) for those of fixed features, which have a row per species.
   void for_fixed_arrays(const std::function<void(Array &, int64_t)> &f) {
     for (size_t k = 0; k < fixed_.size(); k++)
       if (plan_.features[k].storage == Storage::fixed)

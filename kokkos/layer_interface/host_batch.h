@@ -13,6 +13,7 @@
 #include "src/evaluation/evaluator.h"
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -34,12 +35,10 @@ struct HostScratch {
   Buffer<DoubleOf<T>> gather_distance;
   Buffer<T> y_adj, gather_y, fraction, moving_fraction;
 
-  std::size_t bytes() const {
-    return features.bytes() + in_place.bytes() + radial.bytes() + weights.bytes() + linear.bytes() +
-           bins_per_length.bytes() + row.bytes() + so2.bytes() + edge_rows.bytes() + sender_factor.bytes() +
-           kernel.bytes() + table_row.bytes() + order.bytes() + receiver_row.bytes() + function.bytes() +
-           moving_table_row.bytes() + gather_begin.bytes() + gather_distance.bytes() + y_adj.bytes() +
-           gather_y.bytes() + fraction.bytes() + moving_fraction.bytes();
+  auto members() const {
+    return std::tie(features, in_place, radial, weights, linear, bins_per_length, row, so2, edge_rows, sender_factor,
+                    kernel, table_row, order, receiver_row, function, moving_table_row, gather_begin, gather_distance,
+                    y_adj, gather_y, fraction, moving_fraction);
   }
 };
 
@@ -77,6 +76,7 @@ struct HostEvaluationState {
   // EvaluationRequest::observable_weights by receiver; null: 0
   const double *observable_weights = nullptr;
 
+  auto members() const { return std::tie(row_moves); }
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }
   int num_directions() const { return planes.num_directions(); }

@@ -5,6 +5,7 @@
 
 #include "kokkos/layer_interface/batch_layer.h"
 #include "kokkos/layer_interface/feature_rows.h"
+#include "src/base/owned_memory.h"
 #include "src/numbers/dual.h"
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace equi {
 
 // A layer whose backward pass replaces the values of its input by their adjoint. Rows provides
 //   forward(work, count, x, y, direction) and backward(work, count, x, y_adj, direction)
-// for `count` rows, where backward replaces x by its adjoint, and bytes(). work: HostKernels or DeviceExec.
-// direction: for duals, whose tangents are in plane 1 + direction.
+// for `count` rows, where backward replaces x by its adjoint, and members() of owned_memory.h. work: HostKernels or
+// DeviceExec. direction: for duals, whose tangents are in plane 1 + direction.
 template <class Batch, class Rows>
 class RowLayer : public BatchLayer<Batch> {
  public:
@@ -31,7 +32,7 @@ class RowLayer : public BatchLayer<Batch> {
       rows_.backward(batch.evaluation.work(), batch.count, x, batch.rows(output_, true), direction);
     });
   }
-  std::size_t bytes() const override { return rows_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, rows_); }
 
  private:
   int input_, output_;

@@ -56,22 +56,23 @@ class RepeatFinder {
   }
 
   struct Choice {
-    std::vector<bool> again;         // before the backward pass of a batch
-    std::vector<bool> restored;      // RepeatedFeatures
-    std::vector<bool> inputs;        // exchanged inputs that are repeated
-    std::vector<bool> on_the_way;    // what leads to them
-    double operations = 0.0;         // of an atom
+    std::vector<bool> again;                // before the backward pass of a batch
+    std::vector<bool> restored;             // RepeatedFeatures
+    std::vector<bool> inputs;               // exchanged inputs that are repeated
+    std::vector<bool> on_the_way;           // what leads to them
+    std::vector<std::vector<bool>> ways;    // the same for each of these inputs, by feature
+    double operations = 0.0;                // of an atom
   };
 
-  // with_inputs, with_convolutions: whether exchanged inputs and convolutions of fixed features are repeated.
-  Choice choose(bool with_inputs, bool with_convolutions) const {
-    const std::vector<bool> possible = find_possible(with_inputs, with_convolutions);
+  // with_convolutions: whether convolutions of fixed features are repeated.
+  Choice choose(bool with_convolutions) const {
+    const std::vector<bool> possible = find_possible(with_convolutions);
     const std::vector<bool> none(num_features_, false);
-    Choice choice{none, none, none, none};
+    Choice choice{none, none, none, none, std::vector<std::vector<bool>>(num_features_)};
     for (size_t f = 0; f < num_features_; f++) choice.inputs[f] = possible[f] && is_candidate_[f];
     for (size_t f = 0; f < num_features_; f++) {
       if (!choice.inputs[f]) continue;
-      const std::vector<bool> way = closure(only(f), possible, none);
+      const std::vector<bool> &way = choice.ways[f] = closure(only(f), possible, none);
       for (size_t g = 0; g < num_features_; g++) {
         choice.on_the_way[g] = choice.on_the_way[g] || way[g];
         if (way[g] && needed_input_[g] && first_stage_[g] == last_stage_[g] && needs_convolution(g, possible))
@@ -92,13 +93,11 @@ class RepeatFinder {
     for_steps([&](const Step &step, const Ports &, int) { sum += operations(step).both(); });
     return sum;
   }
-  // Steps of a stage that lead to an exchanged input.
-  std::vector<Step> steps_to(int feature, bool with_convolutions) const {
-    const std::vector<bool> way =
-        closure(only(feature), find_possible(true, with_convolutions), std::vector<bool>(num_features_, false));
+  // The steps that write these features.
+  std::vector<Step> steps_of(const std::vector<bool> &features) const {
     std::vector<Step> steps;
     for_steps([&](const Step &step, const Ports &p, int) {
-      if (p.output >= 0 && way[p.output]) steps.push_back(step);
+      if (p.output >= 0 && features[p.output]) steps.push_back(step);
     });
     return steps;
   }
@@ -137,16 +136,16 @@ class RepeatFinder {
     return t.is_cheap || (with_convolutions && is_plain_convolution);
   }
   // Values that exist when the backward pass of their stage begins, and before.
-  bool is_kept(int f, bool with_inputs) const {
+  bool is_kept(int f) const {
     const bool is_input = plan_.features[f].consumer >= 0;
-    return !is_changed_[f] && (is_input ? !with_inputs || !is_candidate_[f] : needed_input_[f]);
+    return !is_changed_[f] && (is_input ? !is_candidate_[f] : needed_input_[f]);
   }
 
-  std::vector<bool> find_possible(bool with_inputs, bool with_convolutions) const {
+  std::vector<bool> find_possible(bool with_convolutions) const {
     std::vector<bool> possible(num_features_);
     for (size_t f = 0; f < num_features_; f++)
-      possible[f] = !fixed_[f] && !is_changed_[f] && stage_of_[f] >= 0 &&
-                    (plan_.features[f].consumer < 0 || (with_inputs && is_candidate_[f]));
+      possible[f] =
+          !fixed_[f] && !is_changed_[f] && stage_of_[f] >= 0 && (plan_.features[f].consumer < 0 || is_candidate_[f]);
     for (bool changed = true; changed;) {
       changed = false;
       for_steps([&](const Step &step, const Ports &p, int s) {
@@ -154,7 +153,7 @@ class RepeatFinder {
         bool is_possible = is_cheap(step, with_convolutions) && stage_of_[p.output] == s;
         p.for_inputs([&](int f) {
           const bool is_made = possible[f] && stage_of_[f] == s && plan_.features[f].consumer < 0;
-          is_possible = is_possible && (fixed_[f] || is_kept(f, with_inputs) || is_made);
+          is_possible = is_possible && (fixed_[f] || is_kept(f) || is_made);
         });
         possible[p.output] = is_possible;
         changed = changed || !is_possible;
@@ -212,14 +211,9 @@ RepeatedFeatures find_repeated_features(const Model &model, const std::vector<bo
   is_lean = is_lean || any_layer(model.layers, &LayerTraits::has_costly_edges);
   if (plan.keeps_values || !is_lean) return {none, none};
   const RepeatFinder finder(model, fixed, needed_input, plan);
-  using Choice = RepeatFinder::Choice;
   const double most = MOST_REPEATED * finder.all_operations();
-  bool with_convolutions = true;
-  Choice choice = finder.choose(true, true);
-  if (choice.operations > most) {
-    with_convolutions = false;
-    choice = finder.choose(true, false);
-  }
+  RepeatFinder::Choice choice = finder.choose(true);
+  if (choice.operations > most) choice = finder.choose(false);
   if (choice.operations > most) return {none, none};
   const int last = static_cast<int>(plan.stages.size()) - 1;
   for (int s = 0; s <= last; s++)
@@ -234,7 +228,7 @@ RepeatedFeatures find_repeated_features(const Model &model, const std::vector<bo
     plan.features[f].is_repeated = true;
     Stage &consumer = plan.stages[plan.features[f].consumer];
     consumer.repeated_stage = finder.stage_of(static_cast<int>(f));
-    consumer.repeated_steps = finder.steps_to(static_cast<int>(f), with_convolutions);
+    consumer.repeated_steps = finder.steps_of(choice.ways[f]);
   }
   return repeated;
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -46,12 +47,7 @@ class DeviceSum {
       most = num_rows_of_sums(most);
     }
   }
-  std::size_t bytes() const {
-    std::size_t sum = 0;
-    for (const auto &buffers : level_)
-      for (const auto &buffer : buffers) sum += buffer.bytes();
-    return sum;
-  }
+  auto members() const { return std::tie(level_); }
 
   // One round; public because nvcc requires it of kernels. Row k of the sums adds rows k, k + fewer, ..., so
   // neighboring threads read neighboring numbers.

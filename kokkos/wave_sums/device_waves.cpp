@@ -368,12 +368,6 @@ void DeviceWaves<D>::gather(const Work &exec, int planes, int order, const D *fa
     gather_order<2>(exec, planes, factors, stride, fields);
 }
 
-template <class D>
-std::size_t DeviceWaves<D>::bytes() const {
-  return rows_.bytes() + tiles_.bytes() + present_.bytes() + by_atom_.bytes() + by_power_.bytes() +
-         partial_sums_.bytes() + partial_fields_.bytes() + SystemOnDevice<D>::bytes();
-}
-
 // Buffers have a reserve of an eighth.
 template <class D>
 std::size_t DeviceWaves<D>::bytes_for(const CellMatrix &cell, int count, int columns, int order) const {

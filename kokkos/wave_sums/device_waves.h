@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,10 @@ class DeviceWaves : public SystemOnDevice<D> {
 
   void add_up(const Work &exec, int columns, int components, const D *multipoles, D *sums);
   void gather(const Work &exec, int planes, int order, const D *factors, int64_t stride, D *fields);
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tuple_cat(SystemOnDevice<D>::members(),
+                          std::tie(rows_, tiles_, present_, by_atom_, by_power_, partial_sums_, partial_fields_));
+  }
   std::size_t bytes_for(const CellMatrix &cell, int count, int columns, int order) const;
   std::size_t bytes_of_plane(const CellMatrix &cell) const { return vectors_.extent(cell).most * 2 * sizeof(D); }
 

@@ -53,12 +53,6 @@ void HostWaves<D>::gather(const Work &, int planes, int order, const D *factors,
 }
 
 template <class D>
-std::size_t HostWaves<D>::bytes() const {
-  return (sum_ ? sum_->bytes() + vectors_.vectors().bytes() : 0) + rows_.capacity() * sizeof(WaveRows) +
-         positions_.capacity() * sizeof(positions_[0]);
-}
-
-template <class D>
 std::size_t HostWaves<D>::bytes_for(const CellMatrix &cell, int count, int, int) const {
   const WaveVectors::Extent extent = vectors_.extent(cell);
   return WaveSum<D>::bytes_for(extent, count) + extent.most * sizeof(int8_t) + count * sizeof(positions_[0]);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,9 @@ class HostWaves : public SystemOnHost<D> {
   void add_up(const Work &, int columns, int components, const D *multipoles, D *sums);
   void gather(const Work &, int planes, int order, const D *factors, int64_t stride, D *fields) const;
 
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tuple_cat(SystemOnHost<D>::members(), std::tie(sum_, vectors_.vectors(), rows_, positions_));
+  }
   // Bytes that tables for this cell and number of atoms have at most, and those of a plane of factors. columns, order:
   // of the largest sum.
   std::size_t bytes_for(const CellMatrix &cell, int count, int columns, int order) const;

@@ -4,6 +4,7 @@
 #define EQUI_SYSTEM_MULTIPOLES_H
 
 #include "kokkos/wave_sums/multipole_numbers.h"
+#include "src/base/owned_memory.h"
 #include "src/evaluation/ghost_exchange.h"
 #include "src/functions/multipole_function.h"
 #include "src/numbers/dual.h"
@@ -14,6 +15,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace equi {
@@ -30,7 +32,7 @@ class SystemMultipoles {
   using Array = typename Waves::template Array<N>;
 
  public:
-  // waves: several sums may share them; bytes() of the first one includes theirs.
+  // waves: several sums may share them; the members of the first one include them.
   SystemMultipoles(const MultipoleFunction &function, int channels, bool has_dipoles, bool has_gradients,
                    std::shared_ptr<Waves> waves, bool is_first)
       : function_(function),
@@ -69,10 +71,10 @@ class SystemMultipoles {
   double total_charge() const { return total_charge_; }
   double num_atoms() const { return num_atoms_; }
 
-  std::size_t bytes() const {
-    return weights_.bytes() + sums_.bytes() + factors_.bytes() + probe_sums_.bytes() + along_cell_.bytes() +
-           gradient_.bytes() + strains_.bytes() + row_strains_.bytes() + atom_strains_.bytes() +
-           (is_first_ ? waves_->bytes() : 0);
+  auto members() const {
+    return std::tuple_cat(std::make_tuple(is_first_ ? waves_.get() : nullptr),
+                          std::tie(weights_, sums_, factors_, probe_sums_, along_cell_, gradient_, strains_,
+                                   row_strains_, atom_strains_));
   }
   // Bytes that evaluations in this cell add; nothing without a cell.
   std::size_t additional_bytes(const CellMatrix &cell, int count) const {
@@ -86,11 +88,11 @@ class SystemMultipoles {
     if (is_first_)
       needed +=
           waves_->bytes_for(cell, count, num_columns(), std::max(source_components_, probe_components_) == 4 ? 2 : 1);
-    return needed - std::min(needed, bytes());
+    return needed - std::min(needed, bytes_of(*this));
   }
   // bytes_of_atoms: those of the caller's arrays
   std::string describe(const char *name, std::size_t bytes_of_atoms) const {
-    return waves_->vectors().describe(name, bytes() + bytes_of_atoms);
+    return waves_->vectors().describe(name, bytes_of(*this) + bytes_of_atoms);
   }
 
  private:

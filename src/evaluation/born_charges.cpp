@@ -2,6 +2,8 @@
 // Computes Born effective charges from four evaluations of forces.
 #include "src/evaluation/born_charges.h"
 
+#include "src/base/owned_memory.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
@@ -132,9 +134,7 @@ std::size_t BornEvaluation::exchange_bytes_per_row() const {
 }
 
 std::size_t BornEvaluation::memory_bytes() const {
-  return evaluator_->memory_bytes() + image_row_.capacity() * sizeof(int) +
-         unfolded_.first.capacity() * sizeof(int64_t) +
-         (unfolded_.sender_atom.capacity() + unfolded_.sender_row.capacity()) * sizeof(int);
+  return evaluator_->memory_bytes() + bytes_of(image_row_, unfolded_);
 }
 
 void BornEvaluation::set_neighborhood(const Neighborhood &n) {

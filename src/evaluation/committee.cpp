@@ -2,6 +2,8 @@
 // Evaluates the members of a committee and averages their results.
 #include "src/evaluation/committee.h"
 
+#include "src/base/owned_memory.h"
+
 #include <algorithm>
 #include <exception>
 
@@ -115,10 +117,8 @@ std::size_t Committee::exchange_bytes_per_row() const {
 }
 
 std::size_t Committee::memory_bytes() const {
-  std::size_t bytes = atom_energy_.capacity() * sizeof(double) + atom_virial_.capacity() * sizeof(atom_virial_[0]) +
-                      (force_tangents_.capacity() + energy_moments_.capacity()) * sizeof(force_tangents_[0]);
+  std::size_t bytes = bytes_of(forces_, energy_moments_, atom_energy_, atom_virial_, force_tangents_);
   for (const auto &member : members_) bytes += member->memory_bytes();
-  for (const auto &forces : forces_) bytes += forces.capacity() * sizeof(forces[0]);
   return bytes;
 }
 

@@ -4,15 +4,18 @@
 #ifndef EQUI_EVALUATOR_H
 #define EQUI_EVALUATOR_H
 
+#include "src/base/owned_memory.h"
 #include "src/evaluation/ghost_exchange.h"
 #include "src/geometry/neighbor_graph.h"
 #include "src/model/model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace equi {
@@ -233,12 +236,6 @@ inline void check_memory(std::size_t bytes, const EvaluatorOptions &options) {
   if (options.memory_limit > 0.0 && needed > options.memory_limit) throw MemoryLimitError(needed);
 }
 
-// What an evaluation uses memory for.
-struct MemoryPart {
-  const char *name;
-  std::size_t bytes;
-};
-
 class Committee;
 
 class Evaluator {
@@ -262,13 +259,33 @@ class Evaluator {
   virtual bool borrow_edges(const Evaluator & /*other*/) { return false; }
   // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
   virtual std::size_t exchange_bytes_per_row() const = 0;
-  // Bytes that the evaluation uses for the present neighborhood.
-  virtual std::size_t memory_bytes() const = 0;
-  // The same in parts, some of which may be 0; empty: not known.
-  virtual std::vector<MemoryPart> memory_parts() const { return {}; }
+  // Calls f for the arrays of the evaluation for the present neighborhood.
+  virtual void for_memory(const MemoryPartVisitor &) const {}
+  // Their bytes, or an estimate for an evaluator whose arrays are not known.
+  virtual std::size_t memory_bytes() const {
+    std::size_t sum = 0;
+    for_memory([&](const char *, const void *, std::size_t bytes) { sum += bytes; });
+    return sum;
+  }
   // The members, if this evaluator computes the mean of several models.
   virtual const Committee *committee() const { return nullptr; }
 };
+
+// What an evaluator uses memory for; empty if its arrays are not known.
+struct MemoryPart {
+  const char *name;
+  std::size_t bytes;
+};
+inline std::vector<MemoryPart> memory_parts(const Evaluator &evaluator) {
+  std::vector<MemoryPart> parts;
+  evaluator.for_memory([&](const char *name, const void *, std::size_t bytes) {
+    auto part =
+        std::find_if(parts.begin(), parts.end(), [&](const MemoryPart &p) { return std::string_view(p.name) == name; });
+    if (part == parts.end()) part = parts.insert(part, {name, 0});
+    part->bytes += bytes;
+  });
+  return parts;
+}
 
 }    // namespace equi
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -72,6 +73,7 @@ class NetworkGradient {
   template <class T>
   void evaluate(int count, const double *in, double *values, double *gradients, double *scratch) const;
   int64_t scratch_size(int count) const;
+  auto members() const { return std::tie(network_.weights, network_.biases, transposed_); }    // owned_memory.h
 
  private:
   Network network_;

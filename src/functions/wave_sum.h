@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -55,7 +56,7 @@ class WaveSum {
     return {own, own + cell_.place(1, 0), own + cell_.place(2, 0), stride()};
   }
   int64_t num_tiles() const { return static_cast<int64_t>(waves_.tiles().size()); }
-  std::size_t bytes() const { return powers_.capacity() * sizeof(T); }
+  auto members() const { return std::tie(powers_); }    // owned_memory.h
   // Bytes for this number of atoms and, at most, these wave vectors.
   static std::size_t bytes_for(const WaveVectors::Extent &extent, int64_t count);
 

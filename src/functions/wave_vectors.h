@@ -6,8 +6,8 @@
 #include "src/numbers/vector3.h"
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -64,7 +64,7 @@ class WaveVectors {
   const CellMatrix &reciprocal() const { return reciprocal_; }       // rows: b
   double volume() const { return volume_; }
   Vector3 vector(int n1, int n2, int n3) const;
-  std::size_t bytes() const { return present_.size() + tiles_.size() * sizeof(Tile); }
+  auto members() const { return std::tie(present_, tiles_); }    // owned_memory.h
 
   // f(place in arrays, n1, n2, n3) for each wave vector
   template <class F>

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -41,6 +42,7 @@ struct Neighborhood {
   std::vector<int> sender_atom;    // [candidates] atom index of j
   std::vector<int> sender_row;     // [candidates] row of j
   PeriodicBox box;                 // the host program may change it before each evaluation
+  auto members() const { return std::tie(receiver, row_species, first, sender_atom, sender_row); }    // owned_memory.h
 };
 
 // An atomic structure with its periodic images as explicit atoms, all rows owned: for self-checks and tests.

@@ -4,6 +4,7 @@
 #define EQUI_MATRIX_H
 
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -12,6 +13,7 @@ namespace equi {
 struct Matrix {
   int rows = 0, cols = 0;
   std::vector<double> data;
+  auto members() const { return std::tie(data); }    // owned_memory.h
   double operator()(int i, int j) const { return data[static_cast<size_t>(i) * cols + j]; }
 };
 

@@ -150,7 +150,7 @@ TEST_F(DeviceCommittees, share_the_list) {
   for (const Model &model : models) alone += bytes_after(*make_device_evaluator(model, options));
   const std::size_t means = num_receivers() * sizeof(double);
   EXPECT_NEAR(static_cast<double>(bytes_after(*make_committee(models, options))),
-              static_cast<double>(alone - (models.size() - 1) * on_device.list.bytes()), 2.0 * means);
+              static_cast<double>(alone - (models.size() - 1) * bytes_of(on_device.list)), 2.0 * means);
 }
 
 // All members take part in the exchanges, and the first error is thrown.

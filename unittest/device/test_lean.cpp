@@ -37,7 +37,7 @@ TEST(LeanDeviceEvaluationMemory, has_the_same_bytes_in_parts_and_as_a_whole) {
     const auto evaluator = make_device_evaluator(model, options);
     evaluate_whole(*evaluator, images);
     std::size_t parts = 0;
-    for (const MemoryPart &part : evaluator->memory_parts()) parts += part.bytes;
+    for (const MemoryPart &part : memory_parts(*evaluator)) parts += part.bytes;
     EXPECT_EQ(parts, evaluator->memory_bytes());
     if (lean) {
       EXPECT_LE(static_cast<double>(parts), before);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Evaluations by the device kernels with too little memory, at any place.
+// The memory of evaluations by the device kernels: what they list, and too little of it at any place.
 #include "src/evaluation/native_evaluators.h"
+#include "unittest/support/listed_memory.h"
 #include "unittest/support/out_of_memory.h"
 
 #include <gtest/gtest.h>
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
 
 namespace {
 
@@ -31,6 +37,52 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
       for (const bool directional : {false, true}) run(name, exact, directional);
   for (const char *name : {"weights_of_features", "so2_of_dipoles"}) run(name, false, true);
   EXPECT_GE(places, 300);
+}
+
+// Records the Views that are allocated and not freed in its lifetime. Only one may exist at a time.
+class RecordedViews {
+  using Space = Kokkos::Tools::SpaceHandle;
+
+ public:
+  RecordedViews() : before_(Kokkos::Tools::Experimental::get_callbacks()) {
+    arrays.clear();
+    Kokkos::Tools::Experimental::set_allocate_data_callback(add);
+    Kokkos::Tools::Experimental::set_deallocate_data_callback(remove);
+  }
+  ~RecordedViews() { Kokkos::Tools::Experimental::set_callbacks(before_); }
+  RecordedViews(const RecordedViews &) = delete;
+  RecordedViews &operator=(const RecordedViews &) = delete;
+  const AllocatedArrays &views() const { return arrays; }
+
+ private:
+  // The numbers of a View follow its header.
+  static const void *numbers(const void *view) {
+    return static_cast<const char *>(view) + sizeof(Kokkos::Impl::SharedAllocationHeader);
+  }
+  // Results for the host have a fixed size and are no arrays.
+  static void add(Space, const char *label, const void *view, std::uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(of_arrays);
+    arrays[numbers(view)] = {bytes, std::string("equi:buffer") == label || std::string("equi:staging") == label};
+  }
+  static void remove(Space, const char *, const void *view, std::uint64_t) {
+    const std::lock_guard<std::mutex> lock(of_arrays);
+    arrays.erase(numbers(view));
+  }
+  inline static std::mutex of_arrays;
+  inline static AllocatedArrays arrays;
+  Kokkos::Tools::Experimental::EventSet before_;
+};
+
+TEST(DeviceModelMemory, all_arrays_are_listed) {
+  for (const auto &cases : {all_cases(), ewald_cases(), potential_cases()})
+    for (const TinyCase &c : cases)
+      for (const EvaluatorOptions &options : options_of_arrays()) {
+        SCOPED_TRACE(c.name + (options.directional ? ", directional" : "") + (options.lean ? ", lean" : ""));
+        const Model model = c.model();
+        const RecordedViews recorded;
+        expect_all_arrays_are_listed([&] { return make_device_evaluator(model, options); }, model, options.directional,
+                                     [] {}, [&] { return recorded.views(); });
+      }
 }
 
 // Linears per species need scratch, and in crowded regions a batch has more edges than the average.

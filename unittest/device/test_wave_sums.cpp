@@ -262,8 +262,8 @@ TEST(DeviceWaveSums, use_no_more_memory_than_planned) {
         DeviceSumOf<double> sum(shape, cutoff);
         const auto planned = sum.sum().additional_bytes(TRICLINIC, count);
         sum.evaluate(SumCase<double>(shape, TRICLINIC, count, cutoff));
-        EXPECT_GE(planned, 0.98 * sum.sum().bytes()) << shape.name << ", " << cutoff << ", " << count;
-        EXPECT_LE(planned, 4.0 * sum.sum().bytes()) << shape.name << ", " << cutoff << ", " << count;
+        EXPECT_GE(planned, 0.98 * bytes_of(sum.sum())) << shape.name << ", " << cutoff << ", " << count;
+        EXPECT_LE(planned, 4.0 * bytes_of(sum.sum())) << shape.name << ", " << cutoff << ", " << count;
       }
 }
 

@@ -51,7 +51,7 @@ TEST(LeanHostEvaluationMemory, is_less_and_limits_lead_to_it) {
       evaluate_whole(*evaluator, images);
       evaluate_whole(*evaluator, images);
       std::size_t parts = 0;
-      for (const MemoryPart &part : evaluator->memory_parts()) parts += part.bytes;
+      for (const MemoryPart &part : memory_parts(*evaluator)) parts += part.bytes;
       EXPECT_EQ(parts, evaluator->memory_bytes());
       return static_cast<double>(evaluator->memory_bytes() - constants);
     };

@@ -5,6 +5,7 @@
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/allocation_counter.h"
 #include "unittest/support/child_process.h"
+#include "unittest/support/listed_memory.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
 
@@ -58,6 +59,28 @@ TEST(HostEvaluationProcess, allocations_are_counted) {
   Buffer<double> buffer;
   buffer.reserve(10);
   EXPECT_EQ(num_allocations() - before, 1);
+}
+
+// Aligned arrays must be listed, and vectors that grow with the atoms. Others are small, or constants.
+TEST(HostEvaluationProcess, all_arrays_are_listed) {
+  constexpr std::size_t LARGE = 512;
+  for (const auto &cases : {all_cases(), ewald_cases(), potential_cases()})
+    for (const TinyCase &c : cases)
+      for (const EvaluatorOptions &options : options_of_arrays()) {
+        SCOPED_TRACE(c.name + (options.directional ? ", directional" : "") + (options.lean ? ", lean" : ""));
+        const Model model = c.model();
+        RecordedAllocations recorded;
+        long before_steps = 0;
+        expect_all_arrays_are_listed(
+            [&] { return make_host_evaluator(model, options); }, model, options.directional,
+            [&] { before_steps = num_allocations(); },
+            [&] {
+              AllocatedArrays arrays;
+              for (const auto &[data, a] : recorded.take())
+                arrays[data] = {a.bytes, a.alignment >= ALIGNMENT || (a.number >= before_steps && a.bytes >= LARGE)};
+              return arrays;
+            });
+      }
 }
 
 TEST(HostEvaluationProcess, memory_grows_with_the_atoms_and_is_kept) {

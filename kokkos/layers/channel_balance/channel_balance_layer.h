@@ -99,9 +99,7 @@ class ChannelBalanceLayer : public BalanceLayer<typename Backend::Batch> {
     Backend::for_channels(work, "equi:balance_change", count, channels,
                           BalanceChange<T>{rows, rows_factors_.data(), rows_factors_.data() + channels});
   }
-  std::size_t bytes() const override {
-    return sum_.bytes() + rows_factors_.bytes() + target_.size() * (sizeof(double) + 5 * sizeof(D));
-  }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, sum_, rows_factors_); }
 
  private:
   // All ranks have the same sums, so all of them throw.

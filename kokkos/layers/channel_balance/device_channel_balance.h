@@ -7,7 +7,7 @@
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_sum.h"
 
-#include <cstddef>
+#include <tuple>
 
 namespace equi {
 
@@ -18,7 +18,7 @@ class DeviceChannelBalance {
  public:
   // Waits for the sums. They do not depend on the order of threads.
   void add_up(const DeviceExec &exec, int count, const BalancedRows<T> &rows, D *sums);
-  std::size_t bytes() const { return terms_.bytes() + total_.bytes() + sum_.bytes(); }
+  auto members() const { return std::tie(terms_, total_, sum_); }
 
  private:
   DeviceBuffer<D> terms_, total_;

@@ -3,6 +3,7 @@
 #include "kokkos/layers/contraction/contraction_constants.h"
 
 #include "src/base/model_limits.h"
+#include "src/base/owned_memory.h"
 #include "src/numbers/number_types.h"
 
 #include <cstdio>
@@ -43,20 +44,14 @@ int ContractionConstants<T>::num_in() const {
 }
 
 template <class T>
-std::size_t ContractionConstants<T>::bytes() const {
-  std::size_t n = 0;
-  for (const auto &c : coefficients) n += c.size() * sizeof(R);
-  return n;
-}
-
-template <class T>
 std::string ContractionConstants<T>::describe() const {
   char text[100];
   if (schedule.grid)
-    std::snprintf(text, sizeof text, "a grid of %d rings, %.1f MB", schedule.grid->num_nodes(), bytes() * 1e-6);
+    std::snprintf(text, sizeof text, "a grid of %d rings, %.1f MB", schedule.grid->num_nodes(),
+                  bytes_of(coefficients) * 1e-6);
   else
     std::snprintf(text, sizeof text, "%d products to degree %d, %.1f MB", schedule.num_entries(), schedule.degree,
-                  bytes() * 1e-6);
+                  bytes_of(coefficients) * 1e-6);
   return text;
 }
 

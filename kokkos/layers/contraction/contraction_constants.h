@@ -9,8 +9,8 @@
 #include "src/generator/contraction_schedule.h"
 #include "src/numbers/dual.h"
 
-#include <cstddef>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -32,7 +32,7 @@ struct ContractionConstants {
 
   int num_in() const;    // blocks
   bool per_species() const { return coefficients.size() > 1; }
-  std::size_t bytes() const;
+  auto members() const { return std::tie(coefficients); }
   // "410 products to degree 3, 0.2 MB"; "a grid of 7 rings, 0.0 MB"
   std::string describe() const;
 };

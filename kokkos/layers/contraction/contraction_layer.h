@@ -39,7 +39,7 @@ class ContractionLayer : public BatchLayer<typename Backend::Batch> {
                             direction);
     });
   }
-  std::size_t bytes() const override { return contraction_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, contraction_); }
   std::string describe() const override { return name_ + (": " + contraction_.constants().describe()); }
   void report_kernels(KernelReport &report) const override {
     // kernels for duals are all generic

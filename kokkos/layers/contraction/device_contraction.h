@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 
 namespace equi {
 
@@ -36,11 +37,7 @@ class DeviceContraction {
 
   const ContractionConstants<T> &constants() const { return constants_; }
   bool is_generic() const { return kernel_ == nullptr; }
-  std::size_t bytes() const {
-    std::size_t of_grid = 0;
-    for (const DeviceFunction &f : functions_) of_grid += f.values.bytes() + f.parts.bytes() + f.terms.bytes();
-    return coefficients_.bytes() + nodes_.bytes() + outputs_.bytes() + place_.bytes() + of_grid;
-  }
+  auto members() const { return std::tie(coefficients_, nodes_, outputs_, place_, functions_); }
 
   // Component of a feature: its block and its place in a row of the block's group, channel 0.
   struct Component {
@@ -63,6 +60,7 @@ class DeviceContraction {
     DeviceBuffer<RingValue> values;
     DeviceBuffer<RingPart> parts;
     DeviceBuffer<CircleTerm> terms;
+    auto members() const { return std::tie(values, parts, terms); }
   };
   DeviceFunction functions_[3];    // for a grid: the first factor, the second and the output
 };

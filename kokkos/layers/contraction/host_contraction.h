@@ -8,6 +8,7 @@
 #include "kokkos/layers/contraction/contraction_constants.h"
 
 #include <functional>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -27,7 +28,7 @@ class HostContraction {
 
   const ContractionConstants<T> &constants() const { return constants_; }
   bool is_generic() const { return kernel_ == nullptr; }
-  std::size_t bytes() const { return constants_.bytes(); }
+  auto members() const { return std::tie(constants_); }
   // Bytes of scratch that a call needs, for any number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const;
 

@@ -2,6 +2,7 @@
 // Prepares a convolution for kernels: its tables, memory layout and radial functions.
 #include "kokkos/layers/convolution/convolution_constants.h"
 
+#include "src/base/owned_memory.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -140,7 +141,7 @@ std::string ConvolutionConstants<T>::describe() const {
   text += set_->describe();
   if (exact()) return text;
   char size[30];
-  std::snprintf(size, sizeof size, ", %.1f MB", rows_.bytes() * 1e-6);
+  std::snprintf(size, sizeof size, ", %.1f MB", bytes_of(rows_) * 1e-6);
   return text + size;
 }
 

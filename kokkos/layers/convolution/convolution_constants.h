@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -56,7 +57,7 @@ class ConvolutionConstants {
   const RadialSet &radial_set() const { return *set_; }
   int64_t num_rows() const { return first_row_.back(); }
   const R *table_rows() const { return rows_.data(); }
-  std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
+  auto members() const { return std::tie(network_, piece_numbers_, rows_); }
 
   // Size of the scratch per edge that radial() needs.
   int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns() : 0; }

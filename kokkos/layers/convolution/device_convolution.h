@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -91,7 +92,7 @@ class DeviceConvolution {
   void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
              FeatureRows<const R> out_adj, int num_receivers, D *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
-  std::size_t bytes() const;
+  auto members() const { return std::tie(radial_set_, network_, path_groups_, rigid_, table_); }
   // Visits the arrays of the scratch that batches of num_edges edges need.
   void for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const;
 

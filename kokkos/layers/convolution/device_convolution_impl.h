@@ -304,14 +304,6 @@ void DeviceConvolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edges,
   f(scratch.exact_rows, num_edges * constants_.scratch_per_edge());
 }
 
-template <class T>
-std::size_t DeviceConvolution<T>::bytes() const {
-  std::size_t of_rigid = 0;
-  if constexpr (IS_DUAL<T>)
-    if (rigid_) of_rigid = rigid_->bytes();
-  return of_rigid + path_groups_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
-}
-
 }    // namespace equi
 
 #endif

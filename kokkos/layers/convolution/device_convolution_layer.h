@@ -97,7 +97,7 @@ class DeviceConvolutionLayer : public DeviceSenderLayer<T> {
     if (constants_.has_tables()) bins_.for_arrays(num_edges, f);
   }
 
-  std::size_t bytes() const override { return constants_.bytes() + bins_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, constants_, bins_); }
   void for_edge_scratch(DeviceEvaluationState<T> &evaluation, int64_t num_edges, const ArrayVisitor &f) const override {
     constants_.for_edge_scratch(evaluation.scratch, num_edges, f);
   }

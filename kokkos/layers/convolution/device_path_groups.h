@@ -13,6 +13,7 @@
 
 #include <array>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -89,7 +90,10 @@ class DevicePathGroups {
     return {sum_begin_.data(), sum_parts_.data(), parts, num_edges};
   }
 
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tie(coupled_begin_, coupled_y_, coupled_value_, generic_paths_, entries_, couplings_, sum_begin_,
+                    sum_parts_);
+  }
 
  private:
   // A path group, or some paths of one without a generated kernel.

@@ -278,12 +278,6 @@ bool DevicePathGroups<T, Kernel>::has_fused() const {
   });
 }
 
-template <class T, class Kernel>
-std::size_t DevicePathGroups<T, Kernel>::bytes() const {
-  return coupled_begin_.bytes() + coupled_y_.bytes() + coupled_value_.bytes() + generic_paths_.bytes() +
-         entries_.bytes() + couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
-}
-
 // ---- launches
 
 template <class T, class Kernel>

@@ -15,7 +15,7 @@
 #include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
 
-#include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -53,7 +53,7 @@ class DeviceRigidConvolution {
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> out_adj,
                       FeatureRows<R> x_adj, int direction, const Table &table, Scratch &scratch) const;
 
-  std::size_t bytes() const { return path_groups_.bytes(); }
+  auto members() const { return std::tie(path_groups_); }
   void for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const;
 
  private:

@@ -25,7 +25,7 @@ class HostConvolutionLayer : public HostSenderLayer<T> {
   void gather(Batch &senders, FeatureRows<R> sums) override;
   int gather_size() const override;
 
-  std::size_t bytes() const override { return constants_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, constants_); }
   std::string describe() const override;
   void report_kernels(KernelReport &report) const override;
 

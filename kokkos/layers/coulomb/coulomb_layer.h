@@ -112,7 +112,7 @@ class CoulombLayer : public FarPairLayer<Backend> {
                                               Base::values(batch), Base::width(), channels_, batch.first,
                                               batch.evaluation.energy_of(0) + batch.first, Base::adjoints(batch)});
   }
-  std::size_t bytes() const override { return blocks_.bytes() + weights_.bytes() + scale_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, blocks_, weights_, scale_); }
 
  private:
   CoulombLayer(const typename Backend::Context &context, const Coulomb &layer, const CoulombChannels &channels)

@@ -8,8 +8,8 @@
 #include "src/layers/density_normalization.h"
 #include "src/numbers/dual.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -25,7 +25,7 @@ struct DensityConstants {
   std::vector<double> powers;        // [bins of all tables][coefficients]; empty with exact functions
   std::vector<int64_t> first_bin;    // per table
 
-  std::size_t bytes() const { return powers.size() * sizeof(double); }
+  auto members() const { return std::tie(powers); }
   // Density at a distance and its derivative. D: double, or a Dual of it.
   template <class D>
   void evaluate(int function, D r, D *value, D *derivative) const {

@@ -40,7 +40,7 @@ class DensityLayer : public BatchLayer<typename Backend::Batch> {
   void for_batch_arrays(int64_t num_atoms, int64_t num_edges, const ArrayVisitor &f) override {
     density_.for_batch_arrays(num_atoms, num_edges, f);
   }
-  std::size_t bytes() const override { return density_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, density_); }
   std::string describe() const override {
     return "density normalization: " + density_.constants().radial_set.describe();
   }

@@ -8,8 +8,8 @@
 #include "kokkos/layer_interface/device_batch.h"
 #include "kokkos/layers/density/density_constants.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -31,7 +31,7 @@ class DeviceDensity {
     f(derivative_, num_edges);
     f(dot_, num_atoms);
   }
-  std::size_t bytes() const { return radial_set_.bytes() + powers_.bytes() + edges_.bytes(); }
+  auto members() const { return std::tie(radial_set_, powers_, edges_); }    // besides those of a batch
 
   // Computes the density of the batch's edges and its derivatives, for the above. Public because nvcc requires it of
   // functions with kernels.

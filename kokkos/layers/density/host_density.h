@@ -8,8 +8,8 @@
 #include "kokkos/layer_interface/host_batch.h"
 #include "kokkos/layers/density/density_constants.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace equi {
@@ -30,7 +30,7 @@ class HostDensity {
 
   const DensityConstants &constants() const { return constants_; }
   void for_batch_arrays(int64_t, int64_t, const ArrayVisitor &) {}
-  std::size_t bytes() const { return constants_.bytes(); }
+  auto members() const { return std::tie(constants_); }
 
  private:
   DensityConstants constants_;

@@ -81,7 +81,7 @@ class DispersionLayer : public FarPairLayer<Backend> {
                                                  num_species_, Base::values(batch), Base::width(), batch.first,
                                                  batch.evaluation.energy_of(0) + batch.first, Base::adjoints(batch)});
   }
-  std::size_t bytes() const override { return constants_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, constants_); }
 
  private:
   int64_t num_species_;

@@ -460,12 +460,6 @@ void DeviceEdgeNetwork<T>::add_atom_adjoints(const DeviceExec &exec, const Devic
                                              group.width(), group.channels, x_adj.group(group) + part.channel});
 }
 
-template <class T>
-std::size_t DeviceEdgeNetwork<T>::bytes() const {
-  return basis_numbers_.bytes() + bases_.bytes() + data_.bytes() + powers_.bytes() + gate_column_.bytes() +
-         (radial_set_ ? radial_set_->bytes() : 0);
-}
-
 EQUI_INSTANTIATE_NUMBERS(DeviceEdgeNetwork)
 
 }    // namespace equi

@@ -10,6 +10,7 @@
 #include "src/functions/basis_functions.h"
 
 #include <optional>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -80,7 +81,7 @@ class DeviceEdgeNetwork {
   const BasisFunctions *bases() const { return bases_.data(); }
   bool has_bases_of_pairs() const { return host_.bases_.size() > 1; }
 
-  std::size_t bytes() const;
+  auto members() const { return std::tie(basis_numbers_, bases_, radial_set_, powers_, data_, gate_column_); }
 
  private:
   using Host = EdgeNetwork<T>;

@@ -493,15 +493,6 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
   add_adjoints(receiver_, count, adjoint, adjoints.receiver_row, adjoints.receiver);
 }
 
-template <class T>
-std::size_t EdgeNetwork<T>::bytes() const {
-  std::size_t sum = column_scale_.size() * sizeof(R);
-  for (const Product &product : weights_) sum += product.bytes();
-  if (tables_) sum += tables_->bytes();
-  for (const Hidden &layer : hidden_) sum += layer.product.bytes();
-  return sum;
-}
-
 EQUI_INSTANTIATE_NUMBERS(EdgeNetwork)
 
 }    // namespace equi

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -81,7 +82,9 @@ class EdgeNetwork {
   void backward(const HostKernels<T> &kernels, const NetworkEdges<T> &edges, R *scratch, const R *weights_adj,
                 const NetworkAdjoints<T> &adjoints) const;
 
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tie(tables_, receiver_.rows, sender_.rows, hidden_, weights_, column_scale_, gate_);
+  }
   // "by their network" or the tables in use, for the log.
   std::string describe() const;
 
@@ -98,7 +101,7 @@ class EdgeNetwork {
     Product(const Matrix &m, InstructionSet set) : weight(m, set), transposed(transpose(m), set) {}
     int rows() const { return weight.in(); }
     int cols() const { return weight.out(); }
-    std::size_t bytes() const { return weight.bytes() + transposed.bytes(); }
+    auto members() const { return std::tie(weight, transposed); }
     void forward(int64_t rows, const R *in, R *out) const { weight.multiply(rows, in, out); }
     void backward(int64_t rows, const R *out_adj, R *in_adj) const { transposed.multiply(rows, out_adj, in_adj); }
   };
@@ -110,6 +113,7 @@ class EdgeNetwork {
     // Numbers per edge before these arrays in the scratch: before and after the activation; normalized components
     // and the factor that normalizes them.
     int64_t z, h, normalized, factor;
+    auto members() const { return std::tie(product, bias, norm_weight, norm_bias); }
   };
   // The gate of the outputs. The last product gives values and keys in the order of the function.
   struct Gate {
@@ -118,6 +122,7 @@ class EdgeNetwork {
     std::vector<R> column_scale, norm_weight, norm_bias;
     int64_t values_and_keys, gate, normalized, factor;    // numbers per edge before these arrays in the scratch
     int size() const { return static_cast<int>(column.size()); }
+    auto members() const { return std::tie(column, column_scale, norm_weight, norm_bias); }
   };
   // The part of the inputs that comes from one atom.
   struct AtomInputs {

@@ -11,8 +11,8 @@
 #include "src/numbers/dual.h"
 #include "src/numbers/host_device.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -62,7 +62,7 @@ struct EdgeTables {
     const RadialTable::BinPosition at = set.table(k).bin_of(distance);
     return {first_bin[k] + at.bin, at};
   }
-  std::size_t bytes() const { return powers.size() * sizeof(R); }
+  auto members() const { return std::tie(powers, first_bin); }
 };
 
 // The functions of the distance for an edge, from the polynomials of its bin.

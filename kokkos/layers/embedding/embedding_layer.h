@@ -32,7 +32,7 @@ class EmbeddingLayer : public BatchLayer<typename Backend::Batch> {
     else
       batch.copy_species_rows(layout, species_rows_.data(), batch.rows(output_), false);
   }
-  std::size_t bytes() const override { return species_rows_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, species_rows_); }
 
  private:
   int output_;

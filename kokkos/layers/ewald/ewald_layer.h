@@ -124,9 +124,9 @@ class EwaldLayer : public SystemSumLayer<typename Backend::Batch> {
   std::size_t additional_bytes(const PeriodicBox &box, int count) const override {
     return system_.additional_bytes(box.cell_of_waves(), count);
   }
-  std::size_t bytes() const override { return system_.bytes() + weights_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, system_, weights_); }
   std::string describe_system() const override {
-    const std::string line = system_.describe("Ewald sum", charges_.bytes() + fields_.bytes());
+    const std::string line = system_.describe("Ewald sum", bytes_of(charges_, fields_));
     return line.empty() ? line : line + SystemWaves::warning_of_charge(system_.total_charge(), system_.num_atoms());
   }
 

@@ -7,7 +7,7 @@
 #include "kokkos/layers/gate/gate_constants.h"
 #include "kokkos/runtime/device_exec.h"
 
-#include <cstddef>
+#include <tuple>
 #include <utility>
 
 namespace equi {
@@ -22,7 +22,7 @@ class DeviceGate {
   // Replaces z by its adjoint.
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                 int direction) const;
-  std::size_t bytes() const { return 0; }
+  auto members() const { return std::tie(); }
 
  private:
   GateConstants constants_;

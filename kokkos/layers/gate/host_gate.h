@@ -7,7 +7,7 @@
 #include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/gate/gate_constants.h"
 
-#include <cstddef>
+#include <tuple>
 #include <utility>
 
 namespace equi {
@@ -24,7 +24,7 @@ class HostGate {
   // Replaces z by its adjoint.
   void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                 int direction = 0) const;
-  std::size_t bytes() const { return 0; }
+  auto members() const { return std::tie(); }
 
  private:
   GateCall<T> call(const GateConstants::Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x,

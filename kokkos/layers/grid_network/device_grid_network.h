@@ -8,6 +8,7 @@
 #include "kokkos/layers/grid_network/grid_network_constants.h"
 #include "kokkos/runtime/device_exec.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -27,7 +28,7 @@ class DeviceGridNetwork {
   // Replaces x by its adjoint.
   void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch,
                 int direction) const;
-  std::size_t bytes() const { return data_.bytes(); }
+  auto members() const { return std::tie(data_); }
 
  private:
   using Work = GridNetworkWork<R>;    // [planes][atom][component or point][width] each

@@ -36,7 +36,7 @@ class GridNetworkLayer : public BatchLayer<typename Backend::Batch> {
     });
   }
   int64_t scratch_size(int64_t count) const override { return network_.scratch_size(count); }
-  std::size_t bytes() const override { return network_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, network_); }
   std::string describe() const override { return description_; }
 
  private:

@@ -205,17 +205,6 @@ void HostGridNetwork<T>::backward(const HostKernels<T> &kernels, int count, Feat
   }
 }
 
-template <class T>
-std::size_t HostGridNetwork<T>::bytes() const {
-  std::size_t numbers = to_.size() + from_.size() + to_transposed_.size() + from_transposed_.size() + last_bias_.size();
-  for (const AlignedVector<R> &bias : bias_) numbers += bias.size();
-  std::size_t sum = numbers * sizeof(R);
-  for (const PackedMatrix<R> *m : {&first_, &first_transposed_, &last_, &last_transposed_}) sum += m->bytes();
-  for (const auto *matrices : {&between_, &between_transposed_})
-    for (const PackedMatrix<R> &m : *matrices) sum += m.bytes();
-  return sum;
-}
-
 EQUI_INSTANTIATE_NUMBERS(HostGridNetwork)
 
 }    // namespace equi

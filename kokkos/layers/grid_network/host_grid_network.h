@@ -9,6 +9,7 @@
 #include "kokkos/layers/grid_network/grid_network_constants.h"
 #include "kokkos/runtime/buffer.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -29,7 +30,10 @@ class HostGridNetwork {
   // Replaces x by its adjoint.
   void backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch,
                 int direction) const;
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tie(to_, from_, to_transposed_, from_transposed_, first_, first_transposed_, last_, last_transposed_,
+                    between_, between_transposed_, bias_, last_bias_);
+  }
 
  private:
   // Components are stored block after block, [block][atom][component]. In all other arrays the rows of an atom form

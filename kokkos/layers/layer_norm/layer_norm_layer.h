@@ -10,6 +10,7 @@
 #include "src/numbers/dual.h"
 
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -103,7 +104,7 @@ class LayerNormRows {
     Backend::for_rows(work, "equi:layer_norm_adjoint", count,
                       BackwardPass<Row<T, const T>>{row<T, const T>(x, y_adj, direction)});
   }
-  std::size_t bytes() const { return constants_.bytes(); }
+  auto members() const { return std::tie(constants_); }
 
  private:
   template <class X, class Y>

@@ -7,6 +7,7 @@
 #include "kokkos/layers/linear/linear_constants.h"
 #include "kokkos/runtime/device_exec.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -26,7 +27,7 @@ class DeviceLinear {
   // x_adj (+)= y_adj W^T
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
                 const SpeciesOrder &species, T *scratch, Planes planes) const;
-  std::size_t bytes() const { return weight_.bytes() + transposed_.bytes() + bias_.bytes(); }
+  auto members() const { return std::tie(weight_, transposed_, bias_); }
 
  private:
   struct Product {

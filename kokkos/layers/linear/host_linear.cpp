@@ -80,16 +80,6 @@ void HostLinear<T>::add_biases(int64_t count, FeatureRows<T> y, Planes planes) c
   }
 }
 
-template <class T>
-std::size_t HostLinear<T>::bytes() const {
-  std::size_t bytes = 0;
-  for (const Product &p : products_)
-    for (const auto *matrices : {&p.weight, &p.transposed})
-      for (const PackedMatrix<T> &m : *matrices) bytes += m.bytes();
-  for (const std::vector<T> &bias : bias_) bytes += bias.size() * sizeof(T);
-  return bytes;
-}
-
 template class HostLinear<float>;
 template class HostLinear<double>;
 

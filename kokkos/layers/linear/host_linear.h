@@ -7,7 +7,7 @@
 #include "kokkos/layer_interface/feature_rows.h"
 #include "kokkos/layers/linear/linear_constants.h"
 
-#include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -37,11 +37,12 @@ class HostLinear {
                 SpeciesOrder species, T *scratch, Planes planes = VALUES) const {
     apply(count, y_adj, x_adj, true, add, species, scratch, planes);
   }
-  std::size_t bytes() const;
+  auto members() const { return std::tie(products_, bias_); }
 
  private:
   struct Product {
     std::vector<PackedMatrix<T>> weight, transposed;    // like LinearConstants::Product::weight
+    auto members() const { return std::tie(weight, transposed); }
   };
   void apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add, SpeciesOrder species,
              T *scratch, Planes planes) const;

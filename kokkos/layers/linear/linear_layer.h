@@ -47,7 +47,7 @@ class LinearLayer : public BatchLayer<typename Backend::Batch> {
                      batch.adds(input_), order(batch), scratch(batch), batch.evaluation.planes);
   }
   int64_t scratch_size(int64_t count) const override { return linear_.scratch_size(count); }
-  std::size_t bytes() const override { return linear_.bytes() + species_rows_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, linear_, species_rows_); }
 
  private:
   SpeciesOrder order(Batch &batch) const { return linear_.per_species() ? batch.species_order(true) : SpeciesOrder{}; }

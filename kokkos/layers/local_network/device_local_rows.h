@@ -8,8 +8,8 @@
 #include "kokkos/layers/local_network/local_chunk.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -132,7 +132,7 @@ class DeviceLocalRows {
     f(indices_, LocalChunk<T>::num_indices(num_rows(num_edges)));
   }
   int64_t edge_scratch_size(int64_t) const { return 0; }
-  std::size_t bytes() const { return matrices_.bytes(); }
+  auto members() const { return std::tie(matrices_); }
 
  private:
   // Products have this many rows at a time. A library chooses its kernel, and so the last bit of the results, by the

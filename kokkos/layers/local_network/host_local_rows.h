@@ -8,8 +8,8 @@
 #include "kokkos/layers/local_network/local_chunk.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -72,11 +72,7 @@ class HostLocalRows {
   int64_t edge_scratch_size(int64_t num_edges) const {
     return LocalChunk<T>::num_numbers(program_, std::min(num_edges, CHUNK), std::min(num_edges, MOST_RECEIVERS));
   }
-  std::size_t bytes() const {
-    std::size_t sum = 0;
-    for (const PackedMatrix<R> &m : matrices_) sum += 2 * m.bytes();
-    return sum;
-  }
+  auto members() const { return std::tie(matrices_, transposed_); }
 
  private:
   // Number of edges of a chunk. The dense products have enough rows, and the scratch, some kB per edge, fits a

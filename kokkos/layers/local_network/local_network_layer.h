@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -61,11 +62,8 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
     rows_.for_batch_arrays(num_atoms, num_edges, f);
   }
   int64_t edge_scratch_size(int64_t num_edges) const override { return rows_.edge_scratch_size(num_edges); }
-  std::size_t bytes() const override {
-    std::size_t sum = rows_.bytes() + numbers_.bytes() + energy_scales_.bytes() + lists_.bytes();
-    for (const Tables &t : tables_) sum += t.powers.bytes() + t.pieces.bytes() + t.tables.bytes() + t.pairs.bytes();
-    for (const Basis &b : bases_) sum += b.numbers.bytes() + b.functions.bytes();
-    return sum;
+  void for_memory(const MemoryVisitor &f) const override {
+    visit_memory(f, rows_, numbers_, energy_scales_, lists_, tables_, bases_);
   }
   std::string describe() const override { return "local network: " + description_; }
 
@@ -77,11 +75,13 @@ class LocalNetworkLayer : public BatchLayer<typename Backend::Batch> {
     Array<RadialTable::Piece> pieces;
     Array<RadialFinder::Table> tables;
     Array<int> pairs;
+    auto members() const { return std::tie(powers, pieces, tables, pairs); }
   };
   struct Basis {
     bool per_pair;
     Array<double> numbers;
     Array<BasisFunctions> functions;
+    auto members() const { return std::tie(numbers, functions); }
   };
 
   void add_tables(const typename Backend::Context &context, std::vector<RadialFunction> functions) {

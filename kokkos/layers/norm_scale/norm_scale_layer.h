@@ -10,6 +10,7 @@
 #include "src/numbers/dual.h"
 
 #include <cstdint>
+#include <tuple>
 
 namespace equi {
 
@@ -105,7 +106,7 @@ class NormScaleRows {
     Backend::for_channels(work, "equi:norm_scale_adjoint", count, padded(layout_.block(0).mul),
                           BackwardPass<Row>{Row(layout_, offset_, factor_, x, y_adj, direction)});
   }
-  std::size_t bytes() const { return 0; }
+  auto members() const { return std::tie(); }
 
  private:
   FeatureLayout layout_;

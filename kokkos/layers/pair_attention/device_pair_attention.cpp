@@ -264,13 +264,6 @@ DevicePairAttention<T>::DevicePairAttention(DeviceContext &context, const PairAt
   assign(context.exec, row_begin_, begin);
 }
 
-template <class T>
-std::size_t DevicePairAttention<T>::bytes() const {
-  std::size_t sum = radial_.bytes() + rows_.bytes() + row_begin_.bytes();
-  for (const auto &network : difference_) sum += network->device.bytes();
-  return sum;
-}
-
 // ---- scratch
 template <class T>
 std::pair<typename DevicePairAttention<T>::Chunk, int64_t> DevicePairAttention<T>::work(R *first, int64_t count) const {

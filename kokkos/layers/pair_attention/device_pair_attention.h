@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -28,7 +29,7 @@ class DevicePairAttention : public DeviceSenderLayer<T> {
   void backward(Batch &batch) override;
   void gather(State &evaluation, const DeviceSenders &range, int slice_first, FeatureRows<R> x_adj) override;
   int64_t kept_per_edge() const override { return in_.row_size(); }
-  std::size_t bytes() const override;
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, radial_, difference_, rows_, row_begin_); }
   void for_edge_scratch(State &evaluation, int64_t num_edges, const ArrayVisitor &f) const override;
   int64_t scratch_size(int64_t num_atoms) const override { return has_edge_rows_ ? num_atoms * out_.row_size() : 0; }
   std::string describe() const override { return description_; }
@@ -38,6 +39,7 @@ class DevicePairAttention : public DeviceSenderLayer<T> {
     EdgeNetwork<T> host;
     DeviceEdgeNetwork<T> device;
     DifferenceNetwork(const DeviceExec &exec, EdgeNetwork<T> network) : host(std::move(network)), device(exec, host) {}
+    auto members() const { return std::tie(device); }
   };
   // Some edges, with arrays in the scratch.
   struct Chunk {

@@ -50,13 +50,6 @@ int HostPairAttention<T>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
-template <class T>
-std::size_t HostPairAttention<T>::bytes() const {
-  std::size_t sum = radial_.bytes() + rows_.size() * sizeof(int);
-  for (const EdgeNetwork<T> &network : difference_) sum += network.bytes();
-  return sum;
-}
-
 // ---- scratch
 template <class T>
 int64_t HostPairAttention<T>::work_size(int64_t count) const {

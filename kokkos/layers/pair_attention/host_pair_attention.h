@@ -29,7 +29,7 @@ class HostPairAttention : public HostSenderLayer<T> {
   int gather_size() const override;
   void for_edge_scratch(const HostEvaluationState<T> &evaluation, HostScratch<T> &scratch, int64_t num_edges,
                         const ArrayVisitor &f) const override;
-  std::size_t bytes() const override;
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, radial_, difference_, rows_); }
   std::string describe() const override { return description_; }
 
  private:

@@ -6,8 +6,8 @@
 #include "kokkos/layer_interface/system_numbers.h"
 #include "src/functions/wave_cell.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 namespace equi {
 
@@ -44,7 +44,7 @@ class AtomDerivatives {
     System::for_numbers(work, "equi:values", num, ValuesOfNumbers<D>{strains_, values});
     System::subtract_atom_strains(work, system, count, values);
   }
-  std::size_t bytes() const { return numbers_.bytes() + strain_values_.bytes(); }
+  auto members() const { return std::tie(numbers_, strain_values_); }
 
  private:
   typename System::template Array<D> numbers_;

@@ -7,6 +7,7 @@
 #include "kokkos/layer_interface/host_system.h"
 #include "kokkos/layers/potential/open_potential.h"
 #include "kokkos/layers/potential/uniform_potential.h"
+#include "src/base/owned_memory.h"
 #include "src/layers/potential.h"
 #include "src/numbers/dual.h"
 
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace equi {
 
@@ -83,10 +85,7 @@ class BoundaryPotential {
     return has_parts() ? of_sources_.data() + receiver * 4 * num_channels() : nullptr;
   }
 
-  std::size_t bytes() const {
-    return sums_.bytes() + uniform_.bytes() + (open_ ? open_->bytes() : 0) + sources_.bytes() + probes_.bytes() +
-           of_sources_.bytes() + of_probes_.bytes();
-  }
+  auto members() const { return std::tie(sums_, open_, uniform_, sources_, probes_, of_sources_, of_probes_); }
   // Bytes that an evaluation in this box adds at least.
   std::size_t additional_bytes(const PeriodicBox &box, int count) const {
     const bool is_periodic = box.cell() != PeriodicBox::Vectors{},
@@ -94,7 +93,7 @@ class BoundaryPotential {
     if (is_periodic && !layer_.has_field()) return 0;
     const std::size_t needed = uniform_.least_bytes(count) + 8 * count * (num_channels() + num_columns()) * sizeof(D) +
                                (is_open && open_ ? open_->least_bytes(count) : 0);
-    return needed - std::min(needed, bytes());
+    return needed - std::min(needed, bytes_of(*this));
   }
   std::string describe() const { return open_ ? open_->describe() : ""; }    // of an open system
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -192,9 +193,8 @@ class OpenPotential {
     derivatives_.subtract(sums, work, system, count);
   }
 
-  std::size_t bytes() const {
-    return table_.bytes() + all_positions_.bytes() + all_sources_.bytes() + all_probes_.bytes() + numbers_.bytes() +
-           parts_.bytes() + derivatives_.bytes();
+  auto members() const {
+    return std::tie(table_, all_positions_, all_sources_, all_probes_, numbers_, parts_, derivatives_);
   }
   // At least those of an evaluation of this many receivers, without the atoms of other ranks.
   std::size_t least_bytes(int count) const {

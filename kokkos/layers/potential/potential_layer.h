@@ -203,13 +203,12 @@ class PotentialLayer : public SystemSumLayer<typename Backend::Batch> {
   std::size_t additional_bytes(const PeriodicBox &box, int count) const override {
     return system_.additional_bytes(box.cell_of_waves(), count) + boundary_.additional_bytes(box, count);
   }
-  std::size_t bytes() const override {
-    return system_.bytes() + boundary_.bytes() + factors_.bytes() + own_.bytes() + own_in_open_system_.bytes();
+  void for_memory(const MemoryVisitor &f) const override {
+    visit_memory(f, system_, boundary_, factors_, own_, own_in_open_system_);
   }
   std::string describe_system() const override {
     if (boundary_.is_open()) return boundary_.describe();
-    return system_.describe("potentials of multipoles",
-                            sources_.bytes() + probes_.bytes() + fields_.bytes() + adjoints_.bytes());
+    return system_.describe("potentials of multipoles", bytes_of(sources_, probes_, fields_, adjoints_));
   }
 
  private:

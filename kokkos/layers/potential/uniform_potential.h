@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -176,10 +177,7 @@ class UniformPotential {
     derivatives_.subtract(sums, work, system, count);
   }
 
-  std::size_t bytes() const {
-    return places_.bytes() + totals_.bytes() + rows_.bytes() + along_sources_.bytes() + along_probes_.bytes() +
-           derivatives_.bytes();
-  }
+  auto members() const { return std::tie(places_, totals_, rows_, along_sources_, along_probes_, derivatives_); }
   std::size_t least_bytes(int count) const {
     return count * sizeof(D) * (3 + AtomDerivatives<System>::NUMBERS + UNIFORM_SUMS * layer_.channels);
   }

@@ -8,6 +8,7 @@
 #include "kokkos/runtime/device_exec.h"
 #include "src/functions/network.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -22,7 +23,7 @@ class DeviceReadout {
   DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel);
   // direction: for duals, whose tangents are in plane 1 + direction. adjoint: [batch.count][num_inputs()].
   void forward(DeviceBatch<T> &batch, FeatureRows<R> x, const double *scale, T *adjoint, int direction) const;
-  std::size_t bytes() const { return data_.bytes(); }
+  auto members() const { return std::tie(data_); }
 
  private:
   int total_width() const;

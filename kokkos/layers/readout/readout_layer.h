@@ -60,7 +60,7 @@ class ReadoutLayer : public BatchLayer<typename Backend::Batch> {
                                                group_.width(), block_.mul, batch.evaluation.tangents_alone()});
   }
   void for_arrays(const ArrayVisitor &f) override { f(adjoint_, static_cast<int64_t>(directions_) * block_.mul); }
-  std::size_t bytes() const override { return readout_.bytes() + scale_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, readout_, scale_); }
 
  private:
   static Network simplified(Network network) {

@@ -67,7 +67,7 @@ class RepulsionLayer : public BatchLayer<typename Backend::Batch> {
                                  exponents + function.num_terms, batch.evaluation.num_species,
                                  batch.evaluation.energy_of(d) + batch.first});
   }
-  std::size_t bytes() const override { return data_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, data_); }
 
  private:
   int64_t num_pairs_;

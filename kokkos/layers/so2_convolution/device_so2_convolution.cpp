@@ -155,12 +155,6 @@ void DeviceSo2Convolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edg
   f(scratch.weights, network_.weights_size(n));
 }
 
-template <class T>
-std::size_t DeviceSo2Convolution<T>::bytes() const {
-  return network_.bytes() + data_.bytes() + recursion_begin_.bytes() + recursion_terms_.bytes() + generators_.bytes() +
-         terms_.bytes() + score_places_.bytes();
-}
-
 // ---- edges
 template <class T>
 typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(const DeviceExec &exec,

@@ -11,6 +11,7 @@
 #include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -70,7 +71,9 @@ class DeviceSo2Convolution {
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
                       FeatureRows<R> x_adj) const;
 
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tie(network_, data_, recursion_begin_, recursion_terms_, generators_, terms_, score_places_);
+  }
   // For the log.
   const std::string &describe() const { return description_; }
   // Visits the arrays of the scratch that batches of num_edges edges need.

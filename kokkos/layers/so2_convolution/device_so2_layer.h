@@ -67,7 +67,7 @@ class DeviceSo2Layer : public DeviceSenderLayer<T> {
   int64_t scratch_size(int64_t num_atoms) const override {
     return has_sums_of_directions_ ? num_atoms * out_.row_size() : 0;
   }
-  std::size_t bytes() const override { return convolution_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, convolution_); }
   void for_edge_scratch(DeviceEvaluationState<T> &evaluation, int64_t num_edges, const ArrayVisitor &f) const override {
     convolution_.for_edge_scratch(evaluation.scratch, num_edges, f);
   }

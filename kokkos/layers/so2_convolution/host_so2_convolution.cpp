@@ -439,20 +439,6 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
         rotation(edges, first_, adjoint, channels_in_, in_, adjoints.receiver_adj, adjoints.receiver, nullptr));
 }
 
-template <class T>
-std::size_t HostSo2Convolution<T>::bytes() const {
-  std::size_t numbers = 0, of_terms = 0, of_products = 0;
-  for (const Linear &linear : linears_) {
-    for (const std::vector<Product> *products : {&linear.products, &linear.transposed})
-      for (const Product &product : *products)
-        for (const PackedMatrix<R> &m : product) of_products += m.bytes();
-    numbers += linear.bias.size() + linear.to_points.size() + linear.from_points.size();
-    of_terms += linear.product.size() * sizeof(So2ProductTerm<R>);
-  }
-  numbers += score_weight_.size() + score_bias_.size() + score_vector_.size();
-  return numbers * sizeof(R) + of_products + of_terms + score_places_.size() * sizeof(int);
-}
-
 EQUI_INSTANTIATE_NUMBERS(HostSo2Convolution)
 
 }    // namespace equi

@@ -14,6 +14,7 @@
 #include "kokkos/runtime/buffer.h"
 #include "src/layers/so2_convolution.h"
 
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -74,7 +75,9 @@ class HostSo2Convolution {
                 R *scratch, R *values, bool has_values, const So2Adjoints<T> &adjoints) const;
   void begin_backward(int64_t count, FeatureRows<const R> y, FeatureRows<const R> y_adj, So2Softmax<T> softmax) const;
 
-  std::size_t bytes() const;
+  auto members() const {
+    return std::tie(linears_, score_places_, score_weight_, score_bias_, score_vector_, generators_);
+  }
 
  private:
   // The matrices of So2ProductCall.
@@ -92,6 +95,7 @@ class HostSo2Convolution {
     std::vector<R> to_points, from_points;
     Activation at_points;
     bool has_scalars;
+    auto members() const { return std::tie(products, transposed, bias, product, to_points, from_points); }
     bool has_points() const { return !to_points.empty(); }
     bool has_step() const { return has_gate || !product.empty() || has_points(); }
     So2Shape gated() const { return {out.lmax, out.mmax, product.empty() ? out.channels : out.channels / 2, 0}; }

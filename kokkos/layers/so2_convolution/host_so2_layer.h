@@ -38,7 +38,7 @@ class HostSo2Layer : public HostSenderLayer<T> {
     f(sum_, convolution_.heads());
     f(dot_, convolution_.heads());
   }
-  std::size_t bytes() const override { return convolution_.bytes() + network_.bytes(); }
+  void for_memory(const MemoryVisitor &f) const override { visit_memory(f, convolution_, network_); }
   std::string describe() const override { return description_; }
 
  private:

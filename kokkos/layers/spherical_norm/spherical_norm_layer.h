@@ -11,6 +11,7 @@
 #include "src/numbers/dual.h"
 
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 namespace equi {
@@ -208,7 +209,7 @@ class SphericalNormRows {
     Backend::for_rows(work, "equi:spherical_norm_adjoint", count,
                       BackwardPass<Row>{Row(shape_, constants_.data(), layout_, x, y_adj, direction)});
   }
-  std::size_t bytes() const { return constants_.bytes(); }
+  auto members() const { return std::tie(constants_); }
 
  private:
   SphericalNormShape shape_;
