@@ -9,6 +9,7 @@
 #include "src/model/model.h"
 
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -42,6 +43,9 @@ struct EvaluatorOptions {
   int batch = 0;          // receivers of a tile or, on a device, of a launch; 0: the evaluation chooses
   bool graphs = true;     // on a device: record the launches of small systems and replay them where possible
   bool overlap = true;    // on a device: exchange while work that needs no remote rows runs; same results
+  // On a device: bytes of fast memory for a block of threads that does all steps of a local network. 0: each step is a
+  // launch of its own. Negative: the evaluation chooses what needs less memory traffic.
+  int64_t block_bytes = -1;
   WaveVectorSet wave_vectors = WaveVectorSet::of_file;
   OpenSum open = OpenSum::framework;    // of the potentials of multipoles in open systems
   // Whether consecutive linear maps are multiplied: linear_folds.h states where.
