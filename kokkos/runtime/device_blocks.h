@@ -34,6 +34,10 @@ struct KernelOnTeams {
   }
 };
 
+// To be called before the first launch of a kernel; not while launches are recorded.
+template <int THREADS, class Kernel>
+void prepare_blocks(const DeviceExec &) {}
+
 // Calls kernel(team, memory) for blocks of THREADS threads. `memory` has so many bytes and is aligned to 8 of them. The
 // team has league_rank(), team_rank(), team_size() and team_barrier() of Kokkos.
 template <int THREADS, class Kernel>

@@ -31,14 +31,18 @@ __global__ void __launch_bounds__(THREADS, 1) run_block(const __grid_constant__ 
 }
 
 template <int THREADS, class Kernel>
+void prepare_blocks(const DeviceExec &exec) {
+  check_call(cudaFuncSetAttribute(run_block<THREADS, Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(most_block_bytes(exec))),
+             "cudaFuncSetAttribute");
+}
+
+template <int THREADS, class Kernel>
 void launch_blocks(const DeviceExec &exec, const char *label, int64_t num_blocks, int64_t bytes, const Kernel &kernel) {
   if (num_blocks == 0) return;
   uint64_t number = 0;
   const bool is_watched = Kokkos::Tools::profileLibraryLoaded();
   if (is_watched) Kokkos::Tools::beginParallelFor(label, Kokkos::Tools::Experimental::device_id(exec), &number);
-  check_call(cudaFuncSetAttribute(run_block<THREADS, Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             "cudaFuncSetAttribute");
   run_block<THREADS, Kernel><<<static_cast<unsigned>(num_blocks), THREADS, bytes, exec.cuda_stream()>>>(kernel);
   if (is_watched) Kokkos::Tools::endParallelFor(number);
 }

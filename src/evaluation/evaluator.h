@@ -43,9 +43,6 @@ struct EvaluatorOptions {
   int batch = 0;          // receivers of a tile or, on a device, of a launch; 0: the evaluation chooses
   bool graphs = true;     // on a device: record the launches of small systems and replay them where possible
   bool overlap = true;    // on a device: exchange while work that needs no remote rows runs; same results
-  // On a device: bytes of fast memory for a block of threads that does all steps of a local network. 0: each step is a
-  // launch of its own. Negative: the evaluation chooses what needs less memory traffic.
-  int64_t block_bytes = -1;
   WaveVectorSet wave_vectors = WaveVectorSet::of_file;
   OpenSum open = OpenSum::framework;    // of the potentials of multipoles in open systems
   // Whether consecutive linear maps are multiplied: linear_folds.h states where.
@@ -57,6 +54,9 @@ struct EvaluatorOptions {
   // and a device works on fewer atoms at a time. 0: no limit. TorchModel ignores the limit.
   double memory_limit = 0.0;
   bool lean = false;    // whether it keeps fewer features also without a limit; same results
+  // On a device: bytes of fast memory for a block of threads that does all steps of a local network. 0: each step is a
+  // launch of its own. Negative: the evaluation chooses what needs less memory traffic.
+  int64_t block_bytes = -1;
 };
 
 // The options of an evaluation on CPUs that serves for comparison: float64, exact radial functions, plain loops, and

@@ -266,6 +266,7 @@ DeviceLocalBlocks<T>::DeviceLocalBlocks(const DeviceExec &exec, const LocalProgr
       num_steps_(static_cast<int>(program.steps.size())),
       constants_(constants) {
   if (!placement_.is_used) return;
+  prepare_blocks<THREADS<T>, LocalBlockKernel<T>>(exec);
   assign(exec, tables_, std::vector(constants.tables, constants.tables + constants.num_tables));
   assign(exec, bases_, std::vector(constants.bases, constants.bases + constants.num_bases));
   constants_.tables = tables_.data();

@@ -18,6 +18,9 @@ inline std::int64_t most_block_bytes(const Kokkos::Cuda &) {
 }
 
 template <int THREADS, class Kernel>
+void prepare_blocks(const Kokkos::Cuda &) {}
+
+template <int THREADS, class Kernel>
 void launch_blocks(const Kokkos::Cuda &exec, const char *label, std::int64_t num_blocks, std::int64_t bytes,
                    const Kernel &kernel) {
   static_assert(THREADS <= emulation::MAX_THREADS, "a block has no more");
