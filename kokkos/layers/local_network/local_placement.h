@@ -3,8 +3,8 @@
 // receivers. The block's own memory (shared memory) is fast and small; the rest is in the memory of the batch.
 //
 // An array uses memory from the step that first writes it to the one that reads it last, so arrays share memory. If the
-// backward pass overwrites an array before it reads it, the array has two places, one for each pass. Of the arrays that
-// do not all fit, those stay in the block's memory whose numbers are used most often.
+// backward pass overwrites an array before it reads it, the array has two places, one for each pass. If not all arrays
+// fit, those whose numbers are used most often have places in the block's memory.
 #ifndef EQUI_LOCAL_PLACEMENT_H
 #define EQUI_LOCAL_PLACEMENT_H
 
