@@ -59,6 +59,8 @@ set(equi_sources
     kokkos/layers/linear/host_linear.cpp
     kokkos/layers/linear/linear_constants.cpp
     kokkos/plan/linear_folds.cpp
+    kokkos/layers/local_network/device_local_blocks.cpp
+    kokkos/layers/local_network/local_placement.cpp
     kokkos/layers/local_network/local_program.cpp
     kokkos/plan/operation_count.cpp
     kokkos/plan/repeated_features.cpp

@@ -90,15 +90,15 @@ struct LocalDistance {
   LocalEdges edges;
   int width;
   LocalRows<T> adjoints, slopes;
-  DoubleOf<T> *distance_adj;    // by position
-  int64_t stride;
+  DoubleOf<T> *distance_adj;
+  int64_t stride;    // of distance_adj
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t e) const {
     const Pointer<T> adjoint = adjoints.at(e), slope = slopes.at(e);
     auto sum = l.template zero<T>();
     for (int u = l.first; u < width; u += l.step) sum += l.load(adjoint + u) * l.load(slope + u);
     const decltype(sum) sums[1] = {sum};
-    if (edges.contains(e)) l.template add_sums<T>(sums, distance_adj + (edges.first + e) * stride);
+    if (edges.contains(e)) l.template add_sums<T>(sums, distance_adj + e * stride);
   }
 };
 
@@ -183,24 +183,33 @@ struct LocalPairProduct {
   }
 };
 
-// Adds to the energy of a row, a receiver.
+// The number that a row, an edge, adds to an energy: the first of `sums`.
 template <class T>
 struct LocalReadout {
-  LocalEdges edges;
   int width;
   const Real<T> *weights;    // [width]
-  const double *scale;       // [species]
-  LocalRows<T> h;
+  LocalRows<T> h, sums;
+  template <class L>
+  EQUI_FUNCTION void row(const L &l, int64_t e) const {
+    const Pointer<T> x = h.at(e);
+    auto sum = l.template zero<T>();
+    for (int u = l.first; u < width; u += l.step) sum += l.load(weights + u) * l.load(x + u);
+    const T total = l.template sum<T>(sum);
+    if (l.is_first()) put(sums.at(e), 0, total);
+  }
+};
+
+// Adds these numbers, in the order of the edges, to the energy of a row, a receiver.
+template <class T>
+struct LocalEnergy {
+  LocalEdges edges;
+  const double *scale;    // [species]
+  LocalRows<T> sums;
   DoubleOf<T> *energy;
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t a) const {
     DoubleOf<T> sum(0.0);
-    for (int64_t e = edges.first_of(a); e < edges.end_of(a); e++) {
-      const Pointer<T> x = h.at(e);
-      auto of_edge = l.template zero<T>();
-      for (int u = l.first; u < width; u += l.step) of_edge += l.load(weights + u) * l.load(x + u);
-      sum += static_cast<DoubleOf<T>>(l.template sum<T>(of_edge));
-    }
+    for (int64_t e = edges.first_of(a); e < edges.end_of(a); e++) sum += static_cast<DoubleOf<T>>(T(sums.at(e)[0]));
     if (l.is_first()) energy[a] += scale[edges.species[a]] * sum;
   }
 };
@@ -227,7 +236,7 @@ struct LocalReadoutAdjoint {
 };
 
 // ---- tensors
-// Harmonics of edges by position, and the derivatives of the energy with respect to them.
+// Harmonics of edges, and the derivatives of the energy with respect to them.
 template <class T>
 struct LocalHarmonics {
   const T *y;
@@ -254,7 +263,7 @@ struct LocalTensor {
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t e) const {
     if (!edges.contains(e)) return;
-    const T *const y = harmonics.y + (edges.first + e) * harmonics.y_row;
+    const T *const y = harmonics.y + e * harmonics.y_row;
     const Pointer<T> from = w.at(e), to = x.at(e);
     for (int c = 0; c < blocks.num_components; c++)
       for (int u = l.first; u < blocks.channels; u += l.step)
@@ -275,8 +284,8 @@ struct LocalTensorAdjoint {
   template <class L>
   EQUI_FUNCTION void row(const L &l, int64_t e) const {
     if (!edges.contains(e)) return;
-    const T *const y = harmonics.y + (edges.first + e) * harmonics.y_row;
-    DoubleOf<T> *const y_adj = harmonics.y_adj + (edges.first + e) * harmonics.num_y;
+    const T *const y = harmonics.y + e * harmonics.y_row;
+    DoubleOf<T> *const y_adj = harmonics.y_adj + e * harmonics.num_y;
     Pointer<T> from = x_adj.at(of_receivers ? edges.receiver[e] : e);
     const Pointer<T> factors = w.at(e);
     for (int b = 0; b < blocks.num_blocks; b++) {
@@ -329,7 +338,7 @@ struct LocalSum {
     const int64_t a = r / blocks.num_components;
     const int c = static_cast<int>(r % blocks.num_components);
     const int at = w.data ? blocks.component[2 * c] * blocks.channels : c * blocks.channels;
-    const T *const y = harmonics.y + edges.first * harmonics.y_row + blocks.component[2 * c + 1];
+    const T *const y = harmonics.y + blocks.component[2 * c + 1];
     const Real<T> factor = scale[edges.species[a]];
     const int64_t end = edges.end_of(a);
     for (int u = l.first; u < blocks.channels; u += l.step) {
@@ -497,8 +506,8 @@ struct LocalProductAdjoint {
 template <template <class...> class List, class T>
 using ForLocalKernels =
     List<LocalTable<T>, LocalDistance<T>, LocalActivation<T>, LocalMultiply<T>, LocalFactors<T>, LocalPairProduct<T>,
-         LocalReadout<T>, LocalReadoutAdjoint<T>, LocalTensor<T>, LocalTensorAdjoint<T>, LocalSum<T>, LocalScale<T>,
-         LocalSpread<T>, LocalCoupling<T>, LocalProduct<T>, LocalProductAdjoint<T>>;
+         LocalReadout<T>, LocalEnergy<T>, LocalReadoutAdjoint<T>, LocalTensor<T>, LocalTensorAdjoint<T>, LocalSum<T>,
+         LocalScale<T>, LocalSpread<T>, LocalCoupling<T>, LocalProduct<T>, LocalProductAdjoint<T>>;
 
 // The function of each kernel that computes its rows 0 .. count - 1.
 template <class Kernel>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The process-wide Kokkos of a host program that has none of its own.
+#include "kokkos/runtime/device_blocks.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"
@@ -112,10 +113,10 @@ int threads_of_regions(int num_threads) {
 }
 
 // Kokkos enlarges the scratch of its threads by freeing all of it first, and the state after a failure is undefined.
-// So all scratch that the kernels need is reserved now. Readouts need most: three numbers of eight bytes per neuron,
-// twice as many with duals.
+// So all scratch that the kernels need is reserved now. Blocks of local networks need most. Readouts need three numbers
+// of eight bytes per neuron, twice as many with duals.
 void reserve_team_scratch() {
-  constexpr int BYTES = 1 << 16;
+  constexpr int BYTES = HOST_BLOCK_BYTES + (1 << 12);
   Kokkos::TeamPolicy<HostExec> policy(1, 1, 1);
   policy.set_scratch_size(0, Kokkos::PerTeam(BYTES));
   Kokkos::parallel_for("equi:scratch", policy, [](const Kokkos::TeamPolicy<HostExec>::member_type &) {});

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -56,6 +57,9 @@ struct EvaluatorOptions {
   // and a device works on fewer atoms at a time. 0: no limit. TorchModel ignores the limit.
   double memory_limit = 0.0;
   bool lean = false;    // whether it keeps fewer features also without a limit; same results
+  // On a device: bytes of fast memory for a block of threads that does all steps of a local network. 0: each step is a
+  // launch of its own. Negative: the evaluation chooses what needs less memory traffic.
+  int64_t block_bytes = -1;
 };
 
 // The options of an evaluation on CPUs that serves for comparison: float64, exact radial functions, plain loops, and

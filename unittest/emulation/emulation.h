@@ -199,7 +199,8 @@ class Call {
 // ---- threads of a kernel
 
 constexpr int WARP = 32, MAX_THREADS = 1024;
-constexpr std::size_t MAX_SHARED_BYTES = 48 << 10;
+// What a block has without a request, and what it can request.
+constexpr std::size_t MAX_SHARED_BYTES = 48 << 10, MOST_SHARED_BYTES = 227 << 10;
 
 // Runs body(block, thread) for all threads of all blocks; a node's work calls it. Shared memory is made anew for each
 // block.

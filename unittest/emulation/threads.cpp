@@ -44,7 +44,7 @@ namespace emulation {
 namespace {
 
 constexpr std::size_t PAGE = 4096, STACK = std::size_t(256) << 10;
-constexpr std::size_t SHARED_ROOM = std::size_t(64) << 10;    // more than a block can ask for
+constexpr std::size_t SHARED_ROOM = std::size_t(256) << 10;    // more than a block can ask for
 constexpr int POISON = 0xff;
 
 enum class State { ready, at_exchange, at_barrier, ended };

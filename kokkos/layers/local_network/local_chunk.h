@@ -17,7 +17,6 @@ template <class T>
 struct LocalChunk {
   using R = Real<T>;
   using D = DoubleOf<T>;
-  const LocalProgram &program;
   LocalEdges edges;
   int64_t count;    // edges
   int64_t rows;     // of arrays of edges: at least their number
@@ -25,35 +24,51 @@ struct LocalChunk {
   const int *sender_species;    // by position
   const D *distance;            // by position
   LocalHarmonics<T> harmonics;
-  D *energy;     // [receivers], added to
-  R *numbers;    // memory for the arrays
-  int *indices;
+  D *energy;    // [receivers], added to
+  // The arrays of the program, and the memory of those of edges and of receivers. LocalArray::memory chooses.
+  const LocalArray *arrays = nullptr;
+  R *of_edges[NUM_LOCAL_MEMORIES] = {}, *of_receivers[NUM_LOCAL_MEMORIES] = {};
+  R *place = nullptr;                         // [edges][3], LocalTable::place
+  int *bin = nullptr, *receiver = nullptr;    // [edges]
 
-  // Size of `numbers`, and of `indices`.
-  static int64_t num_numbers(const LocalProgram &program, int64_t rows, int64_t receivers) {
-    return PLANES<T> * (rows * program.edge_width + receivers * program.receiver_width) + 3 * rows;
-  }
-  static int64_t num_indices(int64_t rows) { return 2 * rows; }
-
-  int *receiver() const { return indices; }
-  int *bin() const { return indices + rows; }
-  R *place() const { return numbers + num_numbers(program, rows, edges.num_receivers) - 3 * rows; }
-  LocalRows<T> array(int number) const {
-    const LocalArray &a = program.arrays[number];
+  EQUI_FUNCTION LocalRows<T> array(int number) const {
+    const LocalArray &a = arrays[number];
     const int64_t num = a.is_of_receivers ? edges.num_receivers : rows;
-    R *const data =
-        numbers + PLANES<T> * (a.is_of_receivers ? rows * program.edge_width : 0) + PLANES<T> * num * a.before;
-    return {data, a.row, num * a.row};
+    R *const memory = (a.is_of_receivers ? of_receivers : of_edges)[a.memory];
+    return {memory + PLANES<T> * num * a.before, a.row, num * a.row};
   }
-  LocalRows<T> array(const LocalSlot &slot) const {
+  EQUI_FUNCTION LocalRows<T> array(const LocalSlot &slot) const {
     LocalRows<T> whole = array(slot.array);
     whole.data += slot.first;
     return whole;
   }
   // The adjoints; they may be in place of the values.
-  LocalRows<T> adjoint(int number) const { return array(program.arrays[number].adjoint); }
-  LocalRows<T> adjoint(const LocalSlot &slot) const {
-    return array(LocalSlot{program.arrays[slot.array].adjoint, slot.first, slot.width});
+  EQUI_FUNCTION LocalRows<T> adjoint(int number) const { return array(arrays[number].adjoint); }
+  EQUI_FUNCTION LocalRows<T> adjoint(const LocalSlot &slot) const {
+    LocalRows<T> whole = adjoint(slot.array);
+    whole.data += slot.first;
+    return whole;
+  }
+};
+
+// The memory of a chunk without blocks of threads, for so many rows of edges and receivers.
+template <class T>
+struct LocalMemory {
+  const LocalProgram &program;
+  int64_t rows, receivers;
+  int64_t num_numbers() const {
+    return PLANES<T> * (rows * program.edge_width + receivers * program.receiver_width) + 3 * rows;
+  }
+  int64_t num_indices() const { return 2 * rows; }
+  void give(Real<T> *numbers, int *indices, LocalChunk<T> &chunk) const {
+    chunk.arrays = program.arrays.data();
+    chunk.rows = rows;
+    chunk.of_edges[0] = numbers;
+    chunk.of_receivers[0] = numbers + PLANES<T> * rows * program.edge_width;
+    chunk.place = numbers + num_numbers() - 3 * rows;
+    chunk.receiver = indices;
+    chunk.bin = indices + rows;
+    chunk.edges.receiver = chunk.receiver;
   }
 };
 

@@ -106,7 +106,7 @@ class Compiler {
       // The numbers that all rows have in one place would compete for the same lines of a cache.
       constexpr int CONFLICT = 128;
       array.row = array.width % CONFLICT == 0 ? array.width + CHANNEL_PAD : array.width;
-      array.before = width;
+      array.before = static_cast<int>(width);
       width += array.row;
     }
   }
@@ -518,7 +518,7 @@ class Compiler {
           source.chain < 0 ? source.slot : new_columns(source.chain, with_columns(m, padded_columns(0, 1)));
       std::vector<double> weights = source.chain < 0 ? m.data : std::vector<double>{1.0};
       weights.resize(slot.width, 0.0);
-      p_.steps.push_back(LocalReadoutStep{slot, new_numbers(weights), scale});
+      p_.steps.push_back(LocalReadoutStep{slot, new_array(CHANNEL_PAD), new_numbers(weights), scale});
     }
   }
 

@@ -25,12 +25,17 @@
 
 namespace equi {
 
+// Memory in which arrays are: that of a batch, or that of a block of threads (local_placement.h).
+constexpr int NUM_LOCAL_MEMORIES = 2;
+
+// Without padding, because it is copied to devices.
 struct LocalArray {
-  int width;               // numbers in a row
-  int row;                 // distance of rows
-  bool is_of_receivers;    // else of edges
-  int64_t before;          // numbers in rows of earlier arrays of the same kind
-  int adjoint;             // the array in which the backward pass stores its adjoint
+  int width;              // numbers in a row
+  int row;                // distance of rows
+  int is_of_receivers;    // 0: its rows are those of edges
+  int before;             // numbers in rows of earlier arrays of the same kind
+  int adjoint;            // the array in which the backward pass stores its adjoint
+  int memory = 0;
 };
 
 // Adjacent numbers in each row of an array.
@@ -92,6 +97,7 @@ struct LocalProductStep {
 };
 struct LocalReadoutStep {
   LocalSlot h;
+  int sums;              // an array for the numbers that edges add
   int weights, scale;    // scale: in LocalProgram::energy_scales
   bool add_adj = false, clears_adj = false;
 };

@@ -23,7 +23,7 @@ MOST = {
     "coulomb": 11,
     "pair_attention": 14,
     "dispersion": 10,
-    "local_network": 14,
+    "local_network": 19,    # 5 of them for the blocks of threads that do all steps on a device
     "so2_convolution": 24,
     "ewald": 20,
     "potential": 19,
