@@ -36,6 +36,8 @@ SENTENCES = (
     (PERFORMANCE, "they reach {xeon_avx2:.0f} %: see"),
     (PERFORMANCE, "reached {zen4_sevennet_0:.0f} % (SevenNet-0), {zen4_mace_medium:.0f} % (MACE medium) and {zen4_mace_small:.0f} % (small) "
                   "of the peak of that processor's registers ({zen4_peak:.0f} GFLOP/s on a core)."),
+    (PERFORMANCE, "Dense products reach {zen3_dense_least:.0f} to {zen3_dense_most:.0f} GFLOP/s on a core there, the peak of its "
+                  "registers.  The shape of UMA-S needs {zen3_uma_operations} GFLOP for an atom, which bounds its ratio to"),
     (PERFORMANCE, "SevenNet-0 spends {xeon_convolutions:.0f} % of its time in convolutions, {xeon_products:.0f} % in dense products "
                   "and {xeon_rest:.0f} % in the rest"),
     (PERFORMANCE, "Separate dense products reach {xeon_dense:.0f} % of the peak"),
@@ -103,7 +105,7 @@ def single():
 def tables():
     """Tables and sentences of files whose rows stand on pages as they are."""
     page = "doc/performance.rst"
-    for one in samples.rows_of("steps_zen4"):
+    for one in (*samples.rows_of("steps_zen4"), *samples.rows_of("steps_zen3")):
         times = (one["equi_us_per_atom_step"], one["framework_us_per_atom_step"], one["ratio"])
         yield page, row(f"{one['model']}, {one['system']}", *times)
     for one in samples.rows_of("batches"):
