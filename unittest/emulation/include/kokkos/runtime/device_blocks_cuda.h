@@ -24,7 +24,7 @@ template <int THREADS, class Kernel>
 void launch_blocks(const Kokkos::Cuda &exec, const char *label, std::int64_t num_blocks, std::int64_t bytes,
                    const Kernel &kernel) {
   static_assert(THREADS <= emulation::MAX_THREADS, "a block has no more");
-  if (bytes > emulation::MOST_SHARED_BYTES)
+  if (static_cast<std::size_t>(bytes) > emulation::MOST_SHARED_BYTES)
     throw std::runtime_error("insufficient shared memory for " + std::to_string(bytes) + " bytes");
   if (num_blocks == 0) return;
   Kokkos::Impl::tell_of_launch(Kokkos::Tools::Experimental::callbacks().begin_parallel_for, label);
