@@ -74,9 +74,10 @@ class RecordedViews {
 };
 
 TEST(DeviceModelMemory, all_arrays_are_listed) {
+  int number = 0;
   for (const auto &cases : {all_cases(), ewald_cases(), potential_cases()})
     for (const TinyCase &c : cases)
-      for (const EvaluatorOptions &options : options_of_arrays()) {
+      for (const EvaluatorOptions &options : options_of_arrays(number++)) {
         SCOPED_TRACE(c.name + (options.directional ? ", directional" : "") + (options.lean ? ", lean" : ""));
         const Model model = c.model();
         const RecordedViews recorded;

@@ -64,9 +64,10 @@ TEST(HostEvaluationProcess, allocations_are_counted) {
 // Aligned arrays must be listed, and vectors that grow with the atoms. Others are small, or constants.
 TEST(HostEvaluationProcess, all_arrays_are_listed) {
   constexpr std::size_t LARGE = 512;
+  int number = 0;
   for (const auto &cases : {all_cases(), ewald_cases(), potential_cases()})
     for (const TinyCase &c : cases)
-      for (const EvaluatorOptions &options : options_of_arrays()) {
+      for (const EvaluatorOptions &options : options_of_arrays(number++)) {
         SCOPED_TRACE(c.name + (options.directional ? ", directional" : "") + (options.lean ? ", lean" : ""));
         const Model model = c.model();
         RecordedAllocations recorded;
