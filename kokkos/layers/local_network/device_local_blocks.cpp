@@ -115,20 +115,16 @@ struct BlockWork {
   KOKKOS_FUNCTION int num_groups() const { return team.team_size() / DeviceTraits<>::LANES; }
 };
 
-template <class Steps>
-struct ForwardStep {
+// A pass through a step of any kind.
+template <bool IS_FORWARD, class Steps>
+struct PassOfStep {
   const Steps &steps;
   template <class Step>
   KOKKOS_FUNCTION void operator()(const Step &s) const {
-    steps.forward(s);
-  }
-};
-template <class Steps>
-struct BackwardStep {
-  const Steps &steps;
-  template <class Step>
-  KOKKOS_FUNCTION void operator()(const Step &s) const {
-    steps.backward(s);
+    if constexpr (IS_FORWARD)
+      steps.forward(s);
+    else
+      steps.backward(s);
   }
 };
 
@@ -231,9 +227,9 @@ struct LocalBlockKernel {
     const BlockWork<T, Team> work{team, dense, matrices};
     const Steps forward{work, chunks[0], constants}, backward{work, chunks[1], constants};
     forward.begin();
-    for (int k = 0; k < num_steps; k++) program[k].visit(ForwardStep<Steps>{forward});
+    for (int k = 0; k < num_steps; k++) program[k].visit(PassOfStep<true, Steps>{forward});
     if (!has_backward) return;
-    for (int k = num_steps - 1; k >= 0; k--) program[k].visit(BackwardStep<Steps>{backward});
+    for (int k = num_steps - 1; k >= 0; k--) program[k].visit(PassOfStep<false, Steps>{backward});
     backward.end();
     if (is_in_block)
       for (int64_t k = team.team_rank(); k < count * num_y; k += team.team_size())

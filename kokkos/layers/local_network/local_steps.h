@@ -43,11 +43,12 @@ struct LocalConstants {
 };
 
 // Work, which runs kernels, has
-//   run(label, count, kernel)         kernel.row(lanes, r) for each row r
-//   for_numbers(label, count, f)      f(r) for each r
-//   multiply(rows, matrix, is_transposed, from, to, add)    to (+)= from times a matrix of the program, or its
-//   transpose clear(size, numbers)
-// Each call sees what the earlier ones have written.
+//   run(label, count, kernel)       kernel.row(lanes, r) for each row r
+//   for_numbers(label, count, f)    f(r) for each r
+//   clear(size, numbers)
+//   multiply(rows, matrix, is_transposed, from, to, add)
+// The last one computes to (+)= from times a matrix of the program, or its transpose. Each call sees what the earlier
+// ones have written.
 template <class T, class Work>
 struct LocalSteps {
   using R = Real<T>;
