@@ -16,11 +16,15 @@ namespace equi {
 
 // f(begin of an array, its bytes)
 using MemoryVisitor = std::function<void(const void *, std::size_t)>;
-// f(what the array is for, its begin, its bytes), and the MemoryVisitor for arrays that serve the same purpose
+// f(what the array is for, its begin, its bytes)
 using MemoryPartVisitor = std::function<void(const char *, const void *, std::size_t)>;
-inline auto part_of_memory(const char *name, const MemoryPartVisitor &f) {
-  return [&f, name](const void *data, std::size_t bytes) { f(name, data, bytes); };
-}
+// A MemoryVisitor of arrays that serve one purpose. The MemoryPartVisitor must outlive it.
+struct PartVisitor {
+  const char *name;
+  const MemoryPartVisitor &f;
+  void operator()(const void *data, std::size_t bytes) const { f(name, data, bytes); }
+};
+inline PartVisitor part_of_memory(const char *name, const MemoryPartVisitor &f) { return {name, f}; }
 
 template <class M, class = void>
 constexpr bool IS_ARRAY = false;
