@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
+#include <numeric>
 #include <utility>
 
 namespace equi {
@@ -184,21 +184,30 @@ void share_exchanged_memories(const Model &model, const FeatureUses &uses, bool 
     users.push_back({&feature.exchanged_value, feature.layout.row_size(), value});
     users.push_back({&feature.exchanged_adjoint, feature.layout.row_size(), adjoint});
   }
-  // In the order of time, which needs the fewest memories.
-  std::stable_sort(users.begin(), users.end(),
-                   [](const User &a, const User &b) { return a.lives.front().first < b.lives.front().first; });
-  std::vector<Lives> lives;    // by memory
-  for (const User &user : users) {
-    size_t k = 0;
-    while (k < lives.size() && overlap(lives[k], user.lives)) k++;
-    if (k == lives.size()) {
-      lives.emplace_back();
-      plan.exchanged_memories.push_back(0);
+  // In an order, each user takes the first memory that is free. The plan has the smaller sum of two orders.
+  const auto size_of = [](const std::vector<int> &v) { return std::accumulate(v.begin(), v.end(), int64_t(0)); };
+  std::vector<int> &smallest = plan.exchanged_memories;
+  const auto divide_in_order = [&](const auto &comes_before) {
+    std::stable_sort(users.begin(), users.end(), comes_before);
+    std::vector<Lives> lives;    // by memory
+    std::vector<int> sizes, taken;
+    for (const User &user : users) {
+      size_t k = 0;
+      while (k < lives.size() && overlap(lives[k], user.lives)) k++;
+      if (k == lives.size()) {
+        lives.emplace_back();
+        sizes.push_back(0);
+      }
+      lives[k].insert(lives[k].end(), user.lives.begin(), user.lives.end());
+      sizes[k] = std::max(sizes[k], user.row_size);
+      taken.push_back(static_cast<int>(k));
     }
-    lives[k].insert(lives[k].end(), user.lives.begin(), user.lives.end());
-    plan.exchanged_memories[k] = std::max(plan.exchanged_memories[k], user.row_size);
-    *user.number = static_cast<int>(k);
-  }
+    if (!smallest.empty() && size_of(sizes) >= size_of(smallest)) return;
+    smallest = sizes;
+    for (size_t u = 0; u < users.size(); u++) *users[u].number = taken[u];
+  };
+  divide_in_order([](const User &a, const User &b) { return a.lives.front().first < b.lives.front().first; });
+  divide_in_order([](const User &a, const User &b) { return a.lives.back().last > b.lives.back().last; });
 }
 
 }    // namespace equi

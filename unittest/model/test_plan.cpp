@@ -355,6 +355,21 @@ TEST(EvaluationPlan, shared_memory_holds_what_is_read) {
   EXPECT_GT(num_repeated, 20);
 }
 
+// Inputs of SO(2) convolutions are written again for the backward pass, and receivers write adjoints of their own.
+TEST(EvaluationPlan, inputs_of_so2_convolutions_share_three_memories) {
+  TinyCase c = case_named("so2_of_blocks");
+  for (const int num_layers : {4, 5, 8}) {
+    c.options.hidden.resize(num_layers, c.options.hidden.front());
+    const Model model = c.model();
+    for (const bool gathers : {false, true}) {
+      SCOPED_TRACE(std::to_string(num_layers) + (gathers ? " layers, gathers" : " layers"));
+      const EvaluationPlan plan = make_evaluation_plan(model, gathers);
+      EXPECT_EQ(plan.exchanged_memories.size(), 3u);
+      MemoryWalk(model, plan, gathers, false).run();
+    }
+  }
+}
+
 // x1 -> z1 = x1 + (SO(2) convolution) -> x2 = z1 + (network of an atom), and another such block.
 TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features_is_made_again) {
   const Model model = case_named("so2_of_blocks").model();
