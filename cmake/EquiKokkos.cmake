@@ -5,6 +5,9 @@
 # LAMMPS and the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed. EQUI_KOKKOS_IS_OURS: whether it was
 # built here.
 
+option(EQUI_KOKKOS_HEADERS "Only configure the Kokkos in the cache: a test compiles against it, and links nothing" OFF)
+mark_as_advanced(EQUI_KOKKOS_HEADERS)
+
 # equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
 function(equi_mend file old new)
   file(READ ${file} text)
@@ -112,19 +115,22 @@ else()
          -DCMAKE_CUDA_ARCHITECTURES=${CMAKE_CUDA_ARCHITECTURES}
          -DKokkos_ARCH_${EQUI_KOKKOS_ARCH_${equi_cuda_architecture}}=ON)
   endif()
-  string(SHA256 key "${options};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CUDA_COMPILER_VERSION};${EQUI_KOKKOS_SHA256}")
+  string(SHA256 key "${options};${EQUI_KOKKOS_HEADERS};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CUDA_COMPILER_VERSION};${EQUI_KOKKOS_SHA256}")
   string(SUBSTRING ${key} 0 12 key)
   set(prefix ${EQUI_CACHE_DIR}/kokkos-${EQUI_KOKKOS_VERSION}-${key})
   if(NOT EXISTS ${prefix}/.complete)
     equi_kokkos_source(source "${CMAKE_CUDA_COMPILER_VERSION}")
-    equi_say("building Kokkos ${EQUI_KOKKOS_VERSION} (once, about a minute on the host, longer for CUDA)")
     equi_run("configuring Kokkos" ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -S ${source} -B ${prefix}/build
              -DCMAKE_INSTALL_PREFIX=${prefix} ${options})
-    equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel ${EQUI_JOBS} --target install)
-    file(REMOVE_RECURSE ${prefix}/build)
+    if(NOT EQUI_KOKKOS_HEADERS)
+      equi_say("building Kokkos ${EQUI_KOKKOS_VERSION} (once, about a minute on the host, longer for CUDA)")
+      equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel ${EQUI_JOBS} --target install)
+      file(REMOVE_RECURSE ${prefix}/build)
+    endif()
     file(TOUCH ${prefix}/.complete)
   endif()
-  find_package(Kokkos REQUIRED NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH PATHS ${prefix})
+  # The folder of its build exists if nothing is installed.
+  find_package(Kokkos REQUIRED NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH PATHS ${prefix} ${prefix}/build)
   # Otherwise the next configure would take it for one that the user named.
   unset(Kokkos_DIR CACHE)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (compiled from sources)")

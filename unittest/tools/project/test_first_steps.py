@@ -27,8 +27,8 @@ LEFT_OUT = (
     "train.py", "data_sheet.py",
     "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
-# Snippets of the slow tests.
-SLOW = ("equi demo", "-partition")
+# Snippets of the slow tests. The first of two that check the same model belongs to the others.
+SLOW = ("equi demo", "-partition", "equi doctor", "phonons.py --phonopy", "polar.py", "water.py")
 # A snippet that takes this long hangs.
 TIMEOUT = 300
 

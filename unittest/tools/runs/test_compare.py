@@ -247,7 +247,9 @@ def test_values_of_the_framework_are_stored_after_a_comparison_that_passes(model
 @pytest.mark.parametrize(
     "source, file", [("7net-0", "sevennet-0.equi"), pytest.param("7net-l3i5", "sevennet-l3i5.equi", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("precision, radial", [("double", "exact"), ("double", None), ("mixed", None)])
+@pytest.mark.parametrize(
+    "precision, radial", [("double", "exact"), pytest.param("double", None, marks=pytest.mark.slow), ("mixed", None)]
+)
 def test_accuracy_bar_on_the_builtin_structures(source, file, precision, radial):
     command = ["compare", "-q", str(built(file)), source, "--builtin", "--precision", precision]
     command += ["--radial", radial] if radial else []

@@ -159,6 +159,7 @@ def test_sheets_are_written_with_seven_digits():
     assert json.loads(data_sheet.text_of(sheet)) == {"model": "a", "equi": {"crystals": {"Cu": None}, "pairs": [1.234568, 2]}}
 
 
+@pytest.mark.slow
 def test_the_driver_measures_a_tiny_model_next_to_its_framework(tmp_path):
     command = [sys.executable, ROOT / "bench" / "data_sheet.py", "--build-dir", BUILD, "--model", built("tiny/plain.equi"), "--out", tmp_path]
     command += ["--source", built("tiny/plain.pth"), "--quick", "--picoseconds", 0.4, "--liquid-picoseconds", 0.2, "--rounds", 1]
