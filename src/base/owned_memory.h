@@ -24,7 +24,9 @@ struct PartVisitor {
   const MemoryPartVisitor &f;
   void operator()(const void *data, std::size_t bytes) const { f(name, data, bytes); }
 };
-inline PartVisitor part_of_memory(const char *name, const MemoryPartVisitor &f) { return {name, f}; }
+inline PartVisitor part_of_memory(const char *name, const MemoryPartVisitor &f) {
+  return {name, f};
+}
 
 template <class M, class = void>
 constexpr bool IS_ARRAY = false;
