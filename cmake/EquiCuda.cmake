@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 # EQUI_CUDA: the architecture of the GPUs that are compiled for, CMAKE_CUDA_ARCHITECTURES, checked before CMake tries
 # the compiler with it. Sets equi_cuda_architecture, its number: "90-real" has machine code for 90 alone, "90" also
-# what newer GPUs translate when they start.
+# what newer GPUs translate when they start, and "90-virtual" only that.
 
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80 CACHE STRING "One GPU architecture that Kokkos knows")
 endif()
-string(REGEX REPLACE "-real$" "" equi_cuda_architecture "${CMAKE_CUDA_ARCHITECTURES}")
+string(REGEX REPLACE "-(real|virtual)$" "" equi_cuda_architecture "${CMAKE_CUDA_ARCHITECTURES}")
 set(equi_cuda_is_real OFF)
-if(NOT equi_cuda_architecture STREQUAL CMAKE_CUDA_ARCHITECTURES)
+if(CMAKE_CUDA_ARCHITECTURES MATCHES "-real$")
   set(equi_cuda_is_real ON)
 endif()
 if(NOT equi_cuda_architecture IN_LIST EQUI_CUDA_ARCHITECTURES)

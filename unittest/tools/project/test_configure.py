@@ -315,7 +315,7 @@ def architecture(folder, nvcc, *definitions):
     return " ".join(output.split()), status
 
 
-@pytest.mark.parametrize("value", ["75", "80", "86", "87", "89", "90", "100", "120", "90-real"])
+@pytest.mark.parametrize("value", ["75", "80", "86", "87", "89", "90", "100", "120", "90-real", "90-virtual"])
 def test_architectures_that_kokkos_and_nvcc_know_are_taken(value, tmp_path, nvcc):
     output, status = architecture(tmp_path, nvcc, f"-DCMAKE_CUDA_ARCHITECTURES={value}")
     assert status == 0 and f"found [{value}]" in output, output
