@@ -81,7 +81,7 @@ def derivatives_by_strains(lammps, lines, atoms):
     return (e[:, 0] - 8 * e[:, 1] + 8 * e[:, 2] - e[:, 3]) / (12 * STEP)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "rutile")) for name in CASES])
 def test_constants_equal_differences_of_stresses_and_forces(lammps, name):
     model, atoms = CASES[name]
     atoms.set_cell(atoms.cell.standard_form()[0], scale_atoms=True)  # in LAMMPS's form

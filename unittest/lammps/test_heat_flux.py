@@ -34,6 +34,7 @@ CASES = {
     "mace_nonlinear": ("mace/nonlinear_transform", isolated(rutile())),
     "mace_weights_of_features": ("mace/attention_all", oxide()),
 }
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name == "mace_weights_of_features")) for name in CASES]
 
 COMMANDS = [
     "velocity all create 900.0 4711 loop geom",
@@ -95,7 +96,7 @@ def moments_by_autograd(path, atoms, velocities):
     return moments
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_moments_equal_autograd_over_images(lammps, name):
     model, atoms = CASES[name]
     total, table = flux(lammps, model, atoms, "precision double radial exact")
@@ -108,7 +109,7 @@ def test_moments_equal_autograd_over_images(lammps, name):
     assert np.allclose(total, table[:, 8:14].sum(0), rtol=1e-12, atol=1e-12 * np.abs(table[:, 8:14]).max() * len(atoms))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_ranks_agree(lammps, name):
     model, atoms = CASES[name]
     one, table = flux(lammps, model, atoms)

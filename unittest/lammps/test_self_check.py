@@ -94,6 +94,7 @@ def tool(build_dir, *words, model=None):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @needs_kernels
 def test_kernels_with_the_switch_off_pass(lammps, build_dir, switched_kernels, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(switched_kernels[0]))
@@ -103,6 +104,7 @@ def test_kernels_with_the_switch_off_pass(lammps, build_dir, switched_kernels, m
     assert status == 0 and "this machine passes all" in output
 
 
+@pytest.mark.slow
 @needs_kernels
 @pytest.mark.parametrize("above, paths", [(-1, None), (17, (0, 1))], ids=["all", "of many neighbors"])
 def test_each_broken_path_is_noticed_by_both(lammps, build_dir, switched_kernels, monkeypatch, above, paths):

@@ -29,6 +29,7 @@ def page(tmp_path_factory):
     return file, status, json.loads((folder / "page.json").read_text())
 
 
+@pytest.mark.slow
 def test_the_page_of_a_sound_model(page):
     file, status, facts = page
     document, _ = equi_file.read(file)
@@ -64,6 +65,7 @@ class Cells(HTMLParser):
         self.text.append(data)
 
 
+@pytest.mark.slow
 def test_text_and_html_say_the_same(page):
     _, _, facts = page
     facts = facts | {"model": facts["model"] | {"license": "<script>alert(1)</script>\x1b[31m"}}
@@ -105,6 +107,7 @@ STORED = sorted((ROOT / "doc" / "certificates").glob("*.json"))
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_the_certificates_of_the_manual_have_the_form_of_the_command(path, page):
     _, _, facts = page
     stored = json.loads(path.read_text())
@@ -134,6 +137,7 @@ def test_the_manual_has_certificates():
     assert {path.stem for path in potentials} <= {path.stem for path in STORED}
 
 
+@pytest.mark.slow
 def test_no_time_is_stated_if_other_programs_ran(page):
     _, _, facts = page
     idle, busy = (facts | {"machine": facts["machine"] | {"cores": 2, "load": load}} for load in (0.3, 7.0))
@@ -141,6 +145,7 @@ def test_no_time_is_stated_if_other_programs_ran(page):
     assert "us/atom" not in certificate.text(busy) and "load 7.0 on 2 cores" in certificate.text(busy)
 
 
+@pytest.mark.slow
 def test_the_stored_page_is_the_page_of_all_facts(page):
     """Stored are four digits and one law of each kind: what the text shows."""
     _, _, facts = page

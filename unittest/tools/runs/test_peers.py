@@ -99,6 +99,7 @@ def test_options_and_names_must_belong_to_one_peer(tmp_path):
     assert done.returncode == 1 and "names of sides must differ" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_frameworks_calculator_is_a_side_as_well(tmp_path):
     done = peers("--source", built("tiny/plain.pth"), "--evaluations", 1, "--precision", "double", "--out", tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout
