@@ -61,6 +61,7 @@ SENTENCES = (
     # Memory.
     (PERFORMANCE, "- {memory_evaluation} kB/atom"),
     (PERFORMANCE, "which takes {time_lean} % longer (512 atoms, one thread) - {memory_lean} kB/atom"),
+    (PERFORMANCE, "a smaller reserve, two threads - {memory_lean_large} kB/atom"),
     (PERFORMANCE, "lean takes {time_mace_lean} % longer - {memory_mace} and {memory_mace_lean} kB/atom"),
     (PERFORMANCE, "in {convert_time:.0f} s with {convert_memory} GB. The file has {convert_file} MB for {convert_weights} MB of weights, and "
                   "``lmp`` starts in {convert_start} s."),
