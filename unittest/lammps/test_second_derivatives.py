@@ -80,8 +80,10 @@ def test_hessian_vector_products_equal_autograd(lammps, name):
 
 
 @pytest.mark.parametrize("model, atoms", [("sevennet-0", rock_salt((2, 1, 1))), ("mace/density", heavy_salt()),
-                                          pytest.param("sevennet-0", corner(), marks=pytest.mark.slow), ("nequip", sheared()),
-                                          pytest.param("mace/attention_all", oxide(), id="weights_of_features", marks=pytest.mark.slow),
+                                          ("nequip", sheared()),
+                                          pytest.param("sevennet-0", corner(), marks=pytest.mark.slow),
+                                          pytest.param("mace/attention_all", oxide(), id="weights_of_features",
+                                                       marks=pytest.mark.slow),
                                           pytest.param("mace/attention_options", corner(), id="weights_of_features_corner")])  # fmt: skip
 def test_ranks_agree(lammps, model, atoms):
     one = product(lammps, model, atoms)

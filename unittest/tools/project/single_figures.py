@@ -23,7 +23,8 @@ ROOFLINE = "doc/gpu_roofline.rst"
 
 SENTENCES = (
     # The build.
-    ("README.md", "{demo_minutes:.0f} to {slow_demo_minutes:.0f} minutes, {demo_downloads:.0f} MB of downloads, {demo_disk} GB of disk"),
+    ("README.md", "{demo_minutes:.0f} to {slow_demo_minutes:.0f} minutes, {demo_downloads:.0f} MB of downloads, "
+                  "{demo_disk} GB of disk"),
     ("README.md", "{test_downloads:.0f} GB of downloads, {test_disk:.0f} GB of disk"),
     ("CHANGELOG.md", "downloads about {demo_downloads:.0f} MB instead of {test_downloads:.0f} GB"),
     ("doc/install.rst", "builds and runs the tests: {test_disk:.0f} GB of disk"),
