@@ -72,6 +72,16 @@ def position(text, mutant):
     return at
 
 
+def check_is_statement(before, mutant):
+    """Raises ValueError if a text with a semicolon begins within a statement, or is a declaration, whose name would be
+    unknown after the statement that replaces it."""
+    start = re.split(r"[;{}]", re.sub(r"//[^\n]*", "", before))[-1].strip()
+    if start and not start.endswith((")", "else")) and not (start.endswith(":") and "?" not in start):
+        raise ValueError(f"begins within a statement: {mutant}")
+    if re.match(r"(const |static )*(?!return\b|delete\b|throw\b)[\w:]+(<.*?>)?[ &*]+\w+( =|\(|\{|;|,)", mutant.original):
+        raise ValueError(f"is a declaration: {mutant}")
+
+
 def mutated(text, mutants):
     """The source with the mutants of its file, preceded by the header by its name."""
     edits = sorted(((position(text, m), m) for m in mutants), key=lambda edit: edit[0])
@@ -88,6 +98,7 @@ def mutated(text, mutants):
             inner = mutant.original
         chosen = f"equi_chosen_mutant() == {mutant.number}"
         if mutant.original.endswith(";"):
+            check_is_statement(text[:begin], mutant)
             out.append(f"{{ if ({chosen}) {{ {mutant.replacement} }} else {{ {inner} }} }}")
         else:
             out.append(f"({chosen} ? ({mutant.replacement}) : ({inner}))")

@@ -31,3 +31,17 @@ def test_texts_are_whole(mutants):
     for mutant in mutants.read(FOLDER / "mutants.txt"):
         for text in (mutant.original, mutant.replacement):
             assert all(text.count(a) == text.count(b) for a, b in ("()", "[]", "{}")), str(mutant)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("return a ? b : c * d;", "c * d;"), ("x = c * d;", "c * d;"), ("const T sum = 3;", "const T sum = 3;"), ("const int a = 1, m = 3;", "m = 3;")],
+)
+def test_parts_that_are_no_statements_are_refused(mutants, text, part):
+    with pytest.raises(ValueError, match="within a statement|declaration"):
+        mutants.mutated(text, [mutants.Mutant(1, "file", part, ";")])
+
+
+@pytest.mark.parametrize("text", ["if (a ? b : c) x = 1;", "case 3: x = 1;", "a;  // text?\n x = 1;", "else x = 1;"])
+def test_statements_are_replaced(mutants, text):
+    assert "equi_chosen_mutant() == 1" in mutants.mutated(text, [mutants.Mutant(1, "file", "x = 1;", ";")])
