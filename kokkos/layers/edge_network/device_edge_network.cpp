@@ -18,32 +18,6 @@ KOKKOS_FORCEINLINE_FUNCTION T rounded(double value, double tangent) {
   return make_number<T>(static_cast<Real<T>>(value), static_cast<Real<T>>(tangent));
 }
 
-struct EdgeRowsKernel {
-  DeviceBatchEdges batch;
-  const int *pair;
-  int num_species;
-  bool by_species, of_senders, of_edges;
-  int first_row, first_other;
-  int *own_row, *other_row;
-  KOKKOS_FUNCTION void operator()(int64_t c) const {
-    const int64_t position = batch.first + c;
-    if (!batch.contains(position)) return;
-    if (of_edges) {
-      other_row[c] = static_cast<int>(c);
-      own_row[c] = static_cast<int>(batch.count + c);
-      return;
-    }
-    if (by_species) {
-      const int p = pair[batch.edge_at(position)], receiver = p / num_species, sender = p % num_species;
-      own_row[c] = of_senders ? sender : receiver;
-      other_row[c] = of_senders ? receiver : sender;
-      return;
-    }
-    own_row[c] = first_row + batch.atom_at(position);
-    other_row[c] = first_other + batch.other_row[position];
-  }
-};
-
 // The functions of the basis, their derivatives with respect to the distance, and the cutoff function with its
 // derivative.
 template <class T>
@@ -232,7 +206,8 @@ struct DistanceAdjointsKernel {
 }    // namespace
 
 template <class T>
-DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host) : host_(host) {
+DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host, bool has_blocks)
+    : host_(host), has_blocks_(has_blocks) {
   std::vector<double> numbers;
   std::vector<BasisFunctions> bases;
   for (const RadialBasis &basis : host.bases_) {
@@ -275,7 +250,7 @@ void DeviceEdgeNetwork<T>::multiply(const DeviceExec &exec, bool transpose, int6
                                     const R *from, int64_t matrix, R *to) const {
   const int64_t rows = PLANES<T> * num_rows(count);
   // A host divides products into such blocks by itself, for its threads.
-  const int64_t step = DeviceTraits<>::ON_HOST ? rows : BLOCK;
+  const int64_t step = DeviceTraits<>::ON_HOST || !has_blocks_ ? rows : BLOCK;
   for (int64_t row = 0; row < rows; row += step)
     device_gemm(exec, transpose, step, out, in, from + row * in, constants(matrix), false, to + row * out);
 }
@@ -284,8 +259,7 @@ template <class T>
 void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                                      const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
   Kokkos::parallel_for("equi:network_rows", DeviceRange(exec, 0, batch.count),
-                       EdgeRowsKernel{batch, pair, host_.num_species_, input.by_species, input.of_senders,
-                                      input.of_edges, input.first_row, input.first_other, own_row, other_row});
+                       rows(batch, pair, input, own_row, other_row));
 }
 
 template <class T>

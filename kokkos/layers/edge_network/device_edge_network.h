@@ -43,21 +43,61 @@ struct DeviceNetworkEdges {
   const int *sender_row() const { return of_senders ? own_row : other_row; }
 };
 
+// Writes the rows of the two atoms of an edge.
+struct EdgeRowsKernel {
+  DeviceBatchEdges batch;
+  const int *pair;
+  int num_species;
+  bool by_species, of_senders, of_edges;
+  int first_row, first_other;
+  int *own_row, *other_row;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const int64_t position = batch.first + c;
+    if (!batch.contains(position)) return;
+    if (of_edges) {
+      other_row[c] = static_cast<int>(c);
+      own_row[c] = static_cast<int>(batch.count + c);
+      return;
+    }
+    if (by_species) {
+      const int p = pair[batch.edge_at(position)], receiver = p / num_species, sender = p % num_species;
+      own_row[c] = of_senders ? sender : receiver;
+      other_row[c] = of_senders ? receiver : sender;
+      return;
+    }
+    own_row[c] = first_row + batch.atom_at(position);
+    other_row[c] = first_other + batch.other_row[position];
+  }
+};
+
 template <class T>
 class DeviceEdgeNetwork {
   using R = Real<T>;
   using D = DoubleOf<T>;
 
  public:
-  // host must outlive this object.
-  DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host);
+  // host must outlive this object. has_blocks: whether products have BLOCK rows at a time, so that bits of an edge's
+  // weights do not depend on the number of edges.
+  DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host, bool has_blocks = true);
 
   // Size of the scratch for this number of edges, size of one plane of their weights, and of all planes.
   int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
   int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.num_weights_; }
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
 
-  // Writes the rows of the two atoms of each edge.
+  EdgeRowsKernel rows(const DeviceBatchEdges &batch, const int *pair, const DeviceNetworkInput<R> &input, int *own_row,
+                      int *other_row) const {
+    return {batch,
+            pair,
+            host_.num_species_,
+            input.by_species,
+            input.of_senders,
+            input.of_edges,
+            input.first_row,
+            input.first_other,
+            own_row,
+            other_row};
+  }
   void find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                  const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const;
 
@@ -94,12 +134,12 @@ class DeviceEdgeNetwork {
   // Products have this many rows at a time. A library chooses its kernel, and so the last bit of the results, by the
   // size and the alignment of a product. These must not depend on the number of positions in a launch.
   static constexpr int64_t BLOCK = DeviceTraits<>::ON_HOST ? 256 : 2048;
-  static int64_t num_rows(int64_t count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
+  int64_t num_rows(int64_t count) const { return has_blocks_ ? (count + BLOCK - 1) / BLOCK * BLOCK : count; }
   void multiply(const DeviceExec &exec, bool transpose, int64_t count, int in, int out, const R *from, int64_t matrix,
                 R *to) const;
 
-  static R *place(R *scratch, int64_t count, int64_t before) { return Host::place(scratch, num_rows(count), before); }
-  static Pointer<T> numbers(R *first, int64_t count, int width) { return Host::numbers(first, num_rows(count), width); }
+  R *place(R *scratch, int64_t count, int64_t before) const { return Host::place(scratch, num_rows(count), before); }
+  Pointer<T> numbers(R *first, int64_t count, int width) const { return Host::numbers(first, num_rows(count), width); }
   Pointer<T> slopes(R *scratch, int64_t count) const {
     return numbers(place(scratch, count, host_.slopes_), count, host_.num_basis_);
   }
@@ -113,6 +153,7 @@ class DeviceEdgeNetwork {
   void make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T> &edges, R *scratch) const;
 
   const Host &host_;
+  bool has_blocks_;
   DeviceBuffer<double> basis_numbers_;
   DeviceBuffer<BasisFunctions> bases_;
   std::optional<DeviceRadialSet> radial_set_;    // tables that replace the bases

@@ -14,17 +14,20 @@ namespace equi {
 
 namespace {
 
-// Launches a kernel for each order of the call, with `rows` rows of channels each. K<T, L>: the kernel.
-template <template <class, int> class K, class T, int L = 0, class... More>
-void launch_orders(const DeviceExec &exec, const char *label, int64_t rows, const So2RotationCall<T> &call,
-                   const More &...more) {
-  Kokkos::parallel_for(label, DeviceRange(exec, 0, rows * call.channels), K<T, L>{call, more...});
-  if constexpr (L < SO2_LMAX)
-    if (L < call.shape.lmax) launch_orders<K, T, L + 1>(exec, label, rows, call, more...);
-}
-
-DeviceTeams<> teams(const DeviceExec &exec, int64_t count) {
-  return DeviceTeams<>(exec, static_cast<int>(count), DeviceTraits<>::LANES, 1);
+// The generators between neighboring |m| of each order (So2Turn).
+template <class R>
+std::vector<So2Turn<R>> turns_of(int lmax) {
+  std::vector<So2Turn<R>> turns(so2_turns_before(lmax + 1));
+  for (const So2Generator<R> &g : Rotations::generators<R>(lmax, lmax)) {
+    const int m = std::abs(g.m), n = std::abs(g.n);
+    if (m < n || (m == n && g.m < 0)) continue;    // follows from another entry
+    So2Turn<R> &turn = turns[so2_turns_before(g.l) + m - 1];
+    if (g.k == 1)
+      turn.y = g.value;
+    else
+      (g.k == 0 ? turn.x : turn.z)[g.m < 0][g.n < 0] = g.value;
+  }
+  return turns;
 }
 
 // [[W, W'], [-W', W]], or only W for m = 0; row by row.
@@ -67,7 +70,7 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
       depends_on_frame_(layer.depends_on_frame()),
       host_network_(EdgeNetwork<T>::for_distances(layer.radial, in, num_species, network_columns(padded.columns),
                                                   padded.factors_row, options)),
-      network_(exec, host_network_),
+      network_(exec, host_network_, false),
       description_(describe_so2_convolution(layer, host_network_.describe())),
       heads_(layer.attention.heads),
       scores_(layer.attention.channels),
@@ -103,11 +106,7 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
   const Rotations rotations(layer.lmax);
   assign(exec, recursion_begin_, rotations.begin());
   assign(exec, recursion_terms_, rotations.terms());
-  std::vector<So2Generator<R>> generators = Rotations::generators<R>(layer.lmax, layer.mmax);
-  const auto is_unused = [&](const auto &g) { return g.k == 1 && !depends_on_frame_; };
-  generators.erase(std::remove_if(generators.begin(), generators.end(), is_unused), generators.end());
-  num_generators_ = static_cast<int>(generators.size());
-  assign(exec, generators_, generators);
+  assign(exec, turns_, turns_of<R>(layer.lmax));
 }
 
 // ---- scratch
@@ -121,7 +120,6 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
     return array;
   };
   Work w{};
-  w.rotated = take(backward ? widened(first_) : first_);
   w.in.push_back(take(first_));
   for (const Linear &linear : linears_) {
     w.out.push_back(take(linear.layout.out));
@@ -134,9 +132,7 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
   if (!backward) return {w, size};
   for (const Linear &linear : linears_)
     w.of_made.push_back(linear.has_product() || linear.has_points() ? take(linear.layout.out) : nullptr);
-  const So2Shape last = linears_.back().layout.gated();
-  w.of_sum = take(widened(last));
-  w.of_messages = take(last);
+  w.of_messages = take(linears_.back().layout.gated());
   return {w, size};
 }
 
@@ -182,24 +178,23 @@ typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(cons
   else
     exact = scratch.so2.exact.reserve(size * n);
   e.x = input.x;
-  network_.find_rows(exec, chunk, geometry.pair, input, e.own_row, e.other_row);
+  EdgeRowsKernel edge_rows = network_.rows(chunk, geometry.pair, input, e.own_row, e.other_row);
   if (has_edge_rows_) {
-    DeviceNetworkInput<R> of_edges = input;
-    of_edges.of_edges = true;
+    Kokkos::parallel_for("equi:so2_rows", DeviceRange(exec, 0, n), edge_rows);
     e.x = copy_edge_rows<R>(exec, chunk, geometry.distance, geometry.unit, e.other_row, e.own_row, input_, input.x,
                             input.direction, in_, scratch.edge_rows);
-    network_.find_rows(exec, chunk, geometry.pair, of_edges, e.own_row, e.other_row);
+    edge_rows.of_edges = true;
   }
-  Kokkos::parallel_for("equi:so2_edges", DeviceRange(exec, 0, n),
-                       So2EdgeKernel<T>{chunk, e.of_senders, geometry.distance, geometry.unit, geometry.pair,
-                                        network_.bases(), network_.has_bases_of_pairs(),
-                                        RotationRecursion{lmax_, recursion_begin_.data(), recursion_terms_.data()},
-                                        e.out_row, exact, e.rotations, e.cutoff, e.cutoff_slope});
-  e.factors = scratch.weights.reserve(network_.weights_size(n));
-  e.factors_plane = network_.weights_plane(n);
+  Kokkos::parallel_for(
+      "equi:so2_edges", DeviceRange(exec, 0, n),
+      So2EdgeKernel<T>{edge_rows, geometry.distance, geometry.unit, network_.bases(), network_.has_bases_of_pairs(),
+                       RotationRecursion{lmax_, recursion_begin_.data(), recursion_terms_.data()}, e.out_row, exact,
+                       e.rotations, e.cutoff, e.cutoff_slope});
+  R *const factors = scratch.weights.reserve(network_.weights_size(n));
+  e.factors = {linears_[radial_linear_].layout.in, make_pointer<T>(factors, network_.weights_plane(n))};
   network_.forward(
       exec, DeviceNetworkEdges<T>{chunk, geometry.distance, geometry.pair, e.own_row, e.other_row, e.x, e.of_senders},
-      scratch.network.reserve(network_.scratch_size(n)), e.factors);
+      scratch.network.reserve(network_.scratch_size(n)), factors);
   return e;
 }
 
@@ -217,38 +212,36 @@ void DeviceSo2Convolution<T>::for_chunks(const DeviceExec &exec, const DeviceBat
 }
 
 template <class T>
-So2RotationCall<T> DeviceSo2Convolution<T>::rotation(const Edges &edges, So2Shape shape, R *u, int first,
-                                                     const FeatureLayout &layout, FeatureRows<R> rows, const int *row,
-                                                     const T *factor) const {
-  So2RotationCall<T> call{shape, edges.count, edges.rotations, u, first, layout.group(0).channels, {}, row, factor};
-  for (int l = 0; l <= shape.lmax; l++) call.x[l] = rows.group(layout.group(l));
-  return call;
+So2Frames<T> DeviceSo2Convolution<T>::frames(const Edges &edges, const FeatureLayout &layout,
+                                             FeatureRows<const R> rows) const {
+  So2Frames<T> made{lmax_, layout.group(0).channels, edges.rotations, {}};
+  for (int l = 0; rows.data && l <= lmax_; l++) made.x[l] = const_cast<R *>(rows.group(layout.group(l)));
+  return made;
+}
+
+template <class T>
+So2RotateBackKernel<T> DeviceSo2Convolution<T>::rotation_back(const Edges &edges, const FeatureLayout &layout,
+                                                              FeatureRows<R> rows, So2Shape shape, const R *u) const {
+  So2RotateBackKernel<T> kernel{};
+  kernel.out = frames(edges, layout, rows);
+  kernel.batch = edges.batch;
+  kernel.shape = shape;
+  kernel.count = edges.count;
+  kernel.u = u;
+  return kernel;
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::rotate_back(const DeviceExec &exec, const char *label,
+                                          const So2RotateBackKernel<T> &kernel) const {
+  const int64_t threads = static_cast<int64_t>(kernel.batch.num_atoms) * kernel.out.channels * (lmax_ + 1);
+  Kokkos::parallel_for(label, DeviceRange(exec, 0, threads), kernel);
 }
 
 // ---- forward
 template <class T>
-void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &edges, So2Shape shape, R *u) const {
-  const FeatureRows<R> rows{const_cast<R *>(edges.x.data), edges.x.rows, 0};    // this call only reads them
-  for (const bool is_sender : {true, false})
-    launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
-                                   rotation(edges, shape, u, is_sender ? 0 : channels_in_, in_, rows,
-                                            is_sender ? edges.sender_row() : edges.receiver_row(), nullptr));
-}
-
-// Calls f(call, threads) for each |m| of the input of the linear to which the factors belong.
-template <class T>
-template <class F>
-void DeviceSo2Convolution<T>::for_factors(const Edges &edges, const R *u, R *v, const F &f) const {
-  const So2Shape &shape = linears_[radial_linear_].layout.in;
-  int64_t before = 0;
-  for (int m = 0; m <= shape.mmax; m++) {
-    const int64_t size = static_cast<int64_t>(shape.orders(m)) * shape.channels;
-    f(So2FactorsKernel<T>{size, factors_row_, m > 0, so2_component<T>(shape, edges.count, u, 0, m, m),
-                          so2_component<T>(shape, edges.count, v, 0, m, m),
-                          make_pointer<T>(edges.factors + before, edges.factors_plane)},
-      edges.count * size);
-    before += size;
-  }
+const typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::bias(const Linear &linear) const {
+  return linear.bias < 0 ? nullptr : data_.data() + linear.bias;
 }
 
 template <class T>
@@ -267,22 +260,26 @@ void DeviceSo2Convolution<T>::multiply(const DeviceExec &exec, const Linear &lin
 template <class T>
 void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const {
   const int64_t count = edges.count;
-  if (radial_linear_ > 0) device_copy(exec, work.in[0], work.rotated, PLANES<T> * count * first_.size());
+  Kokkos::parallel_for("equi:so2_input", DeviceRange(exec, 0, count * first_.channels),
+                       So2InputKernel<T>{frames(edges, in_, edges.x),
+                                         {edges.sender_row(), edges.receiver_row()},
+                                         first_factors(edges),
+                                         first_,
+                                         count,
+                                         work.in[0]});
   for (size_t k = 0; k < linears_.size(); k++) {
     const So2PaddedLinear &linear = linears_[k].layout;
-    if (k == radial_linear_)
-      for_factors(edges, without_factors(work), work.in[k], [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
-        Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, threads), kernel);
-      });
+    if (k > 0 && k == radial_linear_)
+      Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, count * factors_row_),
+                           So2FactorsKernel<T>{edges.factors, count, work.out[k - 1], work.in[k]});
     multiply(exec, linears_[k], false, count, work.in[k], work.out[k]);
     const int64_t width = linear.out.width(0);
-    if (linears_[k].bias >= 0)
-      Kokkos::parallel_for(
-          "equi:so2_bias", DeviceRange(exec, 0, count * width),
-          So2BiasKernel<T>{width, data_.data() + linears_[k].bias, make_pointer<T>(work.out[k], count * width)});
+    if (linears_[k].bias >= 0 && !adds_bias_later(k))
+      Kokkos::parallel_for("equi:so2_bias", DeviceRange(exec, 0, count * width),
+                           So2BiasKernel<T>{width, bias(linears_[k]), make_pointer<T>(work.out[k], count * width)});
     if (linear.has_gate)
       Kokkos::parallel_for("equi:so2_gate", DeviceRange(exec, 0, count * linear.out.channels),
-                           So2GateKernel<T>{gate(linear, count, work.out[k], work.in[k + 1])});
+                           So2GateKernel<T>{gate(k, count, work.out[k], work.in[k + 1])});
     if (linears_[k].has_product())
       Kokkos::parallel_for("equi:so2_product", DeviceRange(exec, 0, count * linear.gated().channels),
                            So2BilinearKernel<T>{product(linears_[k], count, work.out[k], work.in[k + 1], nullptr)});
@@ -370,8 +367,10 @@ So2AttentionCall<T> DeviceSo2Convolution<T>::attention(const Edges &edges, const
 }
 
 template <class T>
-So2GateCall<T> DeviceSo2Convolution<T>::gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const {
-  return {linear.out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, z, h};
+So2BiasedGate<T> DeviceSo2Convolution<T>::gate(size_t k, int64_t count, R *z, R *h) const {
+  const So2PaddedLinear &linear = linears_[k].layout;
+  return {{linear.out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, z, h},
+          adds_bias_later(k) ? bias(linears_[k]) : nullptr};
 }
 
 template <class T>
@@ -385,7 +384,6 @@ void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchE
   };
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const Work w = work(scratch.so2.work.reserve(work(nullptr, edges.count, false).second), edges.count, false).first;
-    make_rotated(exec, edges, first_, w.rotated);
     make_values(exec, edges, w);
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
@@ -397,45 +395,30 @@ void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchE
       Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, call.count * heads_),
                            So2AttentionKernel<T>{call, false});
     }
-    launch_orders<So2RotateBackKernel>(
-        exec, "equi:so2_messages", batch.num_atoms,
-        rotation(edges, linears_.back().layout.gated(), w.messages, 0, out_, y, nullptr, edges.cutoff), edges.batch);
+    So2RotateBackKernel<T> kernel = rotation_back(edges, out_, y, linears_.back().layout.gated(), w.messages);
+    kernel.factor = edges.cutoff;
+    kernel.bias = bias_of_messages();
+    rotate_back(exec, "equi:so2_messages", kernel);
   });
   if (heads_ > 0 && batch.count > 0) scale_sums("equi:so2_divide_sums", true);
 }
 
 // ---- backward
 template <class T>
-So2TorqueCall<T> DeviceSo2Convolution<T>::torque(const Edges &edges, const So2Shape &shape, const R *a, const R *b,
-                                                 const T *factor) const {
-  return {shape,
-          widened(shape),
-          edges.count,
-          a,
-          b,
-          factor,
-          edges.torque,
-          generators_.data(),
-          edges.of_senders ? 0 : num_generators_};
-}
-
-template <class T>
 void DeviceSo2Convolution<T>::begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y,
                                              FeatureRows<const R> y_adj, So2Softmax<T> softmax) const {
-  Kokkos::parallel_for("equi:so2_dots", teams(exec, static_cast<int64_t>(num_atoms) * heads_),
-                       So2DotKernel<T>{sums(y), sums(y_adj), softmax.dot});
+  launch_lanes(exec, "equi:so2_dots", static_cast<int64_t>(num_atoms) * heads_,
+               So2Dot<T>{sums(y), sums(y_adj), softmax.dot});
 }
 
 template <class T>
 void DeviceSo2Convolution<T>::find_messages_adjoint(const DeviceExec &exec, const Edges &edges,
                                                     FeatureRows<const R> y_adj, const Work &work) const {
-  const So2Shape last = linears_.back().layout.gated();
-  const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // this call only reads them
-  launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
-                                 rotation(edges, widened(last), work.of_sum, 0, out_, of_y, edges.out_row, nullptr));
-  Kokkos::parallel_for("equi:so2_messages_adjoint", teams(exec, edges.count),
-                       So2MessagesAdjointKernel<T>{torque(edges, last, work.messages, work.of_sum, edges.cutoff),
-                                                   edges.cutoff_adj, work.of_messages});
+  launch_lanes(
+      exec, "equi:so2_messages_adjoint", edges.count,
+      So2MessagesAdjoint<T>{frames(edges, out_, y_adj), edges.out_row, linears_.back().layout.gated(), edges.count,
+                            work.messages, bias_of_messages(), edges.cutoff, edges.of_senders ? nullptr : turns_.data(),
+                            work.of_messages, edges.cutoff_adj, edges.torque});
 }
 
 template <class T>
@@ -465,20 +448,18 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
     if (linear.has_gate) {
       of_z = work.out[k];
       Kokkos::parallel_for("equi:so2_gate_adjoint", DeviceRange(exec, 0, edges.count * linear.out.channels),
-                           So2GateAdjointKernel<T>{gate(linear, edges.count, of_z, adjoint)});
+                           So2GateAdjointKernel<T>{gate(k, edges.count, of_z, adjoint)});
     }
     adjoint = work.in[k];    // the input of the linear is no longer needed
     multiply(exec, linears_[k], true, edges.count, of_z, adjoint);
-    if (k != radial_linear_) continue;
+    if (k == 0 || k != radial_linear_) continue;
     // A pass that needs adjoints of senders' features needs no other adjoints.
-    for_factors(edges, edges.of_senders ? adjoint : without_factors(work), adjoint,
-                [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
-                  const DeviceRange range(exec, 0, threads);
-                  if (edges.of_senders)
-                    Kokkos::parallel_for("equi:so2_factors", range, kernel);
-                  else
-                    Kokkos::parallel_for("equi:so2_factors_adjoint", range, So2FactorsAdjointKernel<T>{kernel});
-                });
+    const DeviceRange range(exec, 0, edges.count * factors_row_);
+    const So2FactorsKernel<T> kernel{edges.factors, edges.count, edges.of_senders ? adjoint : work.out[k - 1], adjoint};
+    if (edges.of_senders)
+      Kokkos::parallel_for("equi:so2_factors", range, kernel);
+    else
+      Kokkos::parallel_for("equi:so2_factors_adjoint", range, So2FactorsAdjointKernel<T>{kernel});
   }
   return adjoint;
 }
@@ -491,7 +472,6 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const int64_t count = edges.count;
     const Work w = work(scratch.so2.work.reserve(work(nullptr, count, true).second), count, true).first;
-    make_rotated(exec, edges, widened(first_), w.rotated);
     make_values(exec, edges, w);
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
@@ -501,24 +481,31 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
     }
     find_messages_adjoint(exec, edges, y_adj, w);
     R *const adjoint = find_input_adjoint(exec, edges, softmax, w);
-    if (adjoints.own.data)
-      launch_orders<So2RotateBackKernel>(
-          exec, "equi:so2_adjoints", batch.num_atoms,
-          rotation(edges, first_, adjoint, edges.of_senders ? 0 : channels_in_, in_, adjoints.own, nullptr, nullptr),
-          edges.batch);
-    if (adjoints.senders.data) {
-      FeatureRows<R> rows = adjoints.senders;
-      rows.first = edges.batch.first;
-      launch_orders<So2SenderAdjointKernel>(exec, "equi:so2_sender_adjoints", count,
-                                            rotation(edges, first_, adjoint, 0, in_, rows, nullptr, nullptr));
+    if (!edges.of_senders) {
+      FeatureRows<R> senders = adjoints.senders;
+      senders.first = edges.batch.first;
+      launch_lanes(exec, "equi:so2_input_adjoint", count,
+                   So2InputAdjoint<T>{frames(edges, in_, edges.x),
+                                      {edges.sender_row(), edges.receiver_row()},
+                                      first_factors(edges),
+                                      first_,
+                                      count,
+                                      adjoint,
+                                      adjoints.own.data != nullptr,
+                                      frames(edges, in_, senders),
+                                      turns_.data(),
+                                      edges.torque,
+                                      {edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
+                                       edges.cutoff_slope, edges.cutoff_adj, adjoints.edges}});
+    }
+    if (adjoints.own.data) {
+      So2RotateBackKernel<T> kernel = rotation_back(edges, in_, adjoints.own, first_, adjoint);
+      kernel.first = edges.of_senders ? 0 : channels_in_;
+      if (edges.of_senders) kernel.factors = first_factors(edges);
+      rotate_back(exec, "equi:so2_adjoints", kernel);
     }
     if (edges.of_senders) return;
-    Kokkos::parallel_for("equi:so2_torque", teams(exec, count),
-                         So2TorqueKernel<T>{torque(edges, first_, adjoint, w.rotated, nullptr)});
-    Kokkos::parallel_for("equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
-                         So2EdgeAdjointKernel<T>{edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
-                                                 edges.cutoff_slope, edges.cutoff_adj, edges.torque, adjoints.edges});
-    network_.backward(exec, count, scratch.network.data(), edges.factors);
+    network_.backward(exec, count, scratch.network.data(), scratch.weights.data());
     network_.add_distance_adjoints(exec, edges.batch, scratch.network.data(), adjoints.edges, adjoints.num_y);
   });
 }

@@ -8,7 +8,7 @@
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/layer_interface/device_batch.h"
 #include "kokkos/layers/edge_network/device_edge_network.h"
-#include "kokkos/layers/so2_convolution/so2_edge_steps.h"
+#include "kokkos/layers/so2_convolution/device_so2_kernels.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 
 #include <tuple>
@@ -72,7 +72,7 @@ class DeviceSo2Convolution {
                       FeatureRows<R> x_adj) const;
 
   auto members() const {
-    return std::tie(network_, data_, recursion_begin_, recursion_terms_, generators_, terms_, score_places_);
+    return std::tie(network_, data_, recursion_begin_, recursion_terms_, turns_, terms_, score_places_);
   }
   // For the log.
   const std::string &describe() const { return description_; }
@@ -97,11 +97,10 @@ class DeviceSo2Convolution {
   };
   // Arrays in the scratch.
   struct Work {
-    R *rotated;                  // features of sender and receiver
     std::vector<R *> in, out;    // arrays of each linear; without a step between, out is the next in
     R *messages;                 // input of a linear after the last, if one existed
     R *scores;                   // scores of attention
-    R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
+    R *of_messages;              // backward: adjoints of the messages
     std::vector<R *> of_made;    // backward: for linears with a product or at points, the adjoint of their output
   };
   // Some edges with the numbers that do not depend on features.
@@ -112,8 +111,7 @@ class DeviceSo2Convolution {
     T *rotations;                          // [count][rotations_size(lmax)]
     T *cutoff, *cutoff_slope;              // [count]
     T *cutoff_adj, *torque;                // [count], [count][3]
-    R *factors;                            // radial factors of plane 0
-    int64_t factors_plane;
+    So2Factors<T> factors;                 // radial factors
     bool of_senders;
     FeatureRows<const R> x;    // with the planes of T
     const int *sender_row() const { return of_senders ? own_row : other_row; }
@@ -131,33 +129,40 @@ class DeviceSo2Convolution {
                   const DeviceNetworkInput<R> &input, Scratch &scratch, const F &f) const;
   Edges make_edges(const DeviceExec &exec, const DeviceBatchEdges &chunk, const DeviceSo2Geometry<T> &geometry,
                    const DeviceNetworkInput<R> &input, Scratch &scratch) const;
-  So2RotationCall<T> rotation(const Edges &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
-                              FeatureRows<R> rows, const int *row, const T *factor) const;
-  // Rotates the features of both atoms of the edges into their frames.
-  void make_rotated(const DeviceExec &exec, const Edges &edges, So2Shape shape, R *u) const;
-  template <class F>
-  void for_factors(const Edges &edges, const R *u, R *v, const F &f) const;
+  So2Frames<T> frames(const Edges &edges, const FeatureLayout &layout, FeatureRows<const R> rows) const;
+  So2RotateBackKernel<T> rotation_back(const Edges &edges, const FeatureLayout &layout, FeatureRows<R> rows,
+                                       So2Shape shape, const R *u) const;
+  void rotate_back(const DeviceExec &exec, const char *label, const So2RotateBackKernel<T> &kernel) const;
+  // Those of the first linear's input, or none.
+  So2Factors<T> first_factors(const Edges &edges) const {
+    return radial_linear_ == 0 ? edges.factors : So2Factors<T>{};
+  }
+  // Null without a bias.
+  const R *bias(const Linear &linear) const;
+  // Whether the step that reads the output of linear k adds its bias: a gate, or the rotation of messages.
+  bool adds_bias_later(size_t k) const {
+    return heads_ == 0 && (linears_[k].layout.has_gate || (k + 1 == linears_.size() && !linears_[k].has_step()));
+  }
+  const R *bias_of_messages() const {
+    const Linear &last = linears_.back();
+    return adds_bias_later(linears_.size() - 1) && !last.has_step() ? bias(last) : nullptr;
+  }
   void multiply(const DeviceExec &exec, const Linear &linear, bool transpose, int64_t count, const R *from,
                 R *to) const;
-  So2GateCall<T> gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const;
+  So2BiasedGate<T> gate(size_t k, int64_t count, R *z, R *h) const;
   So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
   So2PointsCall<T> at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
-  // The numbers that the radial factors multiply.
-  const R *without_factors(const Work &work) const {
-    return radial_linear_ == 0 ? work.rotated : work.out[radial_linear_ - 1];
-  }
   So2AttentionCall<T> attention(const Edges &edges, const Work &work, So2Softmax<T> softmax, R *messages,
                                 R *z_adj) const;
   // Computes the scores of the edges.
   void make_scores(const DeviceExec &exec, const So2AttentionCall<T> &call) const;
   So2Sums<T> sums(FeatureRows<const R> rows) const;
-  // Computes messages from rotated features.
+  // Computes messages from features.
   void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
-  // Senders' edges have none.
-  So2TorqueCall<T> torque(const Edges &edges, const So2Shape &shape, const R *a, const R *b, const T *factor) const;
   void find_messages_adjoint(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> y_adj,
                              const Work &work) const;
-  // Returns the adjoint of rotated features. For receivers' edges, replaces factors by their adjoints.
+  // Returns the adjoint of the first linear's input. Replaces factors of later inputs by their adjoints, for
+  // receivers' edges.
   R *find_input_adjoint(const DeviceExec &exec, const Edges &edges, So2Softmax<T> softmax, const Work &work) const;
 
   FeatureLayout input_, in_, out_;
@@ -174,8 +179,7 @@ class DeviceSo2Convolution {
   DeviceBuffer<R> data_;
   DeviceBuffer<int> recursion_begin_;
   DeviceBuffer<RotationTerm> recursion_terms_;
-  DeviceBuffer<So2Generator<R>> generators_;    // about x and z; also y, if turns about the edge matter
-  int num_generators_ = 0;
+  DeviceBuffer<So2Turn<R>> turns_;
   DeviceBuffer<So2ProductTerm<R>> terms_;
   // For attention, if the convolution has any.
   int heads_, scores_, head_size_;

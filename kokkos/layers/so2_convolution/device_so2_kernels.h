@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The kernels of SO(2) convolutions on a device, with the calls of the host kernels (so2_kernels.h). A kernel that
-// sums over channels has a team of lanes per edge; all others have a thread per channel. Only
-// device_so2_convolution.cpp includes this header.
+// The kernels of SO(2) convolutions on a device. A kernel that sums over channels has 32 lanes per edge; all others
+// have a thread per channel. What is cheap is computed again rather than stored: rotated features stay in registers.
+// Only device_so2_convolution.cpp includes this header.
 #ifndef EQUI_DEVICE_SO2_KERNELS_H
 #define EQUI_DEVICE_SO2_KERNELS_H
 
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/geometry/rotations.h"
+#include "kokkos/layers/edge_network/device_edge_network.h"
 #include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/functions/activation.h"
@@ -14,18 +15,18 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 namespace equi {
 
 // ---- geometry
-// For each edge of a chunk: its row of the output, its rotations, the cutoff function and its derivative.
+// For each edge of a chunk: its rows of the input and of the output, its rotations, the cutoff function and its
+// derivative.
 template <class T>
 struct So2EdgeKernel {
   using D = DoubleOf<T>;
-  DeviceBatchEdges batch;
-  bool of_senders;
+  EdgeRowsKernel rows;
   const D *distance, *unit;
-  const int *pair;
   const BasisFunctions *bases;
   bool per_pair;
   RotationRecursion recursion;
@@ -33,9 +34,11 @@ struct So2EdgeKernel {
   D *exact;    // rotations in float64, which may be `rotations`
   T *rotations, *cutoff, *cutoff_slope;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const DeviceBatchEdges &batch = rows.batch;
     const int64_t position = batch.first + c, e = batch.edge_at(position);
     const int size = rotations_size(recursion.lmax);
-    out_row[c] = of_senders ? batch.other_row[position] : batch.atom_at(position);
+    rows(c);
+    out_row[c] = rows.of_senders ? batch.other_row[position] : batch.atom_at(position);
     D n[3], frame[9];
     for (int k = 0; k < 3; k++) n[k] = unit[3 * e + k];
     edge_frame(n, frame);
@@ -43,125 +46,350 @@ struct So2EdgeKernel {
     if (static_cast<const void *>(exact) != rotations)
       for (int k = 0; k < size; k++) rotations[c * size + k] = static_cast<T>(exact[c * size + k]);
     const double along = static_cast<double>(tangent_of(distance[e]));
-    const Jet f = bases[per_pair ? pair[e] : 0].cutoff_function(static_cast<double>(value_of(distance[e])), -1);
+    const Jet f = bases[per_pair ? rows.pair[e] : 0].cutoff_function(static_cast<double>(value_of(distance[e])), -1);
     cutoff[c] = make_number<T>(static_cast<Real<T>>(f.d[0]), static_cast<Real<T>>(f.d[1] * along));
     cutoff_slope[c] = make_number<T>(static_cast<Real<T>>(f.d[1]), static_cast<Real<T>>(f.d[2] * along));
   }
 };
 
-// The derivatives with respect to edges: those of the cutoff function, and of the direction.
+// Adds the derivatives with respect to edges: those of the cutoff function, and of the direction.
 template <class T>
-struct So2EdgeAdjointKernel {
+struct So2EdgeAdjoint {
   using D = DoubleOf<T>;
   DeviceBatchEdges batch;
   int lmax, num_y;
   bool depends_on_frame;
-  const T *rotations, *cutoff_slope, *cutoff_adj, *torque;
+  const T *rotations, *cutoff_slope, *cutoff_adj;
   D *edge_adj;
-  KOKKOS_FUNCTION void operator()(int64_t c) const {
+  KOKKOS_FUNCTION void add(int64_t c, const T torque[3]) const {
     D *const adjoint = edge_adj + batch.edge_at(batch.first + c) * num_y;
     adjoint[0] += static_cast<D>(cutoff_adj[c] * cutoff_slope[c]);
     if (lmax == 0) return;
     const Real<T> inverse_norm = static_cast<Real<T>>(0.57735026918962576451);    // Y_1 = sqrt(3) n
     T gradient[3];
-    so2_direction_gradient(rotations + c * rotations_size(lmax) + 1, torque + 3 * c, depends_on_frame, gradient);
+    so2_direction_gradient(rotations + c * rotations_size(lmax) + 1, torque, depends_on_frame, gradient);
     for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<D>(inverse_norm * gradient[k]);
   }
 };
 
 // ---- rotations
-// Order L of an atom's features, rotated for edge e.
-template <class T, int L>
-KOKKOS_FORCEINLINE_FUNCTION Pointer<T> so2_of_atom(const So2RotationCall<T> &c, int64_t row, int n, int k) {
-  const int64_t stride = PLANES<T> * c.channels;
-  return make_pointer<T>(c.x[L] + (row * (2 * L + 1) + n) * stride + k, c.channels);
-}
-template <class T, int L>
-KOKKOS_FORCEINLINE_FUNCTION const T *so2_rotation_of(const So2RotationCall<T> &c, int64_t e) {
-  return c.rotations + e * rotations_size(c.shape.lmax) + (L > 0 ? rotations_size(L - 1) : 0);
+// Calls f(order) for the orders 0 .. lmax, with the order as a std::integral_constant.
+template <int L = 0, class F>
+KOKKOS_FORCEINLINE_FUNCTION void for_so2_orders(int lmax, const F &f) {
+  f(std::integral_constant<int, L>());
+  if constexpr (L < SO2_LMAX)
+    if (L < lmax) for_so2_orders<L + 1>(lmax, f);
 }
 
-template <class T, int L>
-struct So2RotateKernel {
-  static constexpr int DIM = 2 * L + 1;
-  So2RotationCall<T> c;
-  KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t e = index / c.channels;
-    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
-    const T *const d = so2_rotation_of<T, L>(c, e);
-    T x[DIM];
-    EQUI_UNROLL for (int n = 0; n < DIM; n++) x[n] = so2_of_atom<T, L>(c, c.row[e], n, k)[0];
-    for (int m = -most; m <= most; m++) {
-      const T *const row = d + (L + m) * DIM;
-      T sum = row[0] * x[0];
-      EQUI_UNROLL for (int n = 1; n < DIM; n++) sum += row[n] * x[n];
-      put(so2_component<T>(c.shape, c.count, c.u, e, L, m), c.first + k, sum);
-    }
+// Features of atoms or rows of edges, and the rotations of edges.
+template <class T>
+struct So2Frames {
+  int lmax, channels;
+  const T *rotations;    // [edges][rotations_size(lmax)]
+  // Order l: [row][l + m][planes][channels].
+  Real<T> *x[SO2_LMAX + 1];
+
+  template <int L>
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> component(int64_t row, int n, int k) const {
+    return make_pointer<T>(x[L] + (row * (2 * L + 1) + n) * PLANES<T> * channels + k, channels);
+  }
+  // Row m of the rotation of order L.
+  template <int L>
+  KOKKOS_FORCEINLINE_FUNCTION const T *rotation(int64_t e, int m) const {
+    return rotations + e * rotations_size(lmax) + (L > 0 ? rotations_size(L - 1) : 0) + (L + m) * (2 * L + 1);
   }
 };
 
-// The adjoint, summed over the edges of each of the batch's atoms, one edge after another. Row a of x is that of
-// atom a.
+// Order L of a channel, in registers.
 template <class T, int L>
-struct So2RotateBackKernel {
+struct So2Order {
   static constexpr int DIM = 2 * L + 1;
-  So2RotationCall<T> c;
-  DeviceBatchEdges batch;    // its positions are the edges of the call
+  T x[DIM];
+
+  KOKKOS_FORCEINLINE_FUNCTION void load(const So2Frames<T> &frames, int64_t row, int k) {
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) x[n] = frames.template component<L>(row, n, k)[0];
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void store(const So2Frames<T> &frames, int64_t row, int k) const {
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) put(frames.template component<L>(row, n, k), 0, x[n]);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void clear() { EQUI_UNROLL for (int n = 0; n < DIM; n++) x[n] = T(0); }
+  // A component in the frame of an edge.
+  KOKKOS_FORCEINLINE_FUNCTION T rotated(const T *rotation) const {
+    T sum = rotation[0] * x[0];
+    EQUI_UNROLL for (int n = 1; n < DIM; n++) sum += rotation[n] * x[n];
+    return sum;
+  }
+  KOKKOS_FORCEINLINE_FUNCTION void add_back(const T *rotation, const T &u) {
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) x[n] += rotation[n] * u;
+  }
+};
+
+// Radial factors [edge][|m|][l][channels] of the components of a shape, with which +m and -m are multiplied.
+template <class T>
+struct So2Factors {
+  So2Shape shape;
+  Pointer<T> first;    // null: no factors
+
+  KOKKOS_FORCEINLINE_FUNCTION bool exist() const { return static_cast<bool>(first); }
+  EQUI_FUNCTION int row() const { return before(shape.mmax + 1); }
+  EQUI_FUNCTION int before(int m) const { return (m * (shape.lmax + 1) - m * (m - 1) / 2) * shape.channels; }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> at(int64_t e, int l, int m) const {
+    return first + (e * row() + before(m) + (l - m) * shape.channels);
+  }
+};
+
+// u = factors D x for the channels of both atoms of an edge. One thread per channel of an edge, the sender's first.
+template <class T>
+struct So2InputKernel {
+  So2Frames<T> in;
+  const int *row[2];    // [count]: of senders, of receivers
+  So2Factors<T> factors;
+  So2Shape shape;    // of u
+  int64_t count;
+  Real<T> *u;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t a = index / c.channels;
-    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
+    const int64_t e = index / shape.channels;
+    const int j = static_cast<int>(index % shape.channels), side = j >= in.channels, k = j - side * in.channels;
+    for_so2_orders(in.lmax, [&](auto order) {
+      constexpr int L = order.value;
+      So2Order<T, L> x;
+      x.load(in, row[side][e], k);
+      for (int m = 0; m <= shape.largest_m(L); m++) {
+        const T factor = factors.exist() ? T(factors.at(e, L, m)[j]) : T(1);
+        for (int sign = 1; sign >= (m == 0 ? 1 : -1); sign -= 2)
+          put(so2_component<T>(shape, count, u, e, L, sign * m), j,
+              factor * x.rotated(in.template rotation<L>(e, sign * m)));
+      }
+    });
+  }
+};
+
+// Adds D^T (factors, factor (u + bias)) to rows of atoms, summed over the edges of each of the batch's atoms, one
+// edge after another. Row a is that of atom a. One thread per channel of an order of an atom.
+template <class T>
+struct So2RotateBackKernel {
+  So2Frames<T> out;
+  DeviceBatchEdges batch;    // its positions are the edges of u
+  So2Shape shape;            // of u
+  int64_t count;
+  int first;    // channel of u that is channel 0 of the rows
+  const Real<T> *u;
+  const T *factor;    // [count], or null
+  So2Factors<T> factors;
+  const Real<T> *bias;    // [l][channels] of m = 0, or null
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t threads = static_cast<int64_t>(batch.num_atoms) * out.channels, of_order = index % threads;
+    const int l = static_cast<int>(index / threads), k = static_cast<int>(of_order % out.channels);
+    for_so2_orders(out.lmax, [&](auto order) {
+      if (order.value == l) add<order.value>(of_order / out.channels, k);
+    });
+  }
+  template <int L>
+  KOKKOS_FUNCTION void add(int64_t a, int k) const {
     const int64_t begin = batch.begin[a] - batch.first, end = batch.begin[a + 1] - batch.first,
                   last = end < batch.count ? end : batch.count;
     int64_t e = begin > 0 ? begin : 0;
     if (e >= last) return;
-    T sum[DIM];
-    EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] = so2_of_atom<T, L>(c, a, n, k)[0];
-    for (; e < last; e++) {
-      const T *const d = so2_rotation_of<T, L>(c, e);
-      const T factor = c.factor ? c.factor[e] : T(1);
-      for (int m = -most; m <= most; m++) {
-        const T *const row = d + (L + m) * DIM;
-        const T u = factor * so2_component<T>(c.shape, c.count, c.u, e, L, m)[c.first + k];
-        EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
+    const T bias_of_channel = bias ? T(bias[L * shape.channels + first + k]) : T(0);
+    So2Order<T, L> sum;
+    sum.load(out, a, k);
+    for (; e < last; e++)
+      for (int m = -shape.largest_m(L); m <= shape.largest_m(L); m++) {
+        T value = so2_component<T>(shape, count, u, e, L, m)[first + k];
+        if (m == 0) value += bias_of_channel;
+        if (factor) value = factor[e] * value;
+        if (factors.exist()) value = T(factors.at(e, L, m < 0 ? -m : m)[first + k]) * value;
+        sum.add_back(out.template rotation<L>(e, m), value);
       }
-    }
-    EQUI_UNROLL for (int n = 0; n < DIM; n++) put(so2_of_atom<T, L>(c, a, n, k), 0, sum[n]);
+    sum.store(out, a, k);
   }
 };
 
-// The same for each edge separately, in row e of x, which is overwritten.
-template <class T, int L>
-struct So2SenderAdjointKernel {
-  static constexpr int DIM = 2 * L + 1;
-  So2RotationCall<T> c;
-  KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t e = index / c.channels;
-    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
-    const T *const d = so2_rotation_of<T, L>(c, e);
-    T sum[DIM];
-    EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] = T(0);
-    for (int m = -most; m <= most; m++) {
-      const T *const row = d + (L + m) * DIM;
-      const T u = so2_component<T>(c.shape, c.count, c.u, e, L, m)[c.first + k];
-      EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
+// The entries of generators (So2Generator) between +m, -m and +(m - 1), -(m - 1) of an order, m > 0. They are
+// antisymmetric, and all others are 0.
+template <class R>
+struct So2Turn {
+  R x[2][2], z[2][2];    // [whether -m][whether -(m - 1)]
+  R y;                   // from -m to +m
+};
+// Number of turns before those of order l; that of m is number m - 1 of them.
+EQUI_FUNCTION constexpr int so2_turns_before(int l) {
+  return l * (l - 1) / 2;
+}
+
+// The sum of a J_k b over components of an order for rotations about x, y and z, for one |m| after another.
+template <class T>
+struct So2TorqueSum {
+  T torque[3] = {T(0), T(0), T(0)};
+  T a_before[2], b_before[2];
+
+  // a, b: components of +m and -m; those of m = 0 have 0 as the second number.
+  KOKKOS_FORCEINLINE_FUNCTION void add(int m, const So2Turn<Real<T>> *turns, const T (&a)[2], const T (&b)[2]) {
+    if (m > 0) {
+      const So2Turn<Real<T>> &turn = turns[m - 1];
+      torque[1] += turn.y * (a[0] * b[1] - a[1] * b[0]);
+      EQUI_UNROLL for (int s = 0; s < 2; s++) EQUI_UNROLL for (int t = 0; t < 2; t++) {
+        const T moment = a[s] * b_before[t] - a_before[t] * b[s];
+        torque[0] += turn.x[s][t] * moment;
+        torque[2] += turn.z[s][t] * moment;
+      }
     }
-    EQUI_UNROLL for (int n = 0; n < DIM; n++) put(so2_of_atom<T, L>(c, e, n, k), 0, sum[n]);
+    EQUI_UNROLL for (int s = 0; s < 2; s++) {
+      a_before[s] = a[s];
+      b_before[s] = b[s];
+    }
+  }
+};
+
+// Calls kernel.run(item, lane) for `count` items, each with all its lanes together.
+template <class Kernel>
+struct So2LanesKernel {
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
+  static constexpr int LANES = DeviceTraits<>::LANES, GROUPS = DeviceTraits<>::GROUPS;
+  Kernel kernel;
+  int64_t count;
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    const int64_t item = static_cast<int64_t>(team.league_rank()) * GROUPS + team.team_rank() / LANES;
+    if (item < count) kernel.run(item, team.team_rank() % LANES);
+  }
+};
+template <class Kernel>
+void launch_lanes(const DeviceExec &exec, const char *label, int64_t count, const Kernel &kernel) {
+  constexpr int GROUPS = DeviceTraits<>::GROUPS;
+  Kokkos::parallel_for(label,
+                       DeviceTeams<>(exec, static_cast<int>((count + GROUPS - 1) / GROUPS), DeviceTraits<>::TEAM, 1),
+                       So2LanesKernel<Kernel>{kernel, count});
+}
+
+// Rotates the adjoints of outputs into the frames: those of messages are these times the cutoff function. Computes the
+// adjoint of the cutoff function, and the torque on messages.
+template <class T>
+struct So2MessagesAdjoint {
+  So2Frames<T> out;    // adjoints of outputs
+  const int *row;
+  So2Shape shape;    // of messages
+  int64_t count;
+  const Real<T> *messages;
+  const Real<T> *bias;    // of messages, as in So2RotateBackKernel
+  const T *cutoff;
+  const So2Turn<Real<T>> *turns;    // null: no torque
+  Real<T> *messages_adj;
+  T *cutoff_adj, *torque;    // [count], [count][3]
+  KOKKOS_FUNCTION void run(int64_t e, int lane) const {
+    constexpr int LANES = DeviceTraits<>::LANES;
+    const T factor = cutoff[e];
+    T of_cutoff = T(0);
+    So2TorqueSum<T> sum;
+    for (int k = lane; k < shape.channels; k += LANES)
+      for_so2_orders(out.lmax, [&](auto order) {
+        constexpr int L = order.value;
+        const int most = shape.largest_m(L);
+        So2Order<T, L> x;
+        x.load(out, row[e], k);
+        for (int m = 0; m <= (most < L ? most + 1 : L); m++) {
+          T a[2] = {T(0), T(0)}, b[2] = {T(0), T(0)};
+          for (int s = 0; s < (m == 0 ? 1 : 2); s++) {
+            const int component = s == 0 ? m : -m;
+            b[s] = x.rotated(out.template rotation<L>(e, component));
+            if (m > most) continue;
+            a[s] = so2_component<T>(shape, count, messages, e, L, component)[k];
+            if (m == 0 && bias) a[s] += T(bias[L * shape.channels + k]);
+            of_cutoff += a[s] * b[s];
+            put(so2_component<T>(shape, count, messages_adj, e, L, component), k, factor * b[s]);
+          }
+          if (turns) sum.add(m, turns + so2_turns_before(L), a, b);
+        }
+      });
+    of_cutoff = SumOfLanes<LANES>()(of_cutoff);
+    for (T &t : sum.torque) t = SumOfLanes<LANES>()(t);
+    if (lane > 0) return;
+    cutoff_adj[e] = of_cutoff;
+    for (int k = 0; k < 3; k++) torque[3 * e + k] = factor * sum.torque[k];
+  }
+};
+
+// From the adjoints of the first linear's inputs, of receivers' edges: replaces radial factors by their adjoints, adds
+// the derivatives with respect to edges, writes rows of senders' adjoints, and replaces the adjoints of receivers'
+// inputs by those of their rotated features.
+template <class T>
+struct So2InputAdjoint {
+  So2Frames<T> in;
+  const int *row[2];    // as in So2InputKernel
+  So2Factors<T> factors;
+  So2Shape shape;    // of u
+  int64_t count;
+  Real<T> *u;
+  bool has_receivers;      // whether adjoints of receivers are requested
+  So2Frames<T> senders;    // row e is that of edge e; x[0] is null if they are not requested
+  const So2Turn<Real<T>> *turns;
+  const T *torque;    // on messages
+  So2EdgeAdjoint<T> edge;
+  KOKKOS_FUNCTION void run(int64_t e, int lane) const {
+    constexpr int LANES = DeviceTraits<>::LANES;
+    So2TorqueSum<T> sum;
+    for (int j = lane; j < shape.channels; j += LANES) {
+      const int side = j >= in.channels, k = j - side * in.channels;
+      for_so2_orders(in.lmax, [&](auto order) {
+        constexpr int L = order.value;
+        const int most = shape.largest_m(L);
+        So2Order<T, L> x, x_adj;
+        x.load(in, row[side][e], k);
+        x_adj.clear();
+        for (int m = 0; m <= (most < L ? most + 1 : L); m++) {
+          T a[2] = {T(0), T(0)}, b[2] = {T(0), T(0)};
+          T of_factor = T(0);
+          const bool has_factor = m <= most && factors.exist();
+          const T factor = has_factor ? T(factors.at(e, L, m)[j]) : T(1);
+          for (int s = 0; s < (m == 0 ? 1 : 2); s++) {
+            const int component = s == 0 ? m : -m;
+            const T *const rotation = in.template rotation<L>(e, component);
+            b[s] = x.rotated(rotation);
+            if (m > most) continue;
+            const Pointer<T> of_input = so2_component<T>(shape, count, u, e, L, component) + j;
+            of_factor += of_input[0] * b[s];
+            a[s] = factor * of_input[0];
+            if (side == 0)
+              x_adj.add_back(rotation, a[s]);
+            else if (has_receivers && factors.exist())
+              put(of_input, 0, a[s]);
+          }
+          if (has_factor) put(factors.at(e, L, m), j, of_factor);
+          sum.add(m, turns + so2_turns_before(L), a, b);
+        }
+        if (side == 0 && senders.x[0]) x_adj.store(senders, e, k);
+      });
+    }
+    for (int k = 0; k < 3; k++) sum.torque[k] = torque[3 * e + k] + SumOfLanes<LANES>()(sum.torque[k]);
+    if (lane == 0) edge.add(e, sum.torque);
   }
 };
 
 // ---- products with numbers of an edge
-// v = factors u for the components of one |m|, `size` numbers of each sign. u and v may be the same array.
+// v = factors u for all components of a shape. u and v may be the same array. One thread per factor.
 template <class T>
 struct So2FactorsKernel {
-  int64_t size, row;    // row: of factors
-  bool has_minus;
-  Pointer<const T> u;
-  Pointer<T> v, factors;
+  So2Factors<T> factors;
+  int64_t count;
+  const Real<T> *u;
+  Real<T> *v;
+
+  // Calls f(factor, l, m, channel).
+  template <class F>
+  KOKKOS_FORCEINLINE_FUNCTION void with_place(int64_t index, const F &f) const {
+    const So2Shape &shape = factors.shape;
+    const int64_t e = index / factors.row();
+    int m = 0, place = static_cast<int>(index % factors.row());
+    while (place >= factors.before(m + 1)) m++;
+    place -= factors.before(m);
+    const int l = m + place / shape.channels, k = place % shape.channels;
+    f(e, l, m, k, factors.at(e, l, m) + k);
+  }
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t e = index / size, k = index % size, at = (has_minus ? 2 : 1) * e * size + k;
-    const T factor = factors[e * row + k];
-    put(v, at, factor * u[at]);
-    if (has_minus) put(v, at + size, factor * u[at + size]);
+    with_place(index, [&](int64_t e, int l, int m, int k, const Pointer<T> &factor) {
+      for (int sign = 1; sign >= (m == 0 ? 1 : -1); sign -= 2)
+        put(so2_component<T>(factors.shape, count, v, e, l, sign * m), k,
+            T(factor[0]) * so2_component<T>(factors.shape, count, u, e, l, sign * m)[k]);
+    });
   }
 };
 
@@ -170,16 +398,16 @@ template <class T>
 struct So2FactorsAdjointKernel {
   So2FactorsKernel<T> call;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t e = index / call.size, k = index % call.size, at = (call.has_minus ? 2 : 1) * e * call.size + k;
-    const T factor = call.factors[e * call.row + k], plus = call.v[at];
-    T sum = plus * call.u[at];
-    put(call.v, at, factor * plus);
-    if (call.has_minus) {
-      const T minus = call.v[at + call.size];
-      sum += minus * call.u[at + call.size];
-      put(call.v, at + call.size, factor * minus);
-    }
-    put(call.factors, e * call.row + k, sum);
+    call.with_place(index, [&](int64_t e, int l, int m, int k, const Pointer<T> &factor) {
+      const T value = factor[0];
+      T sum = T(0);
+      for (int sign = 1; sign >= (m == 0 ? 1 : -1); sign -= 2) {
+        const Pointer<T> v = so2_component<T>(call.factors.shape, call.count, call.v, e, l, sign * m) + k;
+        sum += v[0] * so2_component<T>(call.factors.shape, call.count, call.u, e, l, sign * m)[k];
+        put(v, 0, value * v[0]);
+      }
+      put(factor, 0, sum);
+    });
   }
 };
 
@@ -191,110 +419,62 @@ struct So2BiasKernel {
   KOKKOS_FUNCTION void operator()(int64_t index) const { put(z, index, z[index] + T(bias[index % width])); }
 };
 
-// A lane's part of the torque, defined at So2TorqueCall.
-template <class T, int LANES>
-KOKKOS_FORCEINLINE_FUNCTION void add_so2_torque(const So2TorqueCall<T> &c, int64_t e, int lane, T (&torque)[3]) {
-  for (int n = 0; n < c.num_generators; n++) {
-    const So2Generator<Real<T>> &entry = c.generators[n];
-    const Pointer<const T> a = so2_component<T>(c.a_shape, c.count, c.a, e, entry.l, entry.m),
-                           b = so2_component<T>(c.b_shape, c.count, c.b, e, entry.l, entry.n);
-    T sum = T(0);
-    for (int k = lane; k < c.a_shape.channels; k += LANES) sum += a[k] * b[k];
-    for (int k = 0; k < 3; k++) torque[k] += (entry.k == k ? entry.value : Real<T>(0)) * sum;
-  }
-}
-
-// The adjoints of the cutoff function and of the messages, and the torque on messages; overwrites c.torque.
-template <class T>
-struct So2MessagesAdjointKernel {
-  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
-  static constexpr int LANES = DeviceTraits<>::LANES;
-  So2TorqueCall<T> c;    // messages and the adjoint of the sum; the factor is the cutoff function
-  T *cutoff_adj;
-  Real<T> *messages_adj;
-  KOKKOS_FUNCTION void operator()(const Member &team) const {
-    const int64_t e = team.league_rank();
-    const int lane = team.team_rank();
-    const So2Shape &s = c.a_shape;
-    T sums[4] = {T(0), T(0), T(0), T(0)};
-    for (int m = 0; m <= s.mmax; m++) {
-      const Pointer<const T> messages = so2_component<T>(s, c.count, c.a, e, m, m),
-                             of_sum = so2_component<T>(c.b_shape, c.count, c.b, e, m, m);
-      const Pointer<T> to = so2_component<T>(s, c.count, messages_adj, e, m, m);
-      for (int64_t k = lane; k < s.width(m); k += LANES) {
-        const T w = of_sum[k];
-        sums[0] += w * messages[k];
-        put(to, k, c.factor[e] * w);
-      }
-    }
-    T torque[3] = {T(0), T(0), T(0)};
-    add_so2_torque<T, LANES>(c, e, lane, torque);
-    for (int k = 0; k < 3; k++) sums[1 + k] = c.factor[e] * torque[k];
-    for (int k = 0; k < 4; k++) sums[k] = SumOfLanes<LANES>()(sums[k]);
-    if (lane > 0) return;
-    cutoff_adj[e] = sums[0];
-    for (int k = 0; k < 3; k++) c.torque[3 * e + k] = sums[1 + k];
-  }
-};
-
-// c.torque [count][3] += the torque on rotated features.
-template <class T>
-struct So2TorqueKernel {
-  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
-  static constexpr int LANES = DeviceTraits<>::LANES;
-  So2TorqueCall<T> c;
-  KOKKOS_FUNCTION void operator()(const Member &team) const {
-    const int64_t e = team.league_rank();
-    T torque[3] = {T(0), T(0), T(0)};
-    add_so2_torque<T, LANES>(c, e, team.team_rank(), torque);
-    for (int k = 0; k < 3; k++) {
-      const T sum = SumOfLanes<LANES>()(torque[k]);
-      if (team.team_rank() == 0) c.torque[3 * e + k] += sum;
-    }
-  }
-};
-
 // ---- gates
-// Calls f(l, index of the gate of order l, whether the channel is padding) for one channel of an edge.
-template <class T, class F>
-KOKKOS_FORCEINLINE_FUNCTION void for_so2_gates(const So2GateCall<T> &c, int64_t index, const F &f) {
-  const int64_t e = index / c.z_shape.channels;
-  const int k = static_cast<int>(index % c.z_shape.channels);
-  for (int l = 0; l <= c.z_shape.lmax; l++) {
-    const int64_t at = l == 0 ? c.z_shape.at(PLANES<T> * c.count, e, 0, 0) : c.z_shape.gate_at(e, l - 1);
-    f(e, l, k, make_pointer<T>(c.z + at + k, c.count * c.z_shape.width(0)));
-  }
-}
+// z without its bias, which is that of m = 0.
+template <class T>
+struct So2BiasedGate {
+  So2GateCall<T> c;
+  const Real<T> *bias;    // [gates and orders of m = 0][channels], or null
 
+  // The place of a gate of order l, or of the scalars.
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> input(int64_t e, int l, int k) const {
+    const int64_t at = l == 0 ? c.z_shape.at(PLANES<T> * c.count, e, 0, 0) : c.z_shape.gate_at(e, l - 1);
+    return make_pointer<T>(c.z + at + k, c.count * c.z_shape.width(0));
+  }
+  KOKKOS_FORCEINLINE_FUNCTION T biased_input(int64_t e, int l, int k) const {
+    const int order = l == 0 ? c.z_shape.gates : l - 1;
+    return bias ? input(e, l, k)[0] + T(bias[order * c.z_shape.channels + k]) : T(input(e, l, k)[0]);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION T biased(int64_t e, int l, int m, int k) const {
+    const T z = so2_component<T>(c.z_shape, c.count, c.z, e, l, m)[k];
+    return m == 0 && bias ? z + T(bias[(c.z_shape.gates + l) * c.z_shape.channels + k]) : z;
+  }
+};
+
+// One thread per channel of an edge.
 template <class T>
 struct So2GateKernel {
-  So2GateCall<T> c;
+  So2BiasedGate<T> gate;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> input) {
-      const T a = k < c.mul ? activate(l == 0 ? c.scalars : c.gates, input[0]).value : T(0);
+    const So2GateCall<T> &c = gate.c;
+    const int64_t e = index / c.z_shape.channels;
+    const int k = static_cast<int>(index % c.z_shape.channels);
+    for (int l = 0; l <= c.z_shape.lmax; l++) {
+      const T a = k < c.mul ? activate(l == 0 ? c.scalars : c.gates, gate.biased_input(e, l, k)).value : T(0);
       for (int m = -c.z_shape.largest_m(l); m <= c.z_shape.largest_m(l); m++)
-        put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k,
-            l == 0 ? a : a * so2_component<T>(c.z_shape, c.count, c.z, e, l, m)[k]);
-    });
+        put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k, l == 0 ? a : a * gate.biased(e, l, m, k));
+    }
   }
 };
 
 template <class T>
 struct So2GateAdjointKernel {
-  So2GateCall<T> c;
+  So2BiasedGate<T> gate;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> input) {
+    const So2GateCall<T> &c = gate.c;
+    const int64_t e = index / c.z_shape.channels;
+    const int k = static_cast<int>(index % c.z_shape.channels);
+    for (int l = 0; l <= c.z_shape.lmax; l++) {
       ValueAndDerivative<T> a{T(0), T(0)};
-      if (k < c.mul) a = activate(l == 0 ? c.scalars : c.gates, input[0]);
+      if (k < c.mul) a = activate(l == 0 ? c.scalars : c.gates, gate.biased_input(e, l, k));
       T sum = T(0);
       for (int m = -c.z_shape.largest_m(l); m <= c.z_shape.largest_m(l); m++) {
-        const Pointer<T> z = so2_component<T>(c.z_shape, c.count, c.z, e, l, m) + k;
         const T h = so2_component<T>(c.h_shape, c.count, c.h, e, l, m)[k];
-        sum += l == 0 ? h : h * z[0];
-        if (l > 0) put(z, 0, h * a.value);
+        sum += l == 0 ? h : h * gate.biased(e, l, m, k);
+        if (l > 0) put(so2_component<T>(c.z_shape, c.count, c.z, e, l, m), k, h * a.value);
       }
-      put(input, 0, a.derivative * sum);
-    });
+      put(gate.input(e, l, k), 0, a.derivative * sum);
+    }
   }
 };
 
@@ -441,17 +621,15 @@ struct So2ScaleSumsKernel {
   }
 };
 
-// Computes So2Softmax::dot: one team of lanes per head of an atom.
+// Computes So2Softmax::dot, for a head of an atom by its lanes.
 template <class T>
-struct So2DotKernel {
-  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
-  static constexpr int LANES = DeviceTraits<>::LANES;
+struct So2Dot {
   So2Sums<T> values, adjoints;
   T *dot;
-  KOKKOS_FUNCTION void operator()(const Member &team) const {
-    const int index = team.league_rank(), lane = team.team_rank();
-    const T sum =
-        SumOfLanes<LANES>()(so2_dot(values, adjoints, index / values.heads, index % values.heads, lane, LANES));
+  KOKKOS_FUNCTION void run(int64_t index, int lane) const {
+    constexpr int LANES = DeviceTraits<>::LANES;
+    const int head = static_cast<int>(index % values.heads);
+    const T sum = SumOfLanes<LANES>()(so2_dot(values, adjoints, index / values.heads, head, lane, LANES));
     if (lane == 0) dot[index] = sum;
   }
 };
