@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -160,7 +161,7 @@ bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
     batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   batch_size_ = std::min(batch_size_, slice_size_);
-  kept_per_edge_ = sender_adjoints_per_edge();
+  adjoints_per_edge_ = sender_adjoints_per_edge();
   keeps_bins_ = false;
   const auto estimate = [&] {
     const int64_t of_batch = most_in_window(exec_, begin, n.num_receivers, batch_size_);
@@ -171,8 +172,8 @@ bool DeviceEvaluation<T>::choose_sizes(const double *positions) {
   if (!positions) return options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit;
   bool is_changed = false;
   for (; options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit; is_changed = true) {
-    if (kept_per_edge_ > 0) {
-      kept_per_edge_ = 0;
+    if (adjoints_per_edge_ > 0) {
+      adjoints_per_edge_ = 0;
       sender_adjoints_ = {};
       continue;
     }
@@ -316,8 +317,8 @@ int64_t DeviceEvaluation<T>::sender_adjoints_per_edge() {
   for (const Stage &stage : plan_.stages) {
     int num_layers = 0;
     Base::for_convolutions(stage, [&](const Step &, DeviceSenderLayer<T> &layer) {
-      if (layer.kept_per_edge() == 0) return;
-      most = std::max(most, layer.kept_per_edge());
+      if (layer.sender_adjoints_per_edge() == 0) return;
+      most = std::max(most, layer.sender_adjoints_per_edge());
       num_layers++;
     });
     if (num_layers > 1) return 0;
@@ -650,9 +651,13 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   with_atom_virial_ = with_atom_virial_ || request.atom_virial;
   box_ = request.box;
-  check_memory(
-      memory_estimate(edges_.capacity(), far_edges_ ? far_edges_->capacity() : 0, edges_.capacity_between_cuts()),
-      options_);
+  const std::size_t needed =
+      memory_estimate(edges_.capacity(), far_edges_ ? far_edges_->capacity() : 0, edges_.capacity_between_cuts());
+  check_memory(needed, options_);
+  state_.kept =
+      Base::keep_edges(state_.has_backward ? edges_.capacity() : 0,
+                       options_.memory_limit > 0.0 ? FILLED * options_.memory_limit - static_cast<double>(needed)
+                                                   : std::numeric_limits<double>::infinity());
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
   if (!state_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
@@ -664,8 +669,8 @@ void DeviceEvaluation<T>::launch_edges(const DeviceRequest &request) {
     find_bins(exec_, edges_, num_owned(), searches);
   }
   state_.energy = energy_.data();
-  state_.sender_adjoints = request.forces && !Base::is_direct_ && kept_per_edge_ > 0
-                               ? sender_adjoints_.reserve(kept_per_edge_ * edges_.capacity())
+  state_.sender_adjoints = request.forces && !Base::is_direct_ && adjoints_per_edge_ > 0
+                               ? sender_adjoints_.reserve(adjoints_per_edge_ * edges_.capacity())
                                : nullptr;
   state_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
   if (has_system_sum_) clear_system(request);
@@ -900,13 +905,13 @@ std::size_t DeviceEvaluation<T>::memory_estimate(int64_t num_edges, int64_t num_
   const auto additional_edge_bytes = [&](const DeviceEdges<T> &edges, int64_t number, int directions, bool divides) {
     return edges.additional_bytes(neighborhood_, slice_size_, number, directions, divides, with_atom_virial_);
   };
-  std::size_t bytes = this->memory_bytes() +
+  std::size_t bytes = this->memory_bytes() - bytes_of(kept_) +
                       additional_edge_bytes(edges_, num_edges, plan_.max_directions(), divides_edges_) +
                       (far_edges_ ? additional_edge_bytes(*far_edges_, num_far_edges, 1, false) : 0) +
                       Base::additional_system_bytes(box_, num_owned()) +
                       sum_of_additional_bytes([&](const auto &f) { neighborhood_.for_arrays(slice_size_, f); }) +
                       species_order_.additional_bytes(num_owned()) +
-                      sender_adjoints_.additional_bytes(kept_per_edge_ * num_edges),
+                      sender_adjoints_.additional_bytes(adjoints_per_edge_ * num_edges),
               scratch = 0;
   const auto add_additional = [&](ArrayRef array, int64_t n) { bytes += array.additional_bytes(n); };
   for_arrays(add_additional);

@@ -48,7 +48,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   using D = DoubleOf<T>;
   using Batch = DeviceBatch<T>;
   using Base = LayeredEvaluation<DeviceEvaluator, DeviceBackend<T>>;
-  using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
+  using Base::features_, Base::kept_, Base::kept_per_edge_, Base::model_, Base::options_, Base::plan_,
+      Base::values_are_kept_;
 
  public:
   DeviceEvaluation(Model model, const EvaluatorOptions &options);
@@ -101,8 +102,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   // f(array, size) for the arrays that an evaluation keeps, except edges: rows that outlive it, and other arrays.
   void for_arrays(const ArrayVisitor &f);
   void for_arrays_of_step(const ArrayVisitor &f);
-  // memory_bytes() plus the bytes that an evaluation of this many edges will add. A batch has at most edges_of_batch
-  // edges.
+  // memory_bytes() plus the bytes that an evaluation of this many edges will add, without what layers keep of edges,
+  // for which the rest is used. A batch has at most edges_of_batch edges.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges, int64_t edges_of_batch);
   Batch batch_of(const BatchAtoms &atoms, const Stage &stage);
   void launch_forward(int stage, bool interior, bool and_back);
@@ -156,7 +157,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBackend
   DeviceExec &exec_;    // of this evaluation: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> sender_adjoints_;
-  int64_t kept_per_edge_ = 0;            // numbers per edge in them, for this neighborhood
+  int64_t adjoints_per_edge_ = 0;        // numbers per edge in them, for this neighborhood
   DeviceBuffer<R> returned_;             // adjoints of remote rows in transit, and those that return to owned rows
   DeviceBuffer<R> aside_;                // values of an adjoint, set aside while tangents are gathered
   DeviceBuffer<D> energy_;               // [directions][receivers]

@@ -16,6 +16,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -61,7 +62,6 @@ HostEvaluation<T>::HostEvaluation(Model model, const EvaluatorOptions &options, 
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
   HostContext context{{model_, plan_, options_, Base::energies_.scale}, set};
   Base::prepare_layers(context);
-  kept_per_edge_ = context.kept_per_edge;
   std::vector<int> species(model_.num_species());
   std::iota(species.begin(), species.end(), 0);
   state_.planes = {0, plan_.planes};
@@ -491,27 +491,15 @@ void HostEvaluation<T>::add_results_of_receivers(const EvaluationRequest &reques
 
 // Edge values can be recomputed, so they may use at most this share of the memory limit.
 constexpr double KEEPING_SHARE = 0.5;
-// Upper bound of allocated over requested bytes of a buffer.
-constexpr double BUFFER_ROOM = 1.125;
 
-// Reserves memory for the numbers of edges that the backward pass needs from the forward pass, for as many edges as
-// the memory allows.
+// Reserves memory for the numbers of edges that the backward pass needs from the forward pass.
 template <class T>
 void HostEvaluation<T>::keep_edges(bool backward_is_wanted) {
-  state_.kept = nullptr;
-  state_.num_kept = 0;
   if (kept_per_edge_ == 0) return;
-  int64_t count = edges_.size();
-  if (options_.memory_limit > 0.0) {
-    const double others = static_cast<double>(memory_estimate()) - static_cast<double>(bytes_of(kept_));
-    const double room = std::max(0.0, KEEPING_SHARE * options_.memory_limit - others);
-    if (static_cast<double>(bytes_of(kept_)) > room) kept_ = {};
-    const double of_edge = BUFFER_ROOM * sizeof(R) * static_cast<double>(kept_per_edge_);
-    count = std::min(count, static_cast<int64_t>(room / of_edge));
-  }
-  if (!backward_is_wanted || count == 0) return;
-  state_.kept = kept_.reserve(kept_per_edge_ * count);
-  state_.num_kept = count;
+  const double others = static_cast<double>(memory_estimate()) - static_cast<double>(bytes_of(kept_)),
+               room = options_.memory_limit > 0.0 ? KEEPING_SHARE * options_.memory_limit - others
+                                                  : std::numeric_limits<double>::infinity();
+  state_.kept = Base::keep_edges(backward_is_wanted ? edges_.size() : 0, room);
 }
 
 template <class T>
@@ -587,7 +575,6 @@ void HostEvaluation<T>::for_memory(const MemoryPartVisitor &f) const {
   edges_.for_memory(candidates, edges);
   if (far_edges_) far_edges_->for_memory(candidates, edges);
   visit_memory(candidates, edge_partial_row_, candidate_partial_row_, partial_source_, partial_begin_);
-  visit_memory(part_of_memory("values kept of edges", f), kept_);
   visit_memory(scratch, state_);
   for (const auto &thread : threads_) {
     visit_memory(part_of_memory("adjoints of senders, by thread", f), thread->partial);

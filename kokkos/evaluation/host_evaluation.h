@@ -30,7 +30,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   using D = DoubleOf<T>;
   using Batch = HostBatch<T>;
   using Base = LayeredEvaluation<Evaluator, HostBackend<T>>;
-  using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
+  using Base::features_, Base::kept_, Base::kept_per_edge_, Base::model_, Base::options_, Base::plan_,
+      Base::values_are_kept_;
 
  public:
   HostEvaluation(Model model, const EvaluatorOptions &options, InstructionSet set);
@@ -114,8 +115,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBackend<T>> {
   Buffer<double> direct_forces_;    // HostEvaluationState::direct_forces
   Buffer<double> observables_;      // HostEvaluationState::observables
   Buffer<double> observable_weights_;
-  Buffer<R> kept_;    // HostEvaluationState::kept
-  int64_t kept_per_edge_ = 0;
   bool is_lean_ = options_.lean;    // whether the plan keeps less and computes more
   const int64_t num_observable_numbers_ = model_.num_observable_numbers();
 };

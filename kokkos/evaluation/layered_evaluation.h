@@ -60,6 +60,7 @@ class LayeredEvaluation : public Interface {
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
   void for_memory(const MemoryPartVisitor &f) const override {
     features_.for_memory(f);
+    visit_memory(part_of_memory("values kept of edges", f), kept_);
     const auto kept = part_of_memory("values that layers keep of receivers", f),
                others = part_of_memory("tables, weights and scratch of layers", f);
     for (const auto &layer : layers_) {
@@ -103,6 +104,7 @@ class LayeredEvaluation : public Interface {
       layers_.push_back(std::visit([&](const auto &l) { return prepare_layer<Backend>(context, l); }, layer));
       if (reads_senders(layer)) sender_layers_.push_back(static_cast<SenderLayer *>(layers_.back().get()));
     }
+    kept_per_edge_ = context.kept_per_edge;
   }
   // Computes features that depend only on the species, and what they contribute to other features. The batch has a
   // row per species.
@@ -111,6 +113,17 @@ class LayeredEvaluation : public Interface {
     for (const Stage &stage : plan_.stages)
       for (const Step &step : stage.steps)
         if (step.fixed_input) layers_[step.layer]->prepare(species);
+  }
+
+  // Memory for what layers keep of as many of `count` edges as `room` bytes hold, at the expense of what it had.
+  KeptOfEdges<R> keep_edges(int64_t count, double room) {
+    if (kept_per_edge_ == 0) return {};
+    if (static_cast<double>(bytes_of(kept_)) > room) kept_ = {};
+    constexpr double BUFFER_ROOM = 1.125;    // a buffer grows by up to an eighth more
+    const double of_edge = BUFFER_ROOM * sizeof(R) * static_cast<double>(kept_per_edge_);
+    const auto number = static_cast<int64_t>(std::min(static_cast<double>(count), std::max(0.0, room) / of_edge));
+    if (number == 0) return {};
+    return {kept_.reserve(kept_per_edge_ * number), number};
   }
 
   // Another plan for the same model. Features lose their values and their memory.
@@ -223,6 +236,8 @@ class LayeredEvaluation : public Interface {
   std::vector<PreparedLayer<Backend>> layers_;    // per layer of the model; null if the layer has no work in batches
   std::vector<SenderLayer *> sender_layers_;      // the layers that read the features of senders
   const Model::EnergyScale energies_ = model_.energy_scale();
+  Array kept_;    // KeptOfEdges
+  int64_t kept_per_edge_ = 0;
   bool values_are_kept_ = false;    // at the positions of the last evaluation
   int64_t step_ = 0;                // number of evaluations
 

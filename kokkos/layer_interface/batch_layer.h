@@ -102,6 +102,19 @@ PreparedLayer<Backend> make_chosen_layer(typename Backend::Context &context, con
 }
 
 // What layers are prepared from, besides the layers of the model.
+// Numbers that layers keep of edges from forward to backward, layer by layer. The memory may not suffice for all edges.
+template <class R>
+struct KeptOfEdges {
+  R *numbers = nullptr;     // LayerContext::kept_per_edge for each edge
+  int64_t num_edges = 0;    // the first ones
+
+  // The memory of a layer with `per_edge` numbers for some edges, if all of these are kept, else null. before: the
+  // numbers per edge of earlier layers.
+  R *of_layer(int64_t before, int64_t per_edge, int64_t first, int64_t count) const {
+    return first + count <= num_edges ? numbers + before * num_edges + per_edge * first : nullptr;
+  }
+};
+
 struct LayerContext {
   const Model &model;
   const EvaluationPlan &plan;
@@ -109,6 +122,7 @@ struct LayerContext {
   const std::vector<double> &scale;       // per species, of the energies
   std::vector<double> pair_scale = {};    // per species, of the energies of pairs
   int num_convolutions = 0;               // convolutions made so far
+  int64_t kept_per_edge = 0;              // numbers that layers made so far may keep of an edge (KeptOfEdges)
 
   const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
 

@@ -89,8 +89,9 @@ struct DeviceEvaluationState {
   DoubleOf<T> *energy = nullptr;       // [directions][receivers] device memory, added to
   Planes planes = VALUES;              // planes that are computed
   bool has_backward = false;           // whether a backward pass follows the forward pass
-  // Adjoints of a stage's senders by edge (DeviceSenderLayer::kept_per_edge); null: not kept.
+  // Adjoints of a stage's senders by edge (DeviceSenderLayer::sender_adjoints_per_edge); null: not kept.
   R *sender_adjoints = nullptr;
+  KeptOfEdges<R> kept = {};
   DeviceEdges<T> *far_edges = nullptr;    // edges within the largest far cutoff (LayerTraits), or null
   // Whether the convolutions know the bin of each edge in their tables (DeviceSenderLayer::add_search).
   bool has_bins = false;

@@ -24,9 +24,9 @@ class DeviceSenderLayer : public BatchLayer<DeviceBatch<T>> {
   // Whether a pass over tangents only treats rigid edges separately (EdgePart).
   virtual bool divides_edges() const { return false; }
 
-  // Numbers per edge that backward() can keep for gather(); without them gather() evaluates the edges again
+  // Numbers per edge that backward() can leave for gather(); without them gather() evaluates the edges again
   // (DeviceEvaluationState::sender_adjoints).
-  virtual int64_t kept_per_edge() const { return 0; }
+  virtual int64_t sender_adjoints_per_edge() const { return 0; }
 
   // Whether fused() can replace backward(), and gather() for receivers' own rows, if all edges between receivers
   // have their reverse edges.

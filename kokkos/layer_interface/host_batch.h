@@ -21,7 +21,6 @@ namespace equi {
 struct HostContext : LayerContext {
   InstructionSet set;
   InstructionSet target() const { return set; }
-  int64_t kept_per_edge = 0;    // numbers that layers may keep of an edge from forward to backward
 };
 
 // The scratch of a thread while it works on a batch.
@@ -61,10 +60,7 @@ struct HostEvaluationState {
   bool energy_moments = false;      // EvaluatorOptions: each edge reads its own tangents of the sender (edge_rows.h)
   Planes planes = VALUES;           // planes that are computed
   bool has_backward = false;        // whether a backward pass follows the forward pass
-  // HostContext::kept_per_edge numbers for each of the first num_kept edges, layer by layer. The memory may not
-  // suffice for all edges.
-  R *kept = nullptr;
-  int64_t num_kept = 0;
+  KeptOfEdges<R> kept = {};
   std::vector<char> row_moves =
       {};    // for passes over tangents only: whether any tangent of the exchanged input is not 0 in a row
 

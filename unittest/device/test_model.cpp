@@ -204,19 +204,42 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
   EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
 }
 
-// A limit on the memory first removes the adjoints of senders by edge.
-TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_limited) {
-  for (const char *name : {"so2_of_fewer_m", "attention_of_3_heads"}) {
+// What is kept of edges takes the memory that is left; a lower limit removes the adjoints of senders by edge, too.
+TEST(DeviceModelRun, edges_are_evaluated_again_where_memory_is_limited) {
+  const auto bytes_of_part = [](const Evaluator &evaluator, const std::string &part) {
+    double sum = 0.0;
+    evaluator.for_memory([&](const char *name, const void *, std::size_t bytes) {
+      if (part == name) sum += static_cast<double>(bytes);
+    });
+    return sum;
+  };
+  for (const char *name : {"so2_of_fewer_m", "so2_with_products", "so2_with_attention"}) {
     const Model m = case_named(name).model();
     const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
     EvaluatorOptions options = options_of(Precision::double_);
+    options.batch = 2;    // part of the batches
     DeviceEvaluation<double> keeping(m, options);
     const Evaluation expected = evaluate_whole(keeping, images);
-    options.memory_limit = 0.98 * static_cast<double>(keeping.memory_bytes());
-    DeviceEvaluation<double> limited(m, options);
-    expect_same(evaluate_whole(limited, images), expected, SUM_ORDER, std::string(name) + ", limited");
-    EXPECT_EQ(limited.num_slices(), 1) << name;
-    EXPECT_LT(limited.memory_bytes(), keeping.memory_bytes()) << name;
+    const char *const values = "values kept of edges", *const adjoints = "adjoints of senders, by edge";
+    const double all = static_cast<double>(keeping.memory_bytes()), of_values = bytes_of_part(keeping, values),
+                 of_adjoints = bytes_of_part(keeping, adjoints);
+    ASSERT_GT(of_values, of_adjoints) << name;
+    ASSERT_GT(of_adjoints, 0.0) << name;
+    int num_with_some = 0, num_without_adjoints = 0;
+    for (double limit = all; num_without_adjoints == 0; limit -= 0.45 * of_adjoints) {
+      options.memory_limit = limit;
+      DeviceEvaluation<double> limited(m, options);
+      expect_same(evaluate_whole(limited, images), expected, SUM_ORDER, std::string(name) + ", limited");
+      expect_same(evaluate_in_last_neighborhood(limited, images), expected, SUM_ORDER, std::string(name) + ", warm");
+      EXPECT_EQ(limited.num_slices(), 1) << name;
+      EXPECT_LE(static_cast<double>(limited.memory_bytes()), limit) << name;
+      const double kept = bytes_of_part(limited, values);
+      if (bytes_of_part(limited, adjoints) == 0.0)
+        num_without_adjoints++;
+      else if (kept > 0.1 * of_values && kept < 0.9 * of_values)
+        num_with_some++;
+    }
+    EXPECT_GT(num_with_some, 2) << name;
   }
 }
 

@@ -28,7 +28,7 @@ class DevicePairAttention : public DeviceSenderLayer<T> {
   void forward(Batch &batch) override;
   void backward(Batch &batch) override;
   void gather(State &evaluation, const DeviceSenders &range, int slice_first, FeatureRows<R> x_adj) override;
-  int64_t kept_per_edge() const override { return in_.row_size(); }
+  int64_t sender_adjoints_per_edge() const override { return in_.row_size(); }
   void for_memory(const MemoryVisitor &f) const override { visit_memory(f, radial_, difference_, rows_, row_begin_); }
   void for_edge_scratch(State &evaluation, int64_t num_edges, const ArrayVisitor &f) const override;
   int64_t scratch_size(int64_t num_atoms) const override { return has_edge_rows_ ? num_atoms * out_.row_size() : 0; }

@@ -111,8 +111,16 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
 
 // ---- scratch
 template <class T>
+int64_t DeviceSo2Convolution<T>::values_size(int64_t count) const {
+  int64_t size = 0;
+  for (const Linear &linear : linears_) size += PLANES<T> * count * linear.layout.out.size();
+  return size;
+}
+
+template <class T>
 std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<T>::work(R *first, int64_t count,
-                                                                                         bool backward) const {
+                                                                                         bool backward,
+                                                                                         R *values) const {
   int64_t size = 0;
   const auto take = [&](const So2Shape &shape) {
     R *const array = first ? first + size : nullptr;
@@ -120,9 +128,12 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
     return array;
   };
   Work w{};
+  w.has_outputs = backward && values;
   w.in.push_back(take(first_));
   for (const Linear &linear : linears_) {
-    w.out.push_back(take(linear.layout.out));
+    const So2Shape &out = linear.layout.out;
+    w.out.push_back(values ? values : take(out));
+    if (values) values += PLANES<T> * count * out.size();
     const bool has_factors = radial_linear_ > 0 && w.in.size() == radial_linear_;
     w.in.push_back(linear.has_step() || has_factors ? take(linear.layout.gated()) : w.out.back());
   }
@@ -136,6 +147,15 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
   return {w, size};
 }
 
+template <class T>
+typename DeviceSo2Convolution<T>::Work DeviceSo2Convolution<T>::work(const Edges &edges, bool backward,
+                                                                     const DeviceSo2Values<R> &values,
+                                                                     Scratch &scratch) const {
+  const int64_t count = edges.count;
+  R *const kept = values.kept.of_layer(values.before, values_size(1), edges.batch.first, count);
+  return work(scratch.so2.work.reserve(work(nullptr, count, backward, kept).second), count, backward, kept).first;
+}
+
 // Size of what make_edges() stores per edge besides its rotations: numbers, and rows.
 constexpr int EDGE_NUMBERS = 6, EDGE_ROWS = 3;
 
@@ -145,7 +165,7 @@ void DeviceSo2Convolution<T>::for_edge_scratch(Scratch &scratch, int64_t num_edg
   f(scratch.so2.rows, EDGE_ROWS * n);
   f(scratch.so2.numbers, (size + EDGE_NUMBERS) * n);
   if (!IS_FLOAT64) f(scratch.so2.exact, size * n);
-  f(scratch.so2.work, work(nullptr, n, true).second);
+  f(scratch.so2.work, work(nullptr, n, true, nullptr).second);
   if (has_edge_rows_) f(scratch.edge_rows, 2 * n * in_.row_size());
   f(scratch.network, network_.scratch_size(n));
   f(scratch.weights, network_.weights_size(n));
@@ -258,25 +278,32 @@ void DeviceSo2Convolution<T>::multiply(const DeviceExec &exec, const Linear &lin
 }
 
 template <class T>
+void DeviceSo2Convolution<T>::make_output(const DeviceExec &exec, const Edges &edges, size_t k,
+                                          const Work &work) const {
+  const int64_t count = edges.count, width = linears_[k].layout.out.width(0);
+  if (k > 0 && k == radial_linear_)
+    Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, count * factors_row_),
+                         So2FactorsKernel<T>{edges.factors, count, work.out[k - 1], work.in[k]});
+  multiply(exec, linears_[k], false, count, work.in[k], work.out[k]);
+  if (linears_[k].bias >= 0 && !adds_bias_later(k))
+    Kokkos::parallel_for("equi:so2_bias", DeviceRange(exec, 0, count * width),
+                         So2BiasKernel<T>{width, bias(linears_[k]), make_pointer<T>(work.out[k], count * width)});
+}
+
+template <class T>
 void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const {
   const int64_t count = edges.count;
-  Kokkos::parallel_for("equi:so2_input", DeviceRange(exec, 0, count * first_.channels),
-                       So2InputKernel<T>{frames(edges, in_, edges.x),
-                                         {edges.sender_row(), edges.receiver_row()},
-                                         first_factors(edges),
-                                         first_,
-                                         count,
-                                         work.in[0]});
-  for (size_t k = 0; k < linears_.size(); k++) {
+  if (!work.has_outputs)
+    Kokkos::parallel_for("equi:so2_input", DeviceRange(exec, 0, count * first_.channels),
+                         So2InputKernel<T>{frames(edges, in_, edges.x),
+                                           {edges.sender_row(), edges.receiver_row()},
+                                           first_factors(edges),
+                                           first_,
+                                           count,
+                                           work.in[0]});
+  for (size_t k = work.has_outputs ? linears_.size() - 1 : 0; k < linears_.size(); k++) {
     const So2PaddedLinear &linear = linears_[k].layout;
-    if (k > 0 && k == radial_linear_)
-      Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, count * factors_row_),
-                           So2FactorsKernel<T>{edges.factors, count, work.out[k - 1], work.in[k]});
-    multiply(exec, linears_[k], false, count, work.in[k], work.out[k]);
-    const int64_t width = linear.out.width(0);
-    if (linears_[k].bias >= 0 && !adds_bias_later(k))
-      Kokkos::parallel_for("equi:so2_bias", DeviceRange(exec, 0, count * width),
-                           So2BiasKernel<T>{width, bias(linears_[k]), make_pointer<T>(work.out[k], count * width)});
+    if (!work.has_outputs) make_output(exec, edges, k, work);
     if (linear.has_gate)
       Kokkos::parallel_for("equi:so2_gate", DeviceRange(exec, 0, count * linear.out.channels),
                            So2GateKernel<T>{gate(k, count, work.out[k], work.in[k + 1])});
@@ -376,14 +403,15 @@ So2BiasedGate<T> DeviceSo2Convolution<T>::gate(size_t k, int64_t count, R *z, R 
 template <class T>
 void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch,
                                       const DeviceSo2Geometry<T> &geometry, const DeviceNetworkInput<R> &input,
-                                      FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const {
+                                      FeatureRows<R> y, So2Softmax<T> softmax, DeviceSo2Values<R> values,
+                                      Scratch &scratch) const {
   const auto scale_sums = [&](const char *label, bool divides) {
     const So2Sums<T> made = sums(y);
     const int64_t threads = static_cast<int64_t>(batch.num_atoms) * made.components() * made.channels;
     Kokkos::parallel_for(label, DeviceRange(exec, 0, threads), So2ScaleSumsKernel<T>{made, softmax, divides});
   };
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
-    const Work w = work(scratch.so2.work.reserve(work(nullptr, edges.count, false).second), edges.count, false).first;
+    const Work w = work(edges, false, values, scratch);
     make_values(exec, edges, w);
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);
@@ -430,8 +458,8 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
   for (size_t k = 0; k < linears_.size(); k++)
     if (work.of_made[k]) device_zero(exec, work.of_made[k], PLANES<T> * edges.count * linears_[k].layout.out.size());
   if (heads_ > 0)
-    Kokkos::parallel_for("equi:so2_attention_adjoint", DeviceRange(exec, 0, edges.count),
-                         So2AttentionAdjointKernel<T>{attention(edges, work, softmax, adjoint, work.of_made.front())});
+    launch_lanes(exec, "equi:so2_attention_adjoint", edges.count,
+                 So2AttentionAdjoint<T>{attention(edges, work, softmax, adjoint, work.of_made.front())});
   for (size_t k = linears_.size(); k-- > 0;) {
     const So2PaddedLinear &linear = linears_[k].layout;
     R *of_z = adjoint;
@@ -468,10 +496,11 @@ template <class T>
 void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch,
                                        const DeviceSo2Geometry<T> &geometry, const DeviceNetworkInput<R> &input,
                                        FeatureRows<const R> y_adj, So2Softmax<T> softmax,
-                                       const DeviceSo2Adjoints<T> &adjoints, Scratch &scratch) const {
+                                       const DeviceSo2Adjoints<T> &adjoints, DeviceSo2Values<R> values,
+                                       Scratch &scratch) const {
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const int64_t count = edges.count;
-    const Work w = work(scratch.so2.work.reserve(work(nullptr, count, true).second), count, true).first;
+    const Work w = work(edges, true, values, scratch);
     make_values(exec, edges, w);
     if (heads_ > 0) {
       const So2AttentionCall<T> call = attention(edges, w, softmax, w.messages, nullptr);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One SO(2) convolution of a model on a device. It does what host_so2_convolution.h and host_so2_layer.h do on a
-// host, for the edges of a batch, some thousands at a time. A pass that needs values of the linears evaluates them
-// again. For |m| > 0 one product multiplies [u_m, u_-m] by [[W, W'], [-W', W]].
+// host, for the edges of a batch, some thousands at a time. Outputs of linears are kept for the backward pass of their
+// receivers if memory suffices; other passes that need them evaluate them again. For |m| > 0 one product multiplies
+// [u_m, u_-m] by [[W, W'], [-W', W]].
 #ifndef EQUI_DEVICE_SO2_CONVOLUTION_H
 #define EQUI_DEVICE_SO2_CONVOLUTION_H
 
@@ -36,6 +37,13 @@ struct DeviceSo2Adjoints {
   DoubleOf<T> *edges;
 };
 
+// Memory for the outputs of linears, from forward to backward.
+template <class R>
+struct DeviceSo2Values {
+  KeptOfEdges<R> kept = {};
+  int64_t before = 0;    // numbers per edge of earlier layers
+};
+
 // Edges must be counted (DeviceEdges). T: float, double or a Dual of them.
 template <class T>
 class DeviceSo2Convolution {
@@ -57,7 +65,8 @@ class DeviceSo2Convolution {
   // Adds the messages to the outputs of the batch's atoms, which are receivers; with attention these must be 0
   // before. input: where their features are. softmax: of the same atoms; not read without attention.
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<T> &geometry,
-               const DeviceNetworkInput<R> &input, FeatureRows<R> y, So2Softmax<T> softmax, Scratch &scratch) const;
+               const DeviceNetworkInput<R> &input, FeatureRows<R> y, So2Softmax<T> softmax, DeviceSo2Values<R> values,
+               Scratch &scratch) const;
   // With attention, call this before backward() for these atoms, with y as forward() has left it.
   void begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y, FeatureRows<const R> y_adj,
                       So2Softmax<T> softmax) const;
@@ -65,7 +74,7 @@ class DeviceSo2Convolution {
   // edges count receivers.
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<T> &geometry,
                 const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, So2Softmax<T> softmax,
-                const DeviceSo2Adjoints<T> &adjoints, Scratch &scratch) const;
+                const DeviceSo2Adjoints<T> &adjoints, DeviceSo2Values<R> values, Scratch &scratch) const;
   // x_adj += the rows that backward of receivers left for the edges of the batch's atoms, which are senders; x_adj
   // begins with these atoms.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
@@ -76,6 +85,8 @@ class DeviceSo2Convolution {
   }
   // For the log.
   const std::string &describe() const { return description_; }
+  // Numbers per edge that DeviceSo2Values may have. Values with tangents are not kept.
+  int64_t values_per_edge() const { return IS_DUAL<T> ? 0 : values_size(1); }
   // Visits the arrays of the scratch that batches of num_edges edges need.
   void for_edge_scratch(Scratch &scratch, int64_t num_edges, const ArrayVisitor &f) const;
 
@@ -102,6 +113,7 @@ class DeviceSo2Convolution {
     R *scores;                   // scores of attention
     R *of_messages;              // backward: adjoints of the messages
     std::vector<R *> of_made;    // backward: for linears with a product or at points, the adjoint of their output
+    bool has_outputs;            // backward: whether the outputs of the forward pass are kept
   };
   // Some edges with the numbers that do not depend on features.
   struct Edges {
@@ -121,8 +133,10 @@ class DeviceSo2Convolution {
   DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded,
                        const FeatureLayout &input, const FeatureLayout &in, const FeatureLayout &out, int num_species,
                        const EvaluatorOptions &options);
-  // The arrays, starting at `first`, and their total size.
-  std::pair<Work, int64_t> work(R *first, int64_t count, bool backward) const;
+  int64_t values_size(int64_t count) const;
+  // The arrays, starting at `first`, and their total size. values: where the outputs of linears are; null: there, too.
+  std::pair<Work, int64_t> work(R *first, int64_t count, bool backward, R *values) const;
+  Work work(const Edges &edges, bool backward, const DeviceSo2Values<R> &values, Scratch &scratch) const;
   // Calls f(edges) for the batch's edges, some at a time.
   template <class F>
   void for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<T> &geometry,
@@ -157,7 +171,8 @@ class DeviceSo2Convolution {
   // Computes the scores of the edges.
   void make_scores(const DeviceExec &exec, const So2AttentionCall<T> &call) const;
   So2Sums<T> sums(FeatureRows<const R> rows) const;
-  // Computes messages from features.
+  void make_output(const DeviceExec &exec, const Edges &edges, size_t linear, const Work &work) const;
+  // Computes messages from features, or from the outputs that are kept.
   void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
   void find_messages_adjoint(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> y_adj,
                              const Work &work) const;

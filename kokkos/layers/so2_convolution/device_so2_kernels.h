@@ -241,6 +241,16 @@ struct So2TorqueSum {
   }
 };
 
+// A lane of an edge, among others.
+struct So2Lane {
+  int first;
+  static constexpr int count = DeviceTraits<>::LANES;
+  template <class T>
+  KOKKOS_FUNCTION T sum(T number) const {
+    return SumOfLanes<count>()(number);
+  }
+};
+
 // Calls kernel.run(item, lane) for `count` items, each with all its lanes together.
 template <class Kernel>
 struct So2LanesKernel {
@@ -288,7 +298,8 @@ struct So2MessagesAdjoint {
         x.load(out, row[e], k);
         for (int m = 0; m <= (most < L ? most + 1 : L); m++) {
           T a[2] = {T(0), T(0)}, b[2] = {T(0), T(0)};
-          for (int s = 0; s < (m == 0 ? 1 : 2); s++) {
+          EQUI_UNROLL for (int s = 0; s < 2; s++) {
+            if (s > m) continue;    // m = 0 has one component
             const int component = s == 0 ? m : -m;
             b[s] = x.rotated(out.template rotation<L>(e, component));
             if (m > most) continue;
@@ -340,7 +351,8 @@ struct So2InputAdjoint {
           T of_factor = T(0);
           const bool has_factor = m <= most && factors.exist();
           const T factor = has_factor ? T(factors.at(e, L, m)[j]) : T(1);
-          for (int s = 0; s < (m == 0 ? 1 : 2); s++) {
+          EQUI_UNROLL for (int s = 0; s < 2; s++) {
+            if (s > m) continue;    // m = 0 has one component
             const int component = s == 0 ? m : -m;
             const T *const rotation = in.template rotation<L>(e, component);
             b[s] = x.rotated(rotation);
@@ -569,7 +581,7 @@ template <class T>
 struct So2ScoreKernel {
   So2AttentionCall<T> c;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    put(c.scores, index, so2_score(c, index / c.heads, static_cast<int>(index % c.heads)).t);
+    put(c.scores, index, so2_score(c, index / c.heads, static_cast<int>(index % c.heads), So2OneThread{}).t);
   }
 };
 
@@ -647,11 +659,10 @@ struct So2AttentionKernel {
   }
 };
 
-// One thread per edge, because its heads add to the same adjoint of the cutoff function.
 template <class T>
-struct So2AttentionAdjointKernel {
+struct So2AttentionAdjoint {
   So2AttentionCall<T> c;
-  KOKKOS_FUNCTION void operator()(int64_t e) const { so2_attention_backward(c, e); }
+  KOKKOS_FUNCTION void run(int64_t e, int lane) const { so2_attention_backward(c, e, So2Lane{lane}); }
 };
 
 }    // namespace equi

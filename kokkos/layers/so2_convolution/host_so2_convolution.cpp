@@ -311,7 +311,7 @@ void HostSo2Convolution<T>::add_to_softmax(const So2AttentionCall<T> &call, Feat
   const So2Sums<T> made = sums(y);
   for (int64_t e = 0; e < call.count; e++)
     for (int head = 0; head < heads_; head++) {
-      put(call.scores, e * heads_ + head, so2_score(call, e, head).t);
+      put(call.scores, e * heads_ + head, so2_score(call, e, head, So2OneThread{}).t);
       const int64_t at = call.at(e, head);
       R &largest = call.softmax.largest[at];
       T &sum = call.softmax.sum[at];
@@ -383,7 +383,7 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
     const So2AttentionCall<T> call = attention(edges, out_row, softmax, values, messages, nullptr, nullptr);
     for (int64_t e = 0; e < count; e++)
       for (int head = 0; head < heads_; head++) {
-        if (!has_values) put(call.scores, e * heads_ + head, so2_score(call, e, head).t);
+        if (!has_values) put(call.scores, e * heads_ + head, so2_score(call, e, head, So2OneThread{}).t);
         so2_attention(call, e, head, edges.cutoff[e] * so2_normalized_exponential(call, e, head));
       }
   }
@@ -404,7 +404,7 @@ void HostSo2Convolution<T>::backward(const So2Edges<T> &edges, FeatureRows<const
   if (heads_ > 0) {
     R *const of_scores = place(scratch, count, places.of_made.front());
     const So2AttentionCall<T> call = attention(edges, out_row, softmax, values, adjoint, of_scores, adjoints.cutoff);
-    for (int64_t e = 0; e < count; e++) so2_attention_backward(call, e);
+    for (int64_t e = 0; e < count; e++) so2_attention_backward(call, e, So2OneThread{});
   }
 
   R *const rotated = place(scratch, count, places.rotated);

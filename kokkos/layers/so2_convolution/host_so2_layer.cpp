@@ -52,7 +52,7 @@ void HostSo2Layer<T>::for_edge_scratch(const HostEvaluationState<T> &evaluation,
   const int64_t count = std::min<int64_t>(num_edges, LIST_EDGES);
   // A gather cannot use the values that are kept.
   const bool has_all_values =
-      evaluation.num_kept >= num_edges && !evaluation.is_gathering && !evaluation.energy_moments;
+      evaluation.kept.num_edges >= num_edges && !evaluation.is_gathering && !evaluation.energy_moments;
   f(scratch.so2, convolution_.scratch_size(count, !evaluation.energy_moments) +
                      (has_all_values ? 0 : convolution_.values_size(count)));
   f(scratch.y_adj, count * (rotations_.size() + 7));
@@ -74,13 +74,12 @@ typename HostSo2Layer<T>::Inputs HostSo2Layer<T>::inputs_of(Batch &batch, const 
                                                             bool backward, bool may_keep) const {
   const int count = list.count, size = rotations_.size();
   Inputs in{};
-  const bool is_kept = may_keep && list.first + count <= batch.evaluation.num_kept;
+  R *const kept =
+      may_keep ? batch.evaluation.kept.of_layer(kept_before_, convolution_.values_size(1), list.first, count) : nullptr;
   const int64_t constants = convolution_.scratch_size(count, backward);
-  in.are_kept = is_kept;
-  in.work = batch.scratch.so2.reserve(constants + (is_kept ? 0 : convolution_.values_size(count)));
-  in.values =
-      is_kept ? batch.evaluation.kept + kept_before_ * batch.evaluation.num_kept + convolution_.values_size(list.first)
-              : in.work + constants;
+  in.are_kept = kept != nullptr;
+  in.work = batch.scratch.so2.reserve(constants + (kept ? 0 : convolution_.values_size(count)));
+  in.values = kept ? kept : in.work + constants;
   T *const rotations = batch.scratch.y_adj.reserve(count * (size + 7)), *const cutoff = rotations + count * size;
   in.cutoff_slope = cutoff + count;
   in.cutoff_adj = in.cutoff_slope + count;

@@ -153,29 +153,38 @@ struct So2AttentionCall {
   EQUI_FUNCTION int64_t at(int64_t e, int head) const { return int64_t(row[e]) * heads + head; }
 };
 
+// A thread that works alone; So2Lane is one of several.
+struct So2OneThread {
+  static constexpr int first = 0, count = 1;
+  template <class T>
+  EQUI_FUNCTION T sum(T number) const {
+    return number;
+  }
+};
+
 // The mean of a head's scores, the inverse of their deviation, and their sum t.
 template <class T>
 struct So2Score {
   T mean, inverse, t;
 };
 
-template <class T>
-EQUI_FUNCTION So2Score<T> so2_score(const So2AttentionCall<T> &c, int64_t e, int head) {
+template <class T, class Lane>
+EQUI_FUNCTION So2Score<T> so2_score(const So2AttentionCall<T> &c, int64_t e, int head, const Lane &lane) {
   using std::sqrt;
   const int64_t width = c.z_shape.width(0);
   const Pointer<const T> z = make_pointer<const T>(c.z + e * width, c.count * width);
   const int *const place = c.places + head * c.channels;
   const Real<T> one_over = Real<T>(1) / static_cast<Real<T>>(c.channels);
   T sum = T(0), square = T(0), score = T(0);
-  for (int k = 0; k < c.channels; k++) sum += z[place[k]];
-  const T mean = one_over * sum;
-  for (int k = 0; k < c.channels; k++) square += (z[place[k]] - mean) * (z[place[k]] - mean);
-  const T inverse = T(1) / sqrt(one_over * square + T(c.epsilon));
-  for (int k = 0; k < c.channels; k++) {
+  for (int k = lane.first; k < c.channels; k += lane.count) sum += z[place[k]];
+  const T mean = one_over * lane.sum(sum);
+  for (int k = lane.first; k < c.channels; k += lane.count) square += (z[place[k]] - mean) * (z[place[k]] - mean);
+  const T inverse = T(1) / sqrt(one_over * lane.sum(square) + T(c.epsilon));
+  for (int k = lane.first; k < c.channels; k += lane.count) {
     const T y = c.weight[k] * ((z[place[k]] - mean) * inverse) + T(c.bias[k]);
     score += c.vector[head * c.channels + k] * (Real<T>(0.2) * y + Real<T>(0.8) * activate(Activation::silu, y).value);
   }
-  return {mean, inverse, score};
+  return {mean, inverse, lane.sum(score)};
 }
 
 // Whether an edge takes part. Closer to the cutoff, float32 cannot divide by f, and messages are practically 0.
@@ -216,28 +225,28 @@ EQUI_FUNCTION void so2_attention(const So2AttentionCall<T> &c, int64_t e, int he
     }
 }
 
-template <class T>
-EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t e) {
+template <class T, class Lane>
+EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t e, const Lane &lane) {
   const int64_t width = c.z_shape.width(0);
   const Pointer<const T> z = make_pointer<const T>(c.z + e * width, c.count * width);
   const Pointer<T> z_adj = make_pointer<T>(c.z_adj + e * width, c.count * width);
   const Real<T> one_over = Real<T>(1) / static_cast<Real<T>>(c.channels);
   for (int head = 0; head < c.heads; head++) {
-    const So2Score<T> score = so2_score(c, e, head);
+    const So2Score<T> score = so2_score(c, e, head, lane);
     const T exponential = so2_normalized_exponential(c, e, head), weight = c.cutoff[e] * exponential;
     T sum = T(0);
     for (int l = 0; l <= c.shape.lmax; l++)
       for (int m = -c.shape.largest_m(l); m <= c.shape.largest_m(l); m++) {
         const Pointer<const T> from = so2_component<T>(c.shape, c.count, c.without, e, l, m);
         const Pointer<T> adj = so2_component<T>(c.shape, c.count, c.messages, e, l, m);
-        for (int k = head * c.head_size; k < c.end(head); k++) {
+        for (int k = head * c.head_size + lane.first; k < c.end(head); k += lane.count) {
           sum += adj[k] * from[k];
           put(adj, k, weight * adj[k]);
         }
       }
     // The derivative of a softmax with respect to t: a (its own adjoint less the mean of all).
-    const T less_mean = sum - c.softmax.dot[c.at(e, head)];
-    c.cutoff_adj[e] += exponential * less_mean;
+    const T less_mean = lane.sum(sum) - c.softmax.dot[c.at(e, head)];
+    if (lane.first == 0) c.cutoff_adj[e] += exponential * less_mean;
     const T score_adj = weight * less_mean;
     // The derivative with respect to the scores before their norm: that of t, less its mean and its part along the
     // scores.
@@ -249,12 +258,14 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
       return (c.vector[head * c.channels + k] * c.weight[k]) * (score_adj * slope);
     };
     T mean = T(0), along = T(0);
-    for (int k = 0; k < c.channels; k++) {
+    for (int k = lane.first; k < c.channels; k += lane.count) {
       const T t = normed_adj(k);
       mean += t;
       along += t * normed(k);
     }
-    for (int k = 0; k < c.channels; k++)
+    mean = lane.sum(mean);
+    along = lane.sum(along);
+    for (int k = lane.first; k < c.channels; k += lane.count)
       put(z_adj, place[k], score.inverse * (normed_adj(k) - one_over * mean - one_over * along * normed(k)));
   }
 }
