@@ -316,14 +316,14 @@ void parts(const Model &model, EvaluatorOptions options, const char *precision, 
 }    // namespace
 
 int main(int argc, char **argv) {
-  const std::vector<std::string> precisions = {"mixed", "double"};
+  const std::vector<std::string> precisions = {"mixed", "double", "tf32"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
   const std::string task = argc > 4 ? argv[4] : "";
   const std::vector<std::string> tasks = {"check", "directions", "layers", "steps", "memory", "parts"};
   if (precision == precisions.end() || std::find(tasks.begin(), tasks.end(), task) == tasks.end()) {
     std::fprintf(stderr,
                  "usage: bench_device FILE.equi ELEMENT ELEMENT check|directions|layers|steps|memory|parts "
-                 "mixed|double [NUMBER [BATCH]]\n");
+                 "mixed|double|tf32 [NUMBER [BATCH]]\n");
     return 1;
   }
   try {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
-    gpu.py pack FILE.tar.xz              what the preset cuda has built, with the libraries it needs and models
+    gpu.py pack FILE.tar.xz [--also MODEL.equi:ELEMENT,ELEMENT...]
+                                         what the preset cuda has built, with the libraries it needs and models
     gpu.py pack FILE.tar.xz --lammps     the LAMMPS in build-lammps-cuda (CONTRIBUTING.md) with its plugin and SevenNet-0
     gpu.py run FILE.tar.xz [PART...] [--out DIR]
 
@@ -12,6 +13,7 @@ Each part ends within some minutes and writes its tables and the output of its p
     directions derivatives of forces along several directions at a time, likewise
     layers     convolutions one by one
     steps      evaluations from 64 atoms to as many as fit, by size of the batches, with recorded steps and without
+    families   the same for the models of --also; those with SO(2) convolutions also in precision tf32
     tests      the tests of the device evaluation
     sanitizer  a small evaluation under compute-sanitizer, if the machine has it and allows it
     lammps     for the second archive: equi/kk against plain equi on the host, with second derivatives, and dynamics
@@ -38,6 +40,7 @@ from pathlib import Path
 import common
 
 MOST_MEGABYTES = 55
+ALSO = "also"  # folder of the archive
 PROGRAMS = ("bench_device", "unittest/test_device")
 # Libraries of the system, and those of the driver or the toolkit.
 ELSEWHERE = ("libc.", "libm.", "libmvec.", "libdl.", "librt.", "libpthread.", "ld-linux", "linux-vdso")
@@ -108,6 +111,14 @@ def add_lammps(build, folder):
     add_program(build / "lib" / "equiplugin.so", folder, search)
 
 
+def model_and_elements(text):
+    """An argument of --also."""
+    file, _, elements = text.rpartition(":")
+    if not Path(file).is_file() or len(elements.split(",")) != 2:
+        raise argparse.ArgumentTypeError(f"{text} is not MODEL.equi:ELEMENT,ELEMENT of an existing file")
+    return Path(file), elements.split(",")
+
+
 def pack(args):
     build = Path(args.build_dir or ("build-lammps-cuda" if args.lammps else "build-cuda")).resolve()
     with tempfile.TemporaryDirectory(prefix="equi-gpu-") as folder:
@@ -123,6 +134,11 @@ def pack(args):
             target = folder / "models" / f"{name}.equi"
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
+        for file, elements in args.also:
+            target = folder / ALSO / file.stem
+            target.mkdir(parents=True)
+            shutil.copy(file, target / "model.equi")
+            (target / "elements").write_text(" ".join(elements))
         with tarfile.open(args.archive, "w:xz") as archive:
             archive.add(folder, arcname="equi-gpu")
     megabytes = Path(args.archive).stat().st_size / 2**20
@@ -197,9 +213,10 @@ class Machine:
 
     def table(self, model, *words):
         """The rows that bench_device prints, with the name of the model, and whether it ended well."""
-        status, text = self.start(
-            self.folder / "bench_device", self.folder / "models" / f"{model}.equi", *MODELS[model], *words
-        )
+        return self.table_of_file(model, self.folder / "models" / f"{model}.equi", MODELS[model], *words)
+
+    def table_of_file(self, model, file, elements, *words):
+        status, text = self.start(self.folder / "bench_device", file, *elements, *words)
         print(text, end="", flush=True)
         if status != 0:
             print(f"status {status}")
@@ -288,6 +305,19 @@ def steps(machine, out):
             rows += found
             good = good and ended
     write(out, "gpu_steps.csv", rows)
+    return good
+
+
+def families(machine, out):
+    rows, good = [], True
+    for folder in sorted((machine.folder / ALSO).glob("*")):
+        file, elements = folder / "model.equi", (folder / "elements").read_text().split()
+        has_so2 = b"so2_convolution" in file.read_bytes()
+        for precision in ("mixed", "tf32") if has_so2 and gpu_name() != "none" else ("mixed",):
+            found, ended = machine.table_of_file(folder.name, file, elements, "steps", precision, machine.seconds)
+            rows += found
+            good = good and ended
+    write(out, "gpu_families.csv", rows)
     return good
 
 
@@ -402,6 +432,7 @@ PARTS = {
     "directions": directions,
     "layers": layers,
     "steps": steps,
+    "families": families,
     "tests": tests,
     "sanitizer": sanitizer,
     "lammps": lammps,
@@ -454,6 +485,14 @@ def main():
     packing.add_argument("archive", metavar="FILE.tar.xz")
     packing.add_argument("--build-dir", metavar="DIR", help="default: that of the preset")
     packing.add_argument("--lammps", action="store_true", help="LAMMPS and its plugin, for the part lammps")
+    packing.add_argument(
+        "--also",
+        nargs="*",
+        default=[],
+        type=model_and_elements,
+        metavar="MODEL.equi:ELEMENT,ELEMENT",
+        help="models for the part families, in crystals of two elements, which may be the same",
+    )
     packing.add_argument("--models", default="build/models", metavar="DIR", help="default: %(default)s")
     running = commands.add_parser("run", help="run parts of it")
     running.add_argument("archive", metavar="FILE.tar.xz")

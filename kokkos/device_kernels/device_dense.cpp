@@ -39,11 +39,11 @@ void gemm_on_threads(const HostExec &exec, bool transpose_b, int64_t m, int n, i
 }    // namespace
 
 void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c, const DensePlanes *planes, int) {
+                 bool add, float *c, const DensePlanes *planes, int, bool) {
   gemm_on_threads(exec, transpose_b, m, n, k, a, b, add, c, planes);
 }
 void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c, const DensePlanes *planes, int) {
+                 bool add, double *c, const DensePlanes *planes, int, bool) {
   gemm_on_threads(exec, transpose_b, m, n, k, a, b, add, c, planes);
 }
 

@@ -49,11 +49,12 @@ struct DensePlanes {
 // Computes C = A B, or C += A B if `add`, in the order of exec's other work. All are row-major in device memory. A
 // [m,k] and C [m,n] are contiguous, unless `planes` is given; B is [k,n], or [n,k] if transpose_b. With add = false
 // the content of C is not read. branch: of DenseBranches; without these, the product has the order of exec. Products
-// of float32 may run on tensor cores, if the device has any (device_dense_tensor.h).
+// of float32 may run on tensor cores, if the device has any (device_dense_tensor.h). tf32: the operands may be rounded
+// to the 11 bits of TF32.
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c, const DensePlanes *planes = nullptr, int branch = 0);
+                 bool add, float *c, const DensePlanes *planes = nullptr, int branch = 0, bool tf32 = false);
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c, const DensePlanes *planes = nullptr, int branch = 0);
+                 bool add, double *c, const DensePlanes *planes = nullptr, int branch = 0, bool tf32 = false);
 
 }    // namespace equi
 

@@ -59,8 +59,7 @@ class Library {
     cublasHandle_t handle;
     check(cublasCreate(&handle), "cublasCreate");
     handle_.reset(handle);
-    // TF32 alone would cost three of seven digits of the forces.
-    check(cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+    choose_math(false);
     char *workspace = workspace_.data();
     for (Branch &b : branches_) {
       const bool is_first = &b == branches_;
@@ -83,9 +82,10 @@ class Library {
 
   // Calls product(handle), in one thread at a time.
   template <class Product>
-  void multiply(const char *name, int branch, const Product &product) {
+  void multiply(const char *name, int branch, bool tf32, const Product &product) {
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
     select(open(branch));
+    if (tf32 != is_tf32_) choose_math(tf32);
     check(product(handle_.get()), name);
   }
 #ifdef EQUI_TENSOR_CORES
@@ -140,6 +140,13 @@ class Library {
     return b;
   }
 
+  // TF32 alone costs three of seven digits, so it is only for products that allow it.
+  void choose_math(bool tf32) {
+    check(cublasSetMathMode(handle_.get(), tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_PEDANTIC_MATH),
+          "cublasSetMathMode");
+    is_tf32_ = tf32;
+  }
+
   // Assigns the next products of cuBLAS to a branch.
   void select(const Branch &b) {
     if (selected_ == &b) return;
@@ -153,6 +160,7 @@ class Library {
   Branch branches_[NUM_BRANCHES];
   Owned<cublasHandle_t> handle_;    // destroyed before its streams
   const Branch *selected_ = nullptr;
+  bool is_tf32_ = false;    // whether the next products of cuBLAS may round operands to TF32
 #ifdef EQUI_TENSOR_CORES
   TensorCores tensor_cores_;
 #endif
@@ -184,7 +192,7 @@ int as_int(int64_t m) {
 // products.
 template <class T, class Gemm, class Batched>
 void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batch, bool transpose_b, int64_t m, int n,
-          int k, const T *a, const T *b, bool add, T *c, const DensePlanes *planes, int branch) {
+          int k, const T *a, const T *b, bool add, T *c, const DensePlanes *planes, int branch, bool tf32) {
   if (m == 0) return;
   static constexpr const char *SINGLE[] = {"cublasSgemm", "cublasSgemmStridedBatched"},
                               *DOUBLE[] = {"cublasDgemm", "cublasDgemmStridedBatched"};
@@ -193,27 +201,29 @@ void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batc
   if constexpr (std::is_same_v<T, float>) {
     const DensePlanes all = planes ? *planes : DensePlanes{1, k, n};
     const TensorProduct32 p{transpose_b, as_int(m), n, k, a, b, c, as_int(all.a_stride), as_int(all.c_stride), add};
-    if (fits_tensor_cores(p)) return library_of(exec)->multiply(branch, p, all.count);
+    if (!tf32 && fits_tensor_cores(p)) return library_of(exec)->multiply(branch, p, all.count);
   }
 #endif
   const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const int b_stride = transpose_b ? k : n;
-  library_of(exec)->multiply((sizeof(T) == 4 ? SINGLE : DOUBLE)[planes ? 1 : 0], branch, [&](cublasHandle_t handle) {
-    if (!planes) return one_product(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
-    return batch(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a, as_int(planes->a_stride), k,
-                 &beta, c, as_int(planes->c_stride), n, planes->count);
-  });
+  library_of(exec)->multiply(
+      (sizeof(T) == 4 ? SINGLE : DOUBLE)[planes ? 1 : 0], branch, tf32, [&](cublasHandle_t handle) {
+        if (!planes)
+          return one_product(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
+        return batch(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a, as_int(planes->a_stride), k,
+                     &beta, c, as_int(planes->c_stride), n, planes->count);
+      });
 }
 
 }    // namespace
 
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c, const DensePlanes *planes, int branch) {
-  gemm(exec, cublasSgemm, cublasSgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes, branch);
+                 bool add, float *c, const DensePlanes *planes, int branch, bool tf32) {
+  gemm(exec, cublasSgemm, cublasSgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes, branch, tf32);
 }
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c, const DensePlanes *planes, int branch) {
-  gemm(exec, cublasDgemm, cublasDgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes, branch);
+                 bool add, double *c, const DensePlanes *planes, int branch, bool) {
+  gemm(exec, cublasDgemm, cublasDgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes, branch, false);
 }
 
 DeviceDense::DeviceDense(const Kokkos::Cuda &exec) : exec_(exec) {

@@ -78,7 +78,8 @@ void launch(cudaStream_t stream, const TensorProduct32 &p, float loss) {
 }
 
 // Uses small blocks if larger ones would leave multiprocessors idle. Measured on an H200 with the products of
-// SevenNet-0, at 64 to 16,384 atoms.
+// SevenNet-0, at 64 to 16,384 atoms. Those of SO(2) convolutions, with wide matrices and many terms, were not: wider
+// blocks read their operands half as often.
 template <class LayoutB>
 void choose_blocks(cudaStream_t stream, int num_multiprocessors, const TensorProduct32 &p, float loss) {
   const auto num_blocks = [&](int rows, int columns) {
@@ -88,7 +89,7 @@ void choose_blocks(cudaStream_t stream, int num_multiprocessors, const TensorPro
     launch<32, 32, 32, 16, 32, 16, 3, LayoutB>(stream, p, loss);
   else if (num_blocks(128, 32) < 2 * num_multiprocessors)
     launch<64, 32, 32, 32, 32, 16, 3, LayoutB>(stream, p, loss);
-  else if (p.n == 64 || p.n == 128)
+  else if (p.n == 64 || p.n == 128 || (p.n % 64 == 0 && p.k >= 256))
     launch<128, 64, 16, 64, 32, 16, 3, LayoutB>(stream, p, loss);
   else
     launch<128, 32, 16, 32, 32, 16, 3, LayoutB>(stream, p, loss);

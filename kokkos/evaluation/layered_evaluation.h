@@ -44,6 +44,11 @@ class LayeredEvaluation : public Interface {
       throw std::invalid_argument(
           "there are no energy moments of a model with sums over all atoms (channel_balance, ewald): the energy of an "
           "atom depends on atoms at any distance");
+    if (options.precision == Precision::tf32 && !Backend::ON_GPU)
+      throw std::invalid_argument("precision tf32 is for kernels on GPUs; CPUs compute in mixed or double precision");
+    if (options.precision == Precision::tf32 && !any_layer(model_.layers, &LayerTraits::has_costly_edges))
+      throw std::invalid_argument(
+          "precision tf32 rounds products of SO(2) convolutions, of which this model has none: use precision mixed");
     if (options.energy_moments && far_cutoff_ > 0.0)
       throw std::invalid_argument("there are no energy moments of a model with energies of pairs beyond its cutoff");
   }
@@ -217,7 +222,7 @@ class LayeredEvaluation : public Interface {
   }
 
   const char *precision_name() const {
-    constexpr const char *NAMES[] = {"mixed", "double"};
+    constexpr const char *NAMES[] = {"mixed", "double", "tf32"};
     return NAMES[static_cast<int>(options_.precision)];
   }
   std::string describe_layers() const {

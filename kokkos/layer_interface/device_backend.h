@@ -57,6 +57,7 @@ struct DeviceBackend {
     Kokkos::parallel_for(label, DeviceRange(exec, 0, count * channels), ChannelsKernel<Pass>{pass, channels});
   }
   static constexpr int LANES = DeviceTraits<>::LANES;
+  static constexpr bool ON_GPU = !DeviceTraits<>::ON_HOST;
   template <class Pass>
   static void for_rows(const Work &exec, const char *label, int64_t count, const Pass &pass) {
     if (count == 0) return;

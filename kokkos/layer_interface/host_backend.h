@@ -21,6 +21,7 @@ struct HostBackend {
   using Work = HostKernels<T>;
   using Target = InstructionSet;    // the type that constants are prepared for
   using SenderLayer = HostSenderLayer<T>;
+  static constexpr bool ON_GPU = false;
   template <class N>
   using Array = Buffer<N>;
   // Selects the text for this back end.

@@ -21,7 +21,8 @@
 
 namespace equi {
 
-enum class Precision { mixed, double_ };
+// tf32: mixed, and GPUs round the operands of SO(2) convolutions' dense products to 11 bits.
+enum class Precision { mixed, double_, tf32 };
 
 // Which wave vectors an Ewald sum has. of_file: what the model file states; sphere: those within a cutoff in the
 // present cell; frozen: the integers of the first cell; converged: so many that the energy is a smooth function of the

@@ -23,12 +23,13 @@ struct DifferenceStep {
   constexpr double noise() const { return rounding * 10.0 / length; }
 };
 constexpr DifferenceStep coarse_step(Precision precision) {
-  return precision == Precision::double_ ? DifferenceStep{1e-3, 1e-15} : DifferenceStep{1e-2, 1e-7};
+  if (precision == Precision::double_) return {1e-3, 1e-15};
+  return {1e-2, precision == Precision::tf32 ? 1e-5 : 1e-7};
 }
 constexpr DifferenceStep FINE_STEP{1e-5, 1e-15};
 // The other errors of quotients, those of the stencil and of tables, eV/Angstrom.
 constexpr double stencil_error(Precision precision) {
-  return precision == Precision::double_ ? 1e-6 : 2e-4;
+  return precision == Precision::double_ ? 1e-6 : precision == Precision::tf32 ? 1e-2 : 2e-4;
 }
 // The derivative by x at 0 of energy(x), of fourth order.
 template <class Energy>

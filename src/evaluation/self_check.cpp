@@ -10,6 +10,7 @@ namespace equi {
 CheckTolerance check_tolerance(const EvaluatorOptions &options) {
   // Differences of float32 sums of some hundred terms, for any table.
   if (options.precision == Precision::mixed) return {1e-6, 1e-4, 1e-5};
+  if (options.precision == Precision::tf32) return {1e-4, 1e-2, 1e-3};
   if (options.radial_exact) return {1e-10, 1e-9, 1e-9};
   // A coarser table than the default changes energies and forces in proportion.
   const double coarser = options.radial_tolerance > 1e-10 ? options.radial_tolerance / 1e-10 : 1.0;

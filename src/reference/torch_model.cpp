@@ -693,6 +693,8 @@ struct TorchModel::Impl::Run {
 
 TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, double chunk_bytes)
     : impl_(std::make_unique<Impl>()) {
+  if (options.precision == Precision::tf32)
+    throw std::invalid_argument("precision tf32 is for kernels on GPUs; the reference has mixed and double precision");
   // Weights made in inference mode could not be used with autograd.
   const c10::InferenceMode no_inference_mode(false);
   Impl &m = *impl_;

@@ -16,6 +16,8 @@ namespace {
 using namespace equi;
 using equi::testing::random_numbers;
 
+// relative, in the mean square
+constexpr double BAR_OF_TF32 = 1e-3;
 template <class T>
 constexpr double BAR = sizeof(T) == sizeof(float) ? 2e-6 : 1e-14;    // relative, in the mean square
 
@@ -103,6 +105,35 @@ TYPED_TEST(DeviceDenseTest, products_are_those_of_float64) {
         }
       }
     }
+}
+
+// Products may round their operands to TF32 if they are allowed to, and no others do.
+TEST(DeviceDense, tf32_is_only_where_it_is_allowed) {
+  constexpr int M = 100, N = 64, K = 96;
+  const DeviceExec exec;
+  const DeviceDense dense(exec);
+  const std::vector<float> a = random_vector<float>(M * K, 4), b = random_vector<float>(K * N, 5);
+  DeviceBuffer<float> on_a, on_b, on_c;
+  assign(exec, on_a, a);
+  assign(exec, on_b, b);
+  const auto error = [&](bool tf32) {
+    device_gemm(exec, false, M, N, K, on_a.data(), on_b.data(), false, on_c.reserve(M * N), nullptr, 0, tf32);
+    const std::vector<float> found = to_host(exec, on_c, M * N);
+    double difference = 0.0, square = 0.0;
+    for (int i = 0; i < M; ++i)
+      for (int j = 0; j < N; ++j) {
+        double sum = 0.0;
+        for (int l = 0; l < K; ++l) sum += static_cast<double>(a[i * K + l]) * static_cast<double>(b[l * N + j]);
+        difference += std::pow(static_cast<double>(found[i * N + j]) - sum, 2);
+        square += sum * sum;
+      }
+    return std::sqrt(difference / square);
+  };
+  EXPECT_LT(error(false), BAR<float>);
+  const double rounded = error(true);
+  EXPECT_LT(rounded, BAR_OF_TF32);
+  if (!DeviceTraits<>::ON_HOST) EXPECT_GT(rounded, 10.0 * BAR<float>);
+  EXPECT_LT(error(false), BAR<float>);
 }
 
 // Tensor cores round towards 0.

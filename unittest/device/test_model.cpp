@@ -204,6 +204,29 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
   EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
 }
 
+// Precision tf32 rounds the products of SO(2) convolutions, and is refused where there are none.
+TEST(DeviceModelRun, tf32_is_near_double_and_for_so2_convolutions) {
+  const auto evaluate = [](const Model &m, const ImageStructure &images, Precision precision) {
+    return evaluate_whole(*make_device_evaluator(m, options_of(precision)), images);
+  };
+  const Model none = make_tiny_model(TinyModelOptions()).model();
+  EXPECT_THROW(make_device_evaluator(none, options_of(Precision::tf32)), std::invalid_argument);
+  for (const char *name : {"so2_of_fewer_m", "so2_with_grid_networks"}) {
+    const Model m = case_named(name).model();
+    EXPECT_THROW(make_host_evaluator(m, options_of(Precision::tf32)), std::invalid_argument);
+    if (DeviceTraits<>::ON_HOST) {
+      EXPECT_THROW(make_device_evaluator(m, options_of(Precision::tf32)), std::invalid_argument);
+      continue;
+    }
+    const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
+    const Evaluation expected = evaluate(m, images, Precision::double_);
+    const double mixed = largest_difference(evaluate(m, images, Precision::mixed).forces, expected.forces),
+                 rounded = largest_difference(evaluate(m, images, Precision::tf32).forces, expected.forces);
+    EXPECT_LT(rounded, 1e-2) << name;
+    EXPECT_GT(rounded, 3.0 * mixed) << name;
+  }
+}
+
 // What is kept of edges takes the memory that is left; a lower limit removes the adjoints of senders by edge, too.
 TEST(DeviceModelRun, edges_are_evaluated_again_where_memory_is_limited) {
   const auto bytes_of_part = [](const Evaluator &evaluator, const std::string &part) {

@@ -6,6 +6,8 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace {
@@ -71,6 +73,7 @@ void launch_teams(const std::string &label, emulation::Stream *stream, std::int6
 struct cublasContext {
   emulation::Stream *stream = emulation::default_stream();
   void *workspace = nullptr;
+  cublasMath_t mode = CUBLAS_DEFAULT_MATH;
 };
 
 cublasStatus_t cublasCreate(cublasHandle_t *handle) {
@@ -96,8 +99,10 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, std::s
   handle->workspace = workspace;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t) {
-  return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  handle->mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
 }
 const char *cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS           ? "success"
@@ -113,6 +118,19 @@ struct Batch {
   int count;
   std::int64_t a, b, c;
 };
+
+// The nearest number of 11 bits.
+float rounded_to_tf32(float number) {
+  constexpr std::uint32_t LOST = 13;
+  std::uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  bits = (bits + (1u << (LOST - 1))) >> LOST << LOST;
+  std::memcpy(&number, &bits, sizeof bits);
+  return number;
+}
+double rounded_to_tf32(double number) {
+  return number;
+}
 
 // A block of a product, whose sums stay in registers: many of the tests' operations are those of products.
 constexpr int BLOCK_ROWS = 4, BLOCK_COLUMNS = 4;
@@ -139,6 +157,7 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
     return CUBLAS_STATUS_INVALID_VALUE;
   // It would allocate one.
   if (!handle->workspace && emulation::is_capturing()) emulation::report("%s without a workspace is captured", name);
+  const bool rounds = handle->mode == CUBLAS_TF32_TENSOR_OP_MATH;
   const auto work = [=] {
     const std::int64_t step_a = op_a == CUBLAS_OP_N ? 1 : lda, next_a = op_a == CUBLAS_OP_N ? lda : 1,
                        step_b = op_b == CUBLAS_OP_N ? ldb : 1, next_b = op_b == CUBLAS_OP_N ? 1 : ldb;
@@ -153,6 +172,8 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
         for (std::int64_t i = 0; i < m; i++) packed_a[l * rows + i] = of_a[i * step_a + l * next_a];
         for (std::int64_t j = 0; j < n; j++) packed_b[l * columns + j] = of_b[l * next_b + j * step_b];
       }
+      for (std::vector<T> *packed : {&packed_a, &packed_b})
+        for (T &number : *packed) number = rounds ? rounded_to_tf32(number) : number;
       for (int first_row = 0; first_row < m; first_row += BLOCK_ROWS)
         for (int first_column = 0; first_column < n; first_column += BLOCK_COLUMNS) {
           T sum[BLOCK_COLUMNS][BLOCK_ROWS];

@@ -132,6 +132,34 @@ TEST_F(EmulatedSteps, counting_launches_leaves_the_next_steps_recorded) {
 }
 
 // From the construction of an evaluation to the end of its first step.
+// Elementwise steps of an edge are fused: besides dense products, a layer has five launches forward and seven
+// backward, and those of its radial network.
+TEST(EmulatedSo2Steps, so2_convolutions_have_few_launches) {
+  const Model model = case_named("so2_of_fewer_m").model();
+  ASSERT_TRUE(std::none_of(model.layers.begin(), model.layers.end(), [](const Layer &layer) {
+    const So2Convolution *so2 = std::get_if<So2Convolution>(&layer);
+    return so2 && (so2->attention.heads > 0 || so2->radial_linear > 0);
+  }));
+  const int num_layers = model.num_convolutions();
+  const ImageStructure images = random_structure(model.num_species(), 7).images(model.reach());
+  DeviceEvaluation<float> evaluator(model, {});
+  evaluator.set_neighborhood(images.neighborhood);
+  const auto launches = [&](bool forces) {
+    std::vector<Vector3> of_atoms(images.positions.size());
+    EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
+    if (forces) request.forces = reinterpret_cast<double(*)[3]>(of_atoms.data());
+    NoExchange none;
+    const LaunchCounter counter("equi:so2_");
+    evaluator.evaluate(request, none);
+    return counter.launches();
+  };
+  launches(true);    // warm
+  const int forward = launches(false), both = launches(true);
+  EXPECT_LE(forward, 4 * num_layers);
+  EXPECT_LE(both - forward, 6 * num_layers);
+}
+
 TEST_F(EmulatedSteps, each_launch_that_is_refused_is_an_error) {
   for (const bool graphs : {true, false}) {
     int64_t refused = 0;

@@ -242,8 +242,8 @@ def test_no_pair_coeff(script, ranks):
     "words,texts",
     [
         ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, memory, batch, deterministic, kernels, exchange, graphs, overlap"]),
-        ("precision half", ["precision must be mixed or double, not half"]),
-        ("precision", ["keyword precision needs a value", "mixed or double"]),
+        ("precision half", ["precision must be mixed, double or tf32, not half"]),
+        ("precision", ["keyword precision needs a value", "mixed, double or tf32"]),
         ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
         ("radial", ["keyword radial needs a value: table TOLERANCE, TOLERANCE or exact; under a hybrid style.* TOLERANCE alone"]),
         ("radial table", ["needs a value", "tolerance"]),
@@ -305,6 +305,13 @@ def test_other_units(script, ranks, units):
     script.units = f"units {units}"
     script.after = ["mass * 1.0"]
     script.refused(ranks, f"units metal or real, not {units}")
+
+
+@RANKS
+@pytest.mark.parametrize("words", ["", " reference yes"])
+def test_tf32_on_cpus(script, ranks, words):
+    script.style = f"pair_style equi precision tf32{words}"
+    script.refused(ranks, "precision tf32 is for kernels on GPUs")
 
 
 @RANKS

@@ -104,7 +104,7 @@ def test_after_a_refused_pair_coeff_nothing_is_computed(session, style, name):
 @pytest.mark.parametrize(
     "words,text",
     [
-        ("precision half", "must be mixed or double"),
+        ("precision half", "must be mixed, double or tf32"),
         ("precision mixed speed fast", "unknown keyword speed"),
         ("precision mixed radial", "needs a value"),
         ("precision mixed radial 2", "must lie between 0 and 1"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Reads a list of mutants and inserts all of them into a copy of the sources; a test run selects one.
 
-The list has a line `@ FILE` or `@ FILE PROGRAM:TESTS` for each source, with the tests to run first. Pairs of lines
+The list has a line `@ FILE` or `@ FILE PROGRAM:TESTS ...` for each source, with the tests to run first. Pairs of lines
 follow: `- TEXT`, a part of that source, and `+ TEXT`, its replacement in the mutant. `- TEXT` is the first place of a
 text that occurs several times; `-N TEXT` is place N, from 1. Following lines that begin with spaces belong to the
 text. A text that ends with a semicolon is one or more statements. Any other text is a whole expression: `b + c` is
@@ -34,7 +34,7 @@ class Mutant:
     original: str
     replacement: str
     place: int = 1
-    first: str = ""  # PROGRAM:TESTS
+    first: str = ""  # PROGRAM:TESTS ...
     why: str = ""  # expected to survive
 
     def __str__(self):

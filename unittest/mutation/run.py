@@ -84,8 +84,8 @@ def run(folder, program, number, timeout, tests=""):
 
 def judge(folder, mutant, seconds, levels):
     """The test that noticed the mutant; empty if none did."""
-    first_program, _, first_tests = mutant.first.partition(":")
-    tried = [(first_program, first_tests)] if first_program in levels else []
+    first = [word.partition(":")[::2] for word in mutant.first.split()]
+    tried = [(program, tests) for program, tests in first if program in levels]
     for program, tests in [*tried, *((level, "") for level in levels)]:
         status, _, test = run(folder, program, mutant.number, PATIENCE * seconds[program] + 10, tests)
         if status == "hangs":

@@ -68,6 +68,7 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
       radial_linear_(layer.radial_linear),
       lmax_(layer.lmax),
       depends_on_frame_(layer.depends_on_frame()),
+      has_tf32_(options.precision == Precision::tf32),
       host_network_(EdgeNetwork<T>::for_distances(layer.radial, in, num_species, network_columns(padded.columns),
                                                   padded.factors_row, options)),
       network_(exec, host_network_, false),
@@ -273,7 +274,8 @@ void DeviceSo2Convolution<T>::multiply(const DeviceExec &exec, const Linear &lin
   for (size_t k = 0; k < linear.weights.size(); k++) {
     const int m = static_cast<int>(k);
     device_gemm(exec, transpose, rows, static_cast<int>(out.width(m)), static_cast<int>(in.width(m)),
-                from + rows * in.before(m), data_.data() + linear.weights[k], false, to + rows * out.before(m));
+                from + rows * in.before(m), data_.data() + linear.weights[k], false, to + rows * out.before(m), nullptr,
+                0, has_tf32_);
   }
 }
 

@@ -186,7 +186,7 @@ class DeviceSo2Convolution {
   So2Shape first_;
   size_t radial_linear_;
   int lmax_;
-  bool depends_on_frame_;
+  bool depends_on_frame_, has_tf32_;
   EdgeNetwork<T> host_network_;
   DeviceEdgeNetwork<T> network_;
   std::string description_;

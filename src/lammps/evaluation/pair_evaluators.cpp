@@ -104,6 +104,7 @@ std::vector<std::unique_ptr<BornEvaluation>> PairEvaluators::make_born_charges(E
 
 std::vector<std::unique_ptr<Evaluator>> PairEvaluators::make_observables(EvaluatorOptions options) const {
   options.memory_limit /= static_cast<double>(models_.models.size());
+  if (options.precision == Precision::tf32) options.precision = Precision::mixed;    // on CPUs
   EvaluatorMaker *make = settings_.reference ? make_reference_evaluator : make_host_evaluator;
   std::vector<std::unique_ptr<Evaluator>> members;
   for (const Model &model : models_.models) {

@@ -149,10 +149,10 @@ constexpr const char *YES_OR_NO = "yes or no", *WHOLE_NUMBER = "a whole number",
 
 // In the order of the error that lists them.
 const Keyword KEYWORDS[] = {
-    {"precision", "mixed or double", "all runs", "floating-point types",
+    {"precision", "mixed, double or tf32", "all runs", "floating-point types",
      [](Words &words, PairSettings &settings) {
-       settings.options.precision =
-           words.one_of<Precision>({{"mixed", Precision::mixed}, {"double", Precision::double_}}, "");
+       settings.options.precision = words.one_of<Precision>(
+           {{"mixed", Precision::mixed}, {"double", Precision::double_}, {"tf32", Precision::tf32}}, "");
      }},
     {"radial", "table TOLERANCE, TOLERANCE or exact", "all runs", "tables of radial functions, or their networks",
      read_radial},

@@ -22,7 +22,7 @@ def syntax(page):
     listed, users, developers = re.fullmatch(r"(.*?)(\n {7}\*.*)the last five are for developers:(.*)", block, re.DOTALL).groups()
     values = dict(re.findall(r"^ {7}\*(\w+)\* value = (.*)$", users + developers, re.MULTILINE))
     assert re.findall(r"\*(\w+)\*", listed) == list(values)
-    return {name: set(re.findall(r"\*([a-z]+)\*", value)) - {"e"} for name, value in values.items()}, re.findall(
+    return {name: set(re.findall(r"\*([a-z][a-z0-9]*)\*", value)) - {"e"} for name, value in values.items()}, re.findall(
         r"^ {7}\*(\w+)\* value", developers, re.MULTILINE
     )
 
