@@ -46,6 +46,9 @@ struct DensePlanes {
   int64_t a_stride, c_stride;
 };
 
+// Tensor cores take float32 operands whose rows are a multiple of this.
+constexpr int DENSE_MULTIPLE = DeviceTraits<>::ON_HOST ? 1 : 4;
+
 // Computes C = A B, or C += A B if `add`, in the order of exec's other work. All are row-major in device memory. A
 // [m,k] and C [m,n] are contiguous, unless `planes` is given; B is [k,n], or [n,k] if transpose_b. With add = false
 // the content of C is not read. branch: of DenseBranches; without these, the product has the order of exec. Products

@@ -13,19 +13,29 @@
 
 namespace equi {
 
-// Sums the rows of edges for each of the batch's atoms, in the order of its edges.
+// Sums the rows of edges for each of the batch's atoms, in the order of its edges. A thread for each number of some
+// groups of an atom.
 template <class R>
 struct GatherEdgeRowsKernel {
+  static constexpr int MOST_GROUPS = 9;
+  struct Group {
+    const R *of_edges;
+    R *x_adj;
+    int width;
+  };
   DeviceBatchEdges batch;
-  int width;
-  const R *of_edges;
-  R *x_adj;
+  Group groups[MOST_GROUPS];
+  int row_size;    // of all groups
   KOKKOS_FUNCTION void operator()(int64_t index) const {
-    const int64_t a = index / width, k = index % width;
-    R sum = x_adj[index];
+    const int64_t a = index / row_size;
+    int k = static_cast<int>(index % row_size), g = 0;
+    for (; k >= groups[g].width; g++) k -= groups[g].width;
+    const Group &group = groups[g];
+    R &to = group.x_adj[a * group.width + k];
+    R sum = to;
     for (int64_t position = batch.begin[a]; position < batch.begin[a + 1]; position++)
-      sum += of_edges[batch.edge_at(position) * width + k];
-    x_adj[index] = sum;
+      sum += group.of_edges[batch.edge_at(position) * group.width + k];
+    to = sum;
   }
 };
 
@@ -33,9 +43,18 @@ struct GatherEdgeRowsKernel {
 template <class R>
 void gather_edge_rows(const DeviceExec &exec, const char *label, const DeviceBatchEdges &batch,
                       const FeatureLayout &layout, FeatureRows<const R> of_edges, FeatureRows<R> x_adj) {
-  for (const FeatureGroup &group : layout.groups())
-    Kokkos::parallel_for(label, DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * group.width()),
-                         GatherEdgeRowsKernel<R>{batch, group.width(), of_edges.group(group), x_adj.group(group)});
+  GatherEdgeRowsKernel<R> kernel{batch, {}, 0};
+  int count = 0;
+  const auto launch = [&] {
+    Kokkos::parallel_for(label, DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * kernel.row_size), kernel);
+    kernel.row_size = count = 0;
+  };
+  for (const FeatureGroup &group : layout.groups()) {
+    if (count == kernel.MOST_GROUPS) launch();
+    kernel.groups[count++] = {of_edges.group(group), x_adj.group(group), group.width()};
+    kernel.row_size += group.width();
+  }
+  if (count > 0) launch();
 }
 
 // Copies numbers of a group to the rows that edges read in an evaluation of energy moments.

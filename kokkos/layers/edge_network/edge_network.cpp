@@ -154,7 +154,8 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 template <class T>
 EdgeNetwork<T> EdgeNetwork<T>::for_distances(const RadialFunction &function, const FeatureLayout &in, int num_species,
                                              const std::vector<EdgeColumn> &columns, int64_t row,
-                                             const EvaluatorOptions &options, int num_windows, InstructionSet set) {
+                                             const EvaluatorOptions &options, int num_windows, InstructionSet set,
+                                             int multiple) {
   const int pairs = function.depends_on_pair() ? num_species * num_species : 1;
   const bool may_have_tables =
       !options.radial_exact && pairs <= MOST_TABLES && pairs * function.basis.size() <= MOST_FUNCTIONS;
@@ -172,13 +173,17 @@ EdgeNetwork<T> EdgeNetwork<T>::for_distances(const RadialFunction &function, con
   std::vector<Matrix> outputs;
   for (const Matrix &functions : windows.functions) outputs.push_back(multiply(functions, expansion->outputs));
   if (outputs.empty()) outputs.push_back(expansion->outputs);
+  for (Matrix &m : outputs) {
+    m.rows = (m.rows + multiple - 1) / multiple * multiple;
+    m.data.resize(static_cast<size_t>(m.rows) * m.cols, 0.0);
+  }
   RadialFunction product;
   product.basis = function.basis;
   product.network.weights = {outputs.front()};
   EdgeNetwork network(product, in, num_species, columns, row, set, outputs.front().rows);
   for (size_t k = 1; k < outputs.size(); k++)
     network.weights_.emplace_back(in_columns(outputs[k], columns, row, true), set);
-  network.tables_.emplace(std::move(tables), std::move(windows));
+  network.tables_.emplace(std::move(tables), std::move(windows), outputs.front().rows);
   return network;
 }
 

@@ -60,10 +60,11 @@ class EdgeNetwork {
 
   // The same weights as products of a few tabulated functions with a matrix, if options and function allow it. The
   // basis must not have too many pairs of species, or too many functions for them. With windows (radial_windows.h)
-  // the functions are fewer; edges of the same window should then be consecutive.
+  // the functions are fewer; edges of the same window should then be consecutive. Zeros make the number of functions a
+  // multiple of `multiple`.
   static EdgeNetwork for_distances(const RadialFunction &function, const FeatureLayout &in, int num_species,
                                    const std::vector<EdgeColumn> &columns, int64_t row, const EvaluatorOptions &options,
-                                   int num_windows = 1, InstructionSet set = best_instruction_set());
+                                   int num_windows = 1, InstructionSet set = best_instruction_set(), int multiple = 1);
   int num_windows() const { return tables_ ? std::max<int>(1, tables_->windows.functions.size()) : 1; }
   int window_of(double distance, int receiver_species, int sender_species) const;
 

@@ -11,6 +11,7 @@
 #include "src/numbers/dual.h"
 #include "src/numbers/host_device.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <tuple>
 #include <vector>
@@ -23,14 +24,15 @@ struct EdgeTables {
   RadialSet set;            // without rows
   RadialWindows windows;    // or none: then the functions of each bin are those of the set
   int num_functions;
-  std::vector<R> powers;         // [bin][coefficient][function of the bin's window]
+  std::vector<R> powers;         // [bin][coefficient][function of the bin's window, and zeros]
   std::vector<int> first_bin;    // first bin of each table
 
-  // windows: empty or of this set.
-  EdgeTables(RadialSet tables, RadialWindows of_tables)
+  // windows: empty or of this set. least_functions: zeros follow the functions up to this number.
+  EdgeTables(RadialSet tables, RadialWindows of_tables, int least_functions = 0)
       : set(std::move(tables)),
         windows(std::move(of_tables)),
-        num_functions(windows.functions.empty() ? set.num_outputs() : windows.functions.front().rows) {
+        num_functions(
+            std::max(least_functions, windows.functions.empty() ? set.num_outputs() : windows.functions.front().rows)) {
     const int64_t of_bin = static_cast<int64_t>(set.num_coefficients()) * num_functions;
     int bins = 0;
     for (int k = 0; k < set.num_functions(); k++) {
@@ -45,7 +47,7 @@ struct EdgeTables {
             continue;
           }
           const Matrix &functions = windows.functions[windows.of_bin[first_bin[k] + bin]];
-          for (int j = 0; j < num_functions; j++) to[j] += functions(j, column) * p[n];
+          for (int j = 0; j < functions.rows; j++) to[j] += functions(j, column) * p[n];
         }
       });
       powers.insert(powers.end(), of_table.begin(), of_table.end());

@@ -2,6 +2,7 @@
 // Pair attention on a device: kernels of edges and of sums over them, scratch, and their sequence in each pass.
 #include "kokkos/layers/pair_attention/device_pair_attention.h"
 
+#include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/layer_interface/device_edge_rows.h"
 #include "src/numbers/number_types.h"
 
@@ -248,7 +249,8 @@ DevicePairAttention<T>::DevicePairAttention(DeviceContext &context, const PairAt
       has_edge_rows_(context.options.energy_moments),
       shape_(layer, in_),
       host_radial_(EdgeNetwork<T>::for_distances(layer.radial, in_, context.model.num_species(),
-                                                 attention_columns(layer, shape_), shape_.row(), context.options)),
+                                                 attention_columns(layer, shape_), shape_.row(), context.options, 1,
+                                                 best_instruction_set(), DENSE_MULTIPLE)),
       radial_(context.exec, host_radial_),
       description_(describe_pair_attention(layer, host_radial_.describe())) {
   for (int n = 0; n < static_cast<int>(layer.difference.size()); n++)
