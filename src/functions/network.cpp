@@ -33,10 +33,17 @@ constexpr NamedActivation ACTIVATIONS[] = {
     {Activation::sigmoid, "sigmoid"},   {Activation::relu, "relu"}, {Activation::abs, "abs"},
     {Activation::ssp, "ssp"},           {Activation::mish, "mish"}, {Activation::gelu, "gelu"}};
 
-// Eight numbers that the compiler maps to the vector registers of the target. Some compilers do not vectorize plain
-// arrays at -O2.
-typedef double Lanes __attribute__((vector_size(64)));
-constexpr int NUM_LANES = 8;
+// Numbers of eight columns, in vectors that the compiler maps to registers of the target. GCC 12 keeps vectors of 64
+// bytes in memory on targets without AVX-512, where products then take eight times as long.
+typedef double Lanes __attribute__((vector_size(32)));
+constexpr int NUM_LANES = 4, NUM_COLUMNS = 2 * NUM_LANES;
+struct Columns {
+  Lanes first = {}, second = {};
+  void add(double factor, const Lanes &of_first, const Lanes &of_second) {
+    first += factor * of_first;
+    second += factor * of_second;
+  }
+};
 
 // out [rows, cols] = in [rows, inner] weight [inner, cols]. Four rows by eight columns stay in registers.
 EQUI_TARGET_CLONES
@@ -49,21 +56,19 @@ void multiply(int rows, int inner, int cols, const double *in, const double *wei
     const double *a2 = num > 2 ? a1 + inner : a1, *a3 = num > 3 ? a2 + inner : a2;
     double *o = out + static_cast<size_t>(r) * cols;
     int c = 0;
-    for (; c + NUM_LANES <= cols; c += NUM_LANES) {
-      Lanes s0 = {}, s1 = {}, s2 = {}, s3 = {};
+    for (; c + NUM_COLUMNS <= cols; c += NUM_COLUMNS) {
+      Columns sums[4];
       const double *w = weight + c;
       for (int i = 0; i < inner; ++i, w += cols) {
-        Lanes v;
+        Lanes v, next;
         std::memcpy(&v, w, sizeof v);
-        s0 += a0[i] * v;
-        s1 += a1[i] * v;
-        s2 += a2[i] * v;
-        s3 += a3[i] * v;
+        std::memcpy(&next, w + NUM_LANES, sizeof next);
+        sums[0].add(a0[i], v, next);
+        sums[1].add(a1[i], v, next);
+        sums[2].add(a2[i], v, next);
+        sums[3].add(a3[i], v, next);
       }
-      std::memcpy(o + c, &s0, sizeof s0);
-      if (num > 1) std::memcpy(o + cols + c, &s1, sizeof s1);
-      if (num > 2) std::memcpy(o + 2 * static_cast<size_t>(cols) + c, &s2, sizeof s2);
-      if (num > 3) std::memcpy(o + 3 * static_cast<size_t>(cols) + c, &s3, sizeof s3);
+      for (int k = 0; k < num; ++k) std::memcpy(o + static_cast<size_t>(k) * cols + c, &sums[k], sizeof sums[k]);
     }
     for (; c < cols; ++c)
       for (int k = 0; k < num; ++k) {
