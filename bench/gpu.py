@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
-    gpu.py pack FILE.tar.xz [--also MODEL.equi:ELEMENT,ELEMENT...]
+    gpu.py pack FILE.tar.xz [--also MODEL.equi:ELEMENT,ELEMENT[:tf32]...]
                                          what the preset cuda has built, with the libraries it needs and models
     gpu.py pack FILE.tar.xz --lammps     the LAMMPS in build-lammps-cuda (CONTRIBUTING.md) with its plugin and SevenNet-0
     gpu.py run FILE.tar.xz [PART...] [--out DIR]
@@ -13,7 +13,7 @@ Each part ends within some minutes and writes its tables and the output of its p
     directions derivatives of forces along several directions at a time, likewise
     layers     convolutions one by one
     steps      evaluations from 64 atoms to as many as fit, by size of the batches, with recorded steps and without
-    families   the same for the models of --also; those with SO(2) convolutions also in precision tf32
+    families   the same for the models of --also, in mixed precision and where it is requested in tf32
     tests      the tests of the device evaluation
     sanitizer  a small evaluation under compute-sanitizer, if the machine has it and allows it
     lammps     for the second archive: equi/kk against plain equi on the host, with second derivatives, and dynamics
@@ -112,11 +112,11 @@ def add_lammps(build, folder):
 
 
 def model_and_elements(text):
-    """An argument of --also."""
-    file, _, elements = text.rpartition(":")
-    if not Path(file).is_file() or len(elements.split(",")) != 2:
-        raise argparse.ArgumentTypeError(f"{text} is not MODEL.equi:ELEMENT,ELEMENT of an existing file")
-    return Path(file), elements.split(",")
+    """The file, elements and precisions of an argument of --also."""
+    found = re.fullmatch(r"(.+?):(\w+),(\w+)(:tf32)?", text)
+    if not found or not Path(found[1]).is_file():
+        raise argparse.ArgumentTypeError(f"{text} is not MODEL.equi:ELEMENT,ELEMENT[:tf32] of an existing file")
+    return Path(found[1]), found.group(2, 3), ["mixed", "tf32"] if found[4] else ["mixed"]
 
 
 def pack(args):
@@ -134,11 +134,12 @@ def pack(args):
             target = folder / "models" / f"{name}.equi"
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-        for file, elements in args.also:
+        for file, elements, precisions in args.also:
             target = folder / ALSO / file.stem
             target.mkdir(parents=True)
             shutil.copy(file, target / "model.equi")
             (target / "elements").write_text(" ".join(elements))
+            (target / "precisions").write_text(" ".join(precisions))
         with tarfile.open(args.archive, "w:xz") as archive:
             archive.add(folder, arcname="equi-gpu")
     megabytes = Path(args.archive).stat().st_size / 2**20
@@ -311,10 +312,13 @@ def steps(machine, out):
 def families(machine, out):
     rows, good = [], True
     for folder in sorted((machine.folder / ALSO).glob("*")):
-        file, elements = folder / "model.equi", (folder / "elements").read_text().split()
-        has_so2 = b"so2_convolution" in file.read_bytes()
-        for precision in ("mixed", "tf32") if has_so2 and gpu_name() != "none" else ("mixed",):
-            found, ended = machine.table_of_file(folder.name, file, elements, "steps", precision, machine.seconds)
+        elements, precisions = ((folder / name).read_text().split() for name in ("elements", "precisions"))
+        for precision in precisions:
+            if precision == "tf32" and gpu_name() == "none":
+                continue  # a rehearsal
+            found, ended = machine.table_of_file(
+                folder.name, folder / "model.equi", elements, "steps", precision, machine.seconds
+            )
             rows += found
             good = good and ended
     write(out, "gpu_families.csv", rows)
@@ -490,7 +494,7 @@ def main():
         nargs="*",
         default=[],
         type=model_and_elements,
-        metavar="MODEL.equi:ELEMENT,ELEMENT",
+        metavar="MODEL.equi:ELEMENT,ELEMENT[:tf32]",
         help="models for the part families, in crystals of two elements, which may be the same",
     )
     packing.add_argument("--models", default="build/models", metavar="DIR", help="default: %(default)s")

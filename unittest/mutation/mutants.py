@@ -82,6 +82,11 @@ def check_is_statement(before, mutant):
         raise ValueError(f"is a declaration: {mutant}")
 
 
+def check_is_code(before, mutant):
+    if "//" in before.rpartition("\n")[2]:
+        raise ValueError(f"is in a comment: {mutant}")
+
+
 def mutated(text, mutants):
     """The source with the mutants of its file, preceded by the header by its name."""
     edits = sorted(((position(text, m), m) for m in mutants), key=lambda edit: edit[0])
@@ -96,6 +101,7 @@ def mutated(text, mutants):
         else:
             out.append(text[at:begin])
             inner = mutant.original
+        check_is_code(text[:begin], mutant)
         chosen = f"equi_chosen_mutant() == {mutant.number}"
         if mutant.original.endswith(";"):
             check_is_statement(text[:begin], mutant)
