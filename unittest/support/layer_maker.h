@@ -744,15 +744,16 @@ class LayerMaker {
       inputs.push_back({factors, 0});
     }
     if (o_.local_more) {
-      // Environments that are sums of products, and a readout of a part of the tensors.
-      const int more = product_of(second, sum_of(second), "0e", "local.more");
-      inputs.push_back({more, 0});
+      // An environment that is a sum of products, in two products, and a readout of a part of the tensors.
+      const int environment = sum_of(second);
+      inputs.push_back({product_of(second, environment, "0e", "local.more"), 0});
+      inputs.push_back({product_of(second, environment, "0e", "local.again"), 0});
       steps.push_back({{"step", "readout"},
                        {"inputs", {{second, 0}}},
                        {"network", local_mlp("local.part", num_tensors, {}, 1)},
                        {"scale", 0.3}});
     }
-    const int width = (o_.local_layers + 1) * num_scalars + (o_.local_more ? num_tensors : 0);
+    const int width = (o_.local_layers + 1) * num_scalars + (o_.local_more ? 2 * num_tensors : 0);
     steps.push_back({{"step", "readout"},
                      {"inputs", inputs},
                      {"network", local_mlp("local.readout", width, o_.local_hidden, 1)},
