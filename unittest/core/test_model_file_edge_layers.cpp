@@ -144,7 +144,7 @@ TEST(ModelFile, refuses_bad_local_networks) {
   };
   const Model m = make_tiny_model(o).model();
   const auto &network = first_layer<LocalNetwork>(m);
-  EXPECT_EQ(network.features.size(), 15u);
+  EXPECT_EQ(network.features.size(), 16u);
   EXPECT_TRUE(m.features.empty());
   const std::vector<bool> is_radial = network.radial_features();
   for (size_t f = 0; f < is_radial.size(); ++f) EXPECT_EQ(is_radial[f], f < 4) << f;
@@ -160,9 +160,9 @@ TEST(ModelFile, refuses_bad_local_networks) {
   refused("/features/4", "5x0e+5x1e+5x2e", {"steps[4].output", "harmonics", "5x1e"});
   refused("/features/4", "5x0e+4x1o+5x2e", {"steps[4].output", "equally many channels"});
   refused("/features/6", "5x0e+5x2e+5x1o", {"steps[6].output", "5x0e+5x1o+5x2e"});
-  refused("/features/15", "1x0e", {"features[15]", "a step writes"});
+  refused("/features/16", "1x0e", {"features[16]", "a step writes"});
   refused("/steps/0/step", "sum_up", {"steps[0].step", "scalars or dense or tensor or sum or product or readout"});
-  refused("/steps/0/output", 99, {"steps[0].output", "0 to 14"});
+  refused("/steps/0/output", 99, {"steps[0].output", "0 to 15"});
   refused("/steps/0/input", 0, {"\"input\""});
   refused("/steps/0/pair_weights", "local.basis", {"steps[0].weights", "next to pair_weights"});
   refused("/steps/0/sender", "local.receiver", {"steps[0]", "6 columns together", "4"});
