@@ -9,6 +9,7 @@
 #include "kokkos/layers/local_network/device_local_blocks.h"
 #include "kokkos/layers/local_network/device_local_lanes.h"
 #include "kokkos/layers/local_network/local_chunk.h"
+#include "kokkos/runtime/launch_on_lanes.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -20,15 +21,11 @@
 
 namespace equi {
 
+// The row of an item, by its lanes.
 template <class Kernel>
-struct LocalRowsOnLanes {
-  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
+struct LocalRowOnLanes {
   Kernel kernel;
-  int64_t rows;
-  KOKKOS_FUNCTION void operator()(const Member &team) const {
-    const int64_t row = int64_t(team.league_rank()) * DeviceTraits<>::GROUPS + team.team_rank() / DeviceTraits<>::LANES;
-    if (row < rows) kernel.row(DeviceLanes{team.team_rank() % DeviceTraits<>::LANES}, row);
-  }
+  KOKKOS_FUNCTION void operator()(int64_t row, int lane) const { kernel.row(DeviceLanes{lane}, row); }
 };
 
 template <class T>
@@ -85,10 +82,7 @@ class DeviceLocalRows {
     const DeviceExec &exec;
     template <class Kernel>
     void run(const char *label, int64_t count, const Kernel &kernel) const {
-      constexpr int GROUPS = DeviceTraits<>::GROUPS;
-      Kokkos::parallel_for(
-          label, DeviceTeams<>(exec, static_cast<int>((count + GROUPS - 1) / GROUPS), DeviceTraits<>::TEAM, 1),
-          LocalRowsOnLanes<Kernel>{kernel, count});
+      launch_on_lanes(exec, label, count, LocalRowOnLanes<Kernel>{kernel});
     }
     template <class F>
     void for_numbers(const char *label, int64_t count, const F &f) const {

@@ -438,14 +438,14 @@ void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchE
 template <class T>
 void DeviceSo2Convolution<T>::begin_backward(const DeviceExec &exec, int num_atoms, FeatureRows<const R> y,
                                              FeatureRows<const R> y_adj, So2Softmax<T> softmax) const {
-  launch_lanes(exec, "equi:so2_dots", static_cast<int64_t>(num_atoms) * heads_,
-               So2Dot<T>{sums(y), sums(y_adj), softmax.dot});
+  launch_on_lanes(exec, "equi:so2_dots", static_cast<int64_t>(num_atoms) * heads_,
+                  So2Dot<T>{sums(y), sums(y_adj), softmax.dot});
 }
 
 template <class T>
 void DeviceSo2Convolution<T>::find_messages_adjoint(const DeviceExec &exec, const Edges &edges,
                                                     FeatureRows<const R> y_adj, const Work &work) const {
-  launch_lanes(
+  launch_on_lanes(
       exec, "equi:so2_messages_adjoint", edges.count,
       So2MessagesAdjoint<T>{frames(edges, out_, y_adj), edges.out_row, linears_.back().layout.gated(), edges.count,
                             work.messages, bias_of_messages(), edges.cutoff, edges.of_senders ? nullptr : turns_.data(),
@@ -461,8 +461,8 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
   for (size_t k = 0; k < linears_.size(); k++)
     if (work.of_made[k]) device_zero(exec, work.of_made[k], PLANES<T> * edges.count * linears_[k].layout.out.size());
   if (heads_ > 0)
-    launch_lanes(exec, "equi:so2_attention_adjoint", edges.count,
-                 So2AttentionAdjoint<T>{attention(edges, work, softmax, adjoint, work.of_made.front())});
+    launch_on_lanes(exec, "equi:so2_attention_adjoint", edges.count,
+                    So2AttentionAdjoint<T>{attention(edges, work, softmax, adjoint, work.of_made.front())});
   for (size_t k = linears_.size(); k-- > 0;) {
     const So2PaddedLinear &linear = linears_[k].layout;
     R *of_z = adjoint;
@@ -516,19 +516,19 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
     if (!edges.of_senders) {
       FeatureRows<R> senders = adjoints.senders;
       senders.first = edges.batch.first;
-      launch_lanes(exec, "equi:so2_input_adjoint", count,
-                   So2InputAdjoint<T>{frames(edges, in_, edges.x),
-                                      {edges.sender_row(), edges.receiver_row()},
-                                      first_factors(edges),
-                                      first_,
-                                      count,
-                                      adjoint,
-                                      adjoints.own.data != nullptr,
-                                      frames(edges, in_, senders),
-                                      turns_.data(),
-                                      edges.torque,
-                                      {edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
-                                       edges.cutoff_slope, edges.cutoff_adj, adjoints.edges}});
+      launch_on_lanes(exec, "equi:so2_input_adjoint", count,
+                      So2InputAdjoint<T>{frames(edges, in_, edges.x),
+                                         {edges.sender_row(), edges.receiver_row()},
+                                         first_factors(edges),
+                                         first_,
+                                         count,
+                                         adjoint,
+                                         adjoints.own.data != nullptr,
+                                         frames(edges, in_, senders),
+                                         turns_.data(),
+                                         edges.torque,
+                                         {edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
+                                          edges.cutoff_slope, edges.cutoff_adj, adjoints.edges}});
     }
     if (adjoints.own.data) {
       So2RotateBackKernel<T> kernel = rotation_back(edges, in_, adjoints.own, first_, adjoint);

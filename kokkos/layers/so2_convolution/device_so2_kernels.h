@@ -9,7 +9,7 @@
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/layers/edge_network/device_edge_network.h"
 #include "kokkos/layers/so2_convolution/so2_edge_steps.h"
-#include "kokkos/runtime/device_exec.h"
+#include "kokkos/runtime/launch_on_lanes.h"
 #include "src/functions/activation.h"
 #include "src/functions/basis_functions.h"
 
@@ -244,32 +244,12 @@ struct So2TorqueSum {
 // A lane of an edge, among others.
 struct So2Lane {
   int first;
-  static constexpr int count = DeviceTraits<>::LANES;
+  static constexpr int step = DeviceTraits<>::LANES;
   template <class T>
   KOKKOS_FUNCTION T sum(T number) const {
-    return SumOfLanes<count>()(number);
+    return SumOfLanes<step>()(number);
   }
 };
-
-// Calls kernel.run(item, lane) for `count` items, each with all its lanes together.
-template <class Kernel>
-struct So2LanesKernel {
-  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
-  static constexpr int LANES = DeviceTraits<>::LANES, GROUPS = DeviceTraits<>::GROUPS;
-  Kernel kernel;
-  int64_t count;
-  KOKKOS_FUNCTION void operator()(const Member &team) const {
-    const int64_t item = static_cast<int64_t>(team.league_rank()) * GROUPS + team.team_rank() / LANES;
-    if (item < count) kernel.run(item, team.team_rank() % LANES);
-  }
-};
-template <class Kernel>
-void launch_lanes(const DeviceExec &exec, const char *label, int64_t count, const Kernel &kernel) {
-  constexpr int GROUPS = DeviceTraits<>::GROUPS;
-  Kokkos::parallel_for(label,
-                       DeviceTeams<>(exec, static_cast<int>((count + GROUPS - 1) / GROUPS), DeviceTraits<>::TEAM, 1),
-                       So2LanesKernel<Kernel>{kernel, count});
-}
 
 // Rotates the adjoints of outputs into the frames: those of messages are these times the cutoff function. Computes the
 // adjoint of the cutoff function, and the torque on messages.
@@ -285,7 +265,7 @@ struct So2MessagesAdjoint {
   const So2Turn<Real<T>> *turns;    // null: no torque
   Real<T> *messages_adj;
   T *cutoff_adj, *torque;    // [count], [count][3]
-  KOKKOS_FUNCTION void run(int64_t e, int lane) const {
+  KOKKOS_FUNCTION void operator()(int64_t e, int lane) const {
     constexpr int LANES = DeviceTraits<>::LANES;
     const T factor = cutoff[e];
     T of_cutoff = T(0);
@@ -335,7 +315,7 @@ struct So2InputAdjoint {
   const So2Turn<Real<T>> *turns;
   const T *torque;    // on messages
   So2EdgeAdjoint<T> edge;
-  KOKKOS_FUNCTION void run(int64_t e, int lane) const {
+  KOKKOS_FUNCTION void operator()(int64_t e, int lane) const {
     constexpr int LANES = DeviceTraits<>::LANES;
     So2TorqueSum<T> sum;
     for (int j = lane; j < shape.channels; j += LANES) {
@@ -638,7 +618,7 @@ template <class T>
 struct So2Dot {
   So2Sums<T> values, adjoints;
   T *dot;
-  KOKKOS_FUNCTION void run(int64_t index, int lane) const {
+  KOKKOS_FUNCTION void operator()(int64_t index, int lane) const {
     constexpr int LANES = DeviceTraits<>::LANES;
     const int head = static_cast<int>(index % values.heads);
     const T sum = SumOfLanes<LANES>()(so2_dot(values, adjoints, index / values.heads, head, lane, LANES));
@@ -662,7 +642,7 @@ struct So2AttentionKernel {
 template <class T>
 struct So2AttentionAdjoint {
   So2AttentionCall<T> c;
-  KOKKOS_FUNCTION void run(int64_t e, int lane) const { so2_attention_backward(c, e, So2Lane{lane}); }
+  KOKKOS_FUNCTION void operator()(int64_t e, int lane) const { so2_attention_backward(c, e, So2Lane{lane}); }
 };
 
 }    // namespace equi

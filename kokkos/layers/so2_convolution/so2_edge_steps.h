@@ -155,7 +155,7 @@ struct So2AttentionCall {
 
 // A thread that works alone; So2Lane is one of several.
 struct So2OneThread {
-  static constexpr int first = 0, count = 1;
+  static constexpr int first = 0, step = 1;
   template <class T>
   EQUI_FUNCTION T sum(T number) const {
     return number;
@@ -176,11 +176,11 @@ EQUI_FUNCTION So2Score<T> so2_score(const So2AttentionCall<T> &c, int64_t e, int
   const int *const place = c.places + head * c.channels;
   const Real<T> one_over = Real<T>(1) / static_cast<Real<T>>(c.channels);
   T sum = T(0), square = T(0), score = T(0);
-  for (int k = lane.first; k < c.channels; k += lane.count) sum += z[place[k]];
+  for (int k = lane.first; k < c.channels; k += lane.step) sum += z[place[k]];
   const T mean = one_over * lane.sum(sum);
-  for (int k = lane.first; k < c.channels; k += lane.count) square += (z[place[k]] - mean) * (z[place[k]] - mean);
+  for (int k = lane.first; k < c.channels; k += lane.step) square += (z[place[k]] - mean) * (z[place[k]] - mean);
   const T inverse = T(1) / sqrt(one_over * lane.sum(square) + T(c.epsilon));
-  for (int k = lane.first; k < c.channels; k += lane.count) {
+  for (int k = lane.first; k < c.channels; k += lane.step) {
     const T y = c.weight[k] * ((z[place[k]] - mean) * inverse) + T(c.bias[k]);
     score += c.vector[head * c.channels + k] * (Real<T>(0.2) * y + Real<T>(0.8) * activate(Activation::silu, y).value);
   }
@@ -239,7 +239,7 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
       for (int m = -c.shape.largest_m(l); m <= c.shape.largest_m(l); m++) {
         const Pointer<const T> from = so2_component<T>(c.shape, c.count, c.without, e, l, m);
         const Pointer<T> adj = so2_component<T>(c.shape, c.count, c.messages, e, l, m);
-        for (int k = head * c.head_size + lane.first; k < c.end(head); k += lane.count) {
+        for (int k = head * c.head_size + lane.first; k < c.end(head); k += lane.step) {
           sum += adj[k] * from[k];
           put(adj, k, weight * adj[k]);
         }
@@ -258,14 +258,14 @@ EQUI_FUNCTION void so2_attention_backward(const So2AttentionCall<T> &c, int64_t 
       return (c.vector[head * c.channels + k] * c.weight[k]) * (score_adj * slope);
     };
     T mean = T(0), along = T(0);
-    for (int k = lane.first; k < c.channels; k += lane.count) {
+    for (int k = lane.first; k < c.channels; k += lane.step) {
       const T t = normed_adj(k);
       mean += t;
       along += t * normed(k);
     }
     mean = lane.sum(mean);
     along = lane.sum(along);
-    for (int k = lane.first; k < c.channels; k += lane.count)
+    for (int k = lane.first; k < c.channels; k += lane.step)
       put(z_adj, place[k], score.inverse * (normed_adj(k) - one_over * mean - one_over * along * normed(k)));
   }
 }
