@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The kernels of SO(2) convolutions on a device. A kernel that sums over channels has 32 lanes per edge; all others
 // have a thread per channel. What is cheap is computed again rather than stored: rotated features stay in registers.
-// Only device_so2_convolution.cpp includes this header.
 #ifndef EQUI_DEVICE_SO2_KERNELS_H
 #define EQUI_DEVICE_SO2_KERNELS_H
 
