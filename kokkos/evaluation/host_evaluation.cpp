@@ -496,9 +496,11 @@ constexpr double KEEPING_SHARE = 0.5;
 template <class T>
 void HostEvaluation<T>::keep_edges(bool backward_is_wanted) {
   if (kept_per_edge_ == 0) return;
-  const double others = static_cast<double>(memory_estimate()) - static_cast<double>(bytes_of(kept_)),
-               room = options_.memory_limit > 0.0 ? KEEPING_SHARE * options_.memory_limit - others
-                                                  : std::numeric_limits<double>::infinity();
+  double room = std::numeric_limits<double>::infinity();
+  if (options_.memory_limit > 0.0) {    // an estimate visits all arrays
+    const double others = static_cast<double>(memory_estimate()) - static_cast<double>(bytes_of(kept_));
+    room = KEEPING_SHARE * options_.memory_limit - others;
+  }
   state_.kept = Base::keep_edges(backward_is_wanted ? edges_.size() : 0, room);
 }
 

@@ -101,7 +101,6 @@ PreparedLayer<Backend> make_chosen_layer(typename Backend::Context &context, con
   return std::make_unique<typename Backend::template Choose<Host<T>, Device<T>>>(context, arguments...);
 }
 
-// What layers are prepared from, besides the layers of the model.
 // Numbers that layers keep of edges from forward to backward, layer by layer. The memory may not suffice for all edges.
 template <class R>
 struct KeptOfEdges {
@@ -115,6 +114,7 @@ struct KeptOfEdges {
   }
 };
 
+// What layers are prepared from, besides the layers of the model.
 struct LayerContext {
   const Model &model;
   const EvaluationPlan &plan;

@@ -132,7 +132,9 @@ TEST(DeviceDense, tf32_is_only_where_it_is_allowed) {
   EXPECT_LT(error(false), BAR<float>);
   const double rounded = error(true);
   EXPECT_LT(rounded, BAR_OF_TF32);
-  if (!DeviceTraits<>::ON_HOST) EXPECT_GT(rounded, 10.0 * BAR<float>);
+  if (!DeviceTraits<>::ON_HOST) {
+    EXPECT_GT(rounded, 10.0 * BAR<float>);
+  }
   EXPECT_LT(error(false), BAR<float>);
 }
 

@@ -172,8 +172,9 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
         for (std::int64_t i = 0; i < m; i++) packed_a[l * rows + i] = of_a[i * step_a + l * next_a];
         for (std::int64_t j = 0; j < n; j++) packed_b[l * columns + j] = of_b[l * next_b + j * step_b];
       }
-      for (std::vector<T> *packed : {&packed_a, &packed_b})
-        for (T &number : *packed) number = rounds ? rounded_to_tf32(number) : number;
+      if (rounds)
+        for (std::vector<T> *packed : {&packed_a, &packed_b})
+          for (T &number : *packed) number = rounded_to_tf32(number);
       for (int first_row = 0; first_row < m; first_row += BLOCK_ROWS)
         for (int first_column = 0; first_column < n; first_column += BLOCK_COLUMNS) {
           T sum[BLOCK_COLUMNS][BLOCK_ROWS];

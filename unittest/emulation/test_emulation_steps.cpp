@@ -131,7 +131,6 @@ TEST_F(EmulatedSteps, counting_launches_leaves_the_next_steps_recorded) {
   EXPECT_EQ(emulation::counts().fences, 2);
 }
 
-// From the construction of an evaluation to the end of its first step.
 // The steps of an edge are fused: besides dense products and its radial network, a layer has four launches forward and
 // six backward.
 TEST(EmulatedSo2Steps, so2_convolutions_have_few_launches) {
@@ -161,6 +160,7 @@ TEST(EmulatedSo2Steps, so2_convolutions_have_few_launches) {
   EXPECT_GT(forward, 0);
 }
 
+// From the construction of an evaluation to the end of its first step.
 TEST_F(EmulatedSteps, each_launch_that_is_refused_is_an_error) {
   for (const bool graphs : {true, false}) {
     int64_t refused = 0;

@@ -98,6 +98,7 @@ class DeviceEdgeNetwork {
             own_row,
             other_row};
   }
+  // Launches the kernel of rows() for all edges.
   void find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                  const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const;
 

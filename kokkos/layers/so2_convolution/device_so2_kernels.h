@@ -364,7 +364,7 @@ struct So2FactorsKernel {
   const Real<T> *u;
   Real<T> *v;
 
-  // Calls f(factor, l, m, channel).
+  // Calls f(edge, l, m, channel, factor).
   template <class F>
   KOKKOS_FORCEINLINE_FUNCTION void with_place(int64_t index, const F &f) const {
     const So2Shape &shape = factors.shape;

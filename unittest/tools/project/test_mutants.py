@@ -35,7 +35,13 @@ def test_texts_are_whole(mutants):
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("return a ? b : c * d;", "c * d;"), ("x = c * d;", "c * d;"), ("const T sum = 3;", "const T sum = 3;"), ("const int a = 1, m = 3;", "m = 3;"), ("x = a;  // a + b", "a + b")],
+    [
+        ("return a ? b : c * d;", "c * d;"),
+        ("x = c * d;", "c * d;"),
+        ("const T sum = 3;", "const T sum = 3;"),
+        ("const int a = 1, m = 3;", "m = 3;"),
+        ("x = a;  // a + b", "a + b"),
+    ],
 )
 def test_parts_that_are_no_statements_are_refused(mutants, text, part):
     with pytest.raises(ValueError, match="within a statement|declaration|comment"):
